@@ -54,8 +54,8 @@ fn run() -> armature::Result<()> {
 pub(crate) fn lcs(session: &mut Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
     let shape = Shape { rows: a.len() as u64, columns: b.len() };
     // `trace_back` needs the whole table on rank 0, so ranks keep all columns of their rows.
-    let kept = (b.len() as u64).max(1);
-    let mut table = TableLoop::new("lcs", shape, Lengths { a, b }).panel_width(kept);
+    let columns = (b.len() as u64).max(1);
+    let mut table = TableLoop::new("lcs", shape, Lengths { a, b }).panel_width(columns);
     table.run(session)?;
     let Some(lengths) = table.collect(session)? else { return Ok(None) };
     Ok(Some(trace_back(a, b, |i, j| match (i, j) {

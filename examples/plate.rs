@@ -11,7 +11,7 @@ use armature::{BoxError, Session};
 /// Number of steps between two checks of the largest change.
 const STEPS: u64 = 50;
 /// Maximum number of steps.
-const MOST: u64 = 1_000_000;
+const MAX_STEPS: u64 = 1_000_000;
 
 struct Plate {
     shape: Shape,
@@ -61,7 +61,7 @@ fn step(shape: Shape, row_of: impl Fn(usize) -> u64, old: &[f64], new: &mut [f64
 fn main() -> std::process::ExitCode {
     armature::main(|session| {
         let shape = Shape { rows: 500, columns: 500 };
-        let (steps, plate) = settle(session, shape, 1e-5)?;
+        let (steps, plate) = run_until_settled(session, shape, 1e-5)?;
         if let Some(plate) = plate {
             println!("{:.6} in the middle after {steps} steps", plate[250 * shape.columns + 250]);
         }
@@ -70,13 +70,13 @@ fn main() -> std::process::ExitCode {
 }
 
 /// Runs until no value changes by more than `limit`. Returns the number of steps on all ranks, and the plate on rank 0.
-pub(crate) fn settle(
+pub(crate) fn run_until_settled(
     session: &mut Session,
     shape: Shape,
     limit: f64,
 ) -> Result<(u64, Option<Vec<f64>>), BoxError> {
     let mut plate = StencilLoop::new("plate", shape, Plate { shape, change: 0.0 });
-    let until = Until::at_most(MOST).every(STEPS);
+    let until = Until::at_most(MAX_STEPS).every(STEPS);
     // Each check resets the change on each rank, and compares the largest change with the limit on rank 0.
     let end =
         plate.run_until(session, until, |body| std::mem::take(&mut body.change), |change| change <= limit)?;
@@ -122,7 +122,9 @@ mod tests {
             "rows 5 and 6 are cold"
         );
         for ranks in 1..=3 {
-            let settled = armature::run(&Config::new().ranks(ranks), |session| settle(session, shape, limit));
+            let settled = armature::run(&Config::new().ranks(ranks), |session| {
+                run_until_settled(session, shape, limit)
+            });
             assert_eq!(settled.unwrap(), (steps, Some(plate.clone())));
         }
     }

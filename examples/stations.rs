@@ -14,8 +14,8 @@ use armature::pipeline::Pipeline;
 use armature::{BoxError, Config, Session};
 
 /// Minimum, sum, maximum and number of the temperatures of a station.
-type Seen = (f64, f64, f64, u64);
-type Stations = BTreeMap<String, Seen>;
+type Statistics = (f64, f64, f64, u64);
+type Stations = BTreeMap<String, Statistics>;
 
 /// Bytes of the file in an item.
 const BLOCK: u64 = 1 << 20;
@@ -81,7 +81,7 @@ fn parse(lines: &str) -> Result<Stations, BoxError> {
     Ok(stations)
 }
 
-fn merge(stations: &mut Stations, name: String, (coldest, sum, warmest, count): Seen) {
+fn merge(stations: &mut Stations, name: String, (coldest, sum, warmest, count): Statistics) {
     let seen = stations.entry(name).or_insert((f64::INFINITY, 0.0, f64::NEG_INFINITY, 0));
     *seen = (seen.0.min(coldest), seen.1 + sum, seen.2.max(warmest), seen.3 + count);
 }

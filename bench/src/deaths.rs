@@ -16,14 +16,14 @@ use crate::{Outcome, ranks::Launch};
 /// Folder of a run. Every rank writes its process id to `pid-RANK`, and rank 0 writes the file `started` when the
 /// work begins.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct RunFolder {
     folder: PathBuf,
 }
 
-impl Scene {
+impl RunFolder {
     /// Returns the scene of an existing folder, for a rank.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Scene { folder: folder.into() }
+        RunFolder { folder: folder.into() }
     }
 
     /// Creates an empty folder.
@@ -31,9 +31,9 @@ impl Scene {
     /// # Errors
     /// If the folder cannot be created.
     pub fn create(folder: &Path) -> Outcome<Self> {
-        let scene = Scene::at(folder);
-        scene.clear()?;
-        Ok(scene)
+        let run_folder = RunFolder::at(folder);
+        run_folder.clear()?;
+        Ok(run_folder)
     }
 
     /// Returns the path of the folder.
@@ -60,7 +60,7 @@ impl Scene {
     ///
     /// # Errors
     /// If a file cannot be removed.
-    pub fn forget(&self, except: &[&str]) -> Outcome {
+    pub fn remove_files_except(&self, except: &[&str]) -> Outcome {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             if !except.iter().any(|name| entry.file_name() == *name) {
@@ -74,7 +74,7 @@ impl Scene {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn enter(&self, rank: usize) -> Outcome {
+    pub fn register_process(&self, rank: usize) -> Outcome {
         // The file is written under another name and renamed, so that readers of the final name always find a
         // complete number.
         let new = self.path(&format!("new-{rank}"));
@@ -91,7 +91,7 @@ impl Scene {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn start(&self) -> Outcome {
+    pub fn record_start(&self) -> Outcome {
         Ok(fs::write(self.path("started"), "")?)
     }
 
@@ -122,12 +122,12 @@ pub fn draw(random: &mut StdRng, ranks: usize, count: usize, until: f64) -> Vec<
 }
 
 /// Returns all ranks as victims, with the same time.
-pub fn everybody(ranks: usize, after: f64) -> Vec<Victim> {
+pub fn all_ranks(ranks: usize, after: f64) -> Vec<Victim> {
     (0..ranks).map(|rank| Victim { rank, after }).collect()
 }
 
 /// Runs a rank program and kills the `victims` in their order, each after a call of `before_kill`. If some ranks
-/// survive, they continue, and each victim is killed only after `has_come` reports that it takes part. Returns the
+/// survive, they continue, and each victim is killed only after `has_joined` reports that it takes part. Returns the
 /// output of the job, or its error, and the number of ranks killed before the job ended.
 ///
 /// # Errors
@@ -135,9 +135,9 @@ pub fn everybody(ranks: usize, after: f64) -> Vec<Victim> {
 pub fn run(
     launch: &Launch,
     program: (&str, &[String]),
-    scene: &Scene,
+    run_folder: &RunFolder,
     victims: &[Victim],
-    has_come: impl Fn(usize) -> bool + Send,
+    has_joined: impl Fn(usize) -> bool + Send,
     before_kill: &mut (dyn FnMut() + Send),
 ) -> Outcome<(Outcome<String>, usize)> {
     let recovery = victims.len() < launch.ranks;
@@ -146,29 +146,31 @@ pub fn run(
     thread::scope(|scope| {
         let killer = scope.spawn(move || {
             // Returns true if the job is still running after this time.
-            let goes_on = |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
-            while !scene.has_started() {
-                if !goes_on(Duration::from_millis(1)) {
+            let is_running_after =
+                |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+            while !run_folder.has_started() {
+                if !is_running_after(Duration::from_millis(1)) {
                     return 0;
                 }
             }
             let start = Instant::now();
             let mut kill = |victim: &&Victim| {
                 // A rank that does not take part yet has no work that others could take over, so its kill waits.
-                let comes = || {
-                    while recovery && !has_come(victim.rank) {
-                        if !goes_on(Duration::from_millis(1)) {
+                let has_victim_joined = || {
+                    while recovery && !has_joined(victim.rank) {
+                        if !is_running_after(Duration::from_millis(1)) {
                             return false;
                         }
                     }
                     true
                 };
-                if !goes_on(Duration::from_secs_f64(victim.after).saturating_sub(start.elapsed())) || !comes()
+                if !is_running_after(Duration::from_secs_f64(victim.after).saturating_sub(start.elapsed()))
+                    || !has_victim_joined()
                 {
                     return false;
                 }
                 before_kill();
-                let process = scene.process(victim.rank).and_then(Pid::from_raw);
+                let process = run_folder.process(victim.rank).and_then(Pid::from_raw);
                 process.is_some_and(|process| kill_process(process, Signal::KILL).is_ok())
             };
             victims.iter().take_while(&mut kill).count()
@@ -199,13 +201,13 @@ mod tests {
     #[test]
     fn ranks_publish_their_process_ids() {
         let folder = tempfile::tempdir().unwrap();
-        let scene = Scene::create(&folder.path().join("run")).unwrap();
-        assert!(scene.process(2).is_none() && !scene.has_started());
-        scene.enter(2).unwrap();
-        scene.start().unwrap();
-        assert_eq!(scene.process(2), i32::try_from(std::process::id()).ok());
-        assert!(scene.has_started());
-        scene.forget(&["pid-2"]).unwrap();
-        assert!(scene.process(2).is_some() && !scene.has_started());
+        let run_folder = RunFolder::create(&folder.path().join("run")).unwrap();
+        assert!(run_folder.process(2).is_none() && !run_folder.has_started());
+        run_folder.register_process(2).unwrap();
+        run_folder.record_start().unwrap();
+        assert_eq!(run_folder.process(2), i32::try_from(std::process::id()).ok());
+        assert!(run_folder.has_started());
+        run_folder.remove_files_except(&["pid-2"]).unwrap();
+        assert!(run_folder.process(2).is_some() && !run_folder.has_started());
     }
 }

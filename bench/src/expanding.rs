@@ -43,9 +43,9 @@ pub fn main(arguments: &[String]) -> Outcome {
     let setting = Setting { items: items.parse()?, of_each: of_each.parse()? };
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| {
-        once(session, Setting { items: WARM_UP.max(setting.of_each).min(setting.items), ..setting })?;
+        run_once(session, Setting { items: WARM_UP.max(setting.of_each).min(setting.items), ..setting })?;
         let start = Instant::now();
-        once(session, setting)?;
+        run_once(session, setting)?;
         if session.is_root() {
             println!("result items_per_s {}", setting.items as f64 / start.elapsed().as_secs_f64());
         }
@@ -54,7 +54,7 @@ pub fn main(arguments: &[String]) -> Outcome {
 }
 
 /// Runs one stream and checks its result.
-fn once(session: &mut Session, Setting { items, of_each }: Setting) -> Result<(), armature::BoxError> {
+fn run_once(session: &mut Session, Setting { items, of_each }: Setting) -> Result<(), armature::BoxError> {
     let mut sum = 0;
     let numbers = match of_each {
         0 => Pipeline::source("numbers", || 0..items).map("same", |n| n),

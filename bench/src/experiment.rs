@@ -56,7 +56,7 @@ impl Experiment {
         let stolen = Stolen::begin();
         (self.run)(&mut report, extent.smoke)?;
         report.check_extent()?;
-        if let Some(part) = stolen.part() {
+        if let Some(part) = stolen.stolen_fraction() {
             report.note(format!("meanwhile others had {:.1} % of this machine's processor time", 1e2 * part));
         }
         Ok(report.close())
@@ -99,7 +99,7 @@ impl Report {
     }
 
     /// Returns true if the part of the experiment is selected.
-    pub fn wants(&self, part: &str) -> bool {
+    pub fn selects(&self, part: &str) -> bool {
         self.parts.borrow_mut().push(part.into());
         self.extent.only.is_empty() || self.extent.only.iter().any(|name| name == part)
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn unknown_parts_and_rounds_are_refused() {
         fn parts(report: &mut Report, _: bool) -> Outcome {
-            let run: Vec<&str> = ["small", "large"].into_iter().filter(|part| report.wants(part)).collect();
+            let run: Vec<&str> = ["small", "large"].into_iter().filter(|part| report.selects(part)).collect();
             assert_eq!((run, report.rounds(20)), (vec!["large"], 5));
             Ok(())
         }

@@ -34,7 +34,7 @@ impl Stolen {
     }
 
     /// Returns the fraction from 0 to 1, or `None` if the system does not report it.
-    pub fn part(&self) -> Option<f64> {
+    pub fn stolen_fraction(&self) -> Option<f64> {
         let ticks = stolen_ticks(&read("/proc/stat"))? - self.ticks?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let seconds = ticks / rustix::param::clock_ticks_per_second() as f64;
@@ -77,7 +77,7 @@ mod tests {
         let stat = "cpu  10 20 30 40 50 60 70 80 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n";
         assert_eq!(stolen_ticks(stat), Some(80.0));
         assert_eq!(stolen_ticks("cpu  10 20"), None);
-        assert!(Stolen::begin().part().is_none_or(|part| part >= 0.0));
+        assert!(Stolen::begin().stolen_fraction().is_none_or(|part| part >= 0.0));
     }
 
     #[test]

@@ -30,8 +30,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     // This binary also runs the ranks of an experiment and competing loads; users do not call these commands.
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match &words[..] {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match &arguments[..] {
         [first, name, rest @ ..] if first == "rank" => match ranks::program(name, rest) {
             Some(outcome) => outcome,
             None => Err(format!("there is no program {name} for ranks").into()),

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Minimum time between two lines of progress.
-const TELL: Duration = Duration::from_secs(5);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Alternative: a name and a function that measures one sample.
 #[allow(missing_debug_implementations, reason = "it holds a closure")]
@@ -52,7 +52,7 @@ pub struct Rounds {
 /// The first error of a contestant, with its name.
 pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Outcome<Rounds> {
     let mut samples = vec![Vec::with_capacity(rounds); contestants.len()];
-    let (start, mut told) = (Instant::now(), Instant::now());
+    let (start, mut last_progress) = (Instant::now(), Instant::now());
     for round in 0..=rounds {
         for (contestant, samples) in contestants.iter_mut().zip(&mut samples) {
             let sample = (contestant.sample)().map_err(|e| format!("{}: {e}", contestant.name))?;
@@ -60,17 +60,17 @@ pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Outco
                 samples.push(sample);
             }
         }
-        if told.elapsed() >= TELL && round < rounds {
-            told = Instant::now();
+        if last_progress.elapsed() >= PROGRESS_INTERVAL && round < rounds {
+            last_progress = Instant::now();
             let spent = start.elapsed().as_secs_f64();
-            let left = spent * (rounds - round) as f64 / (round + 1) as f64;
+            let remaining = spent * (rounds - round) as f64 / (round + 1) as f64;
             let of = |(one, samples): (&Contestant<'_>, &Vec<f64>)| {
                 samples.last().map(|sample| format!("{} {sample:.4}", one.name))
             };
-            let news: Vec<String> = contestants.iter().zip(&samples).filter_map(of).collect();
+            let latest: Vec<String> = contestants.iter().zip(&samples).filter_map(of).collect();
             eprintln!(
-                "   round {round} of {rounds}, {spent:.0} s, about {left:.0} s left: {}",
-                if news.is_empty() { "warm".into() } else { news.join(", ") }
+                "   round {round} of {rounds}, {spent:.0} s, about {remaining:.0} s left: {}",
+                if latest.is_empty() { "warm".into() } else { latest.join(", ") }
             );
         }
     }
@@ -104,14 +104,14 @@ mod tests {
     #[test]
     fn contestants_alternate_and_the_warm_up_round_is_excluded() {
         let order = RefCell::new(String::new());
-        let say = |letter: char, value: f64| {
+        let contestant = |letter: char, value: f64| {
             let order = &order;
             Contestant::new(letter, move || {
                 order.borrow_mut().push(letter);
                 Ok(value)
             })
         };
-        let rounds = round_robin(7, vec![say('a', 3.0), say('b', 2.0)]).unwrap();
+        let rounds = round_robin(7, vec![contestant('a', 3.0), contestant('b', 2.0)]).unwrap();
         assert_eq!(*order.borrow(), "ab".repeat(8));
         assert_eq!(rounds.of("a").unwrap().len(), 7);
         assert_eq!(rounds.ratio("a", "b"), Some(Interval::exact(1.5)));

@@ -106,7 +106,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If a load leaves no speed to its host, or the host does not exist.
-    pub fn xml_beside(&self, loads: &[HostLoad]) -> Outcome<String> {
+    pub fn xml_with_loads(&self, loads: &[HostLoad]) -> Outcome<String> {
         let xml = self.xml();
         let (hosts, end) = xml.rsplit_once("</platform>").ok_or("a platform file without an end")?;
         let mut text = hosts.to_string();
@@ -225,11 +225,14 @@ mod tests {
             assert!(xml.contains(text), "{text} is missing from {xml}");
         }
         assert_eq!(cluster.hostfile(), "h0\nh1\n");
-        let load = HostLoad { host: 1, wave: Wave::STEADY, share: 0.5 };
-        assert_eq!(cluster.xml_beside(&[]).unwrap(), xml);
-        let beside = cluster.xml_beside(&[load]).unwrap();
-        assert!(beside.contains("0.000000000 0.5\n") && beside.ends_with("</platform>\n"), "{beside}");
-        assert!(cluster.xml_beside(&[HostLoad { host: 2, ..load }]).is_err());
+        let load = HostLoad { host: 1, wave: Wave::ALWAYS_BUSY, share: 0.5 };
+        assert_eq!(cluster.xml_with_loads(&[]).unwrap(), xml);
+        let loaded_xml = cluster.xml_with_loads(&[load]).unwrap();
+        assert!(
+            loaded_xml.contains("0.000000000 0.5\n") && loaded_xml.ends_with("</platform>\n"),
+            "{loaded_xml}"
+        );
+        assert!(cluster.xml_with_loads(&[HostLoad { host: 2, ..load }]).is_err());
         let platform = cluster.platform().unwrap();
         assert_eq!(platform.transfer_time(0, 1, 2e7), 1.00005);
         assert_eq!((platform.ext_on(), platform.speeds()), (Some(0), &[1e9, 2e9][..]));

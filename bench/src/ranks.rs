@@ -101,9 +101,9 @@ impl Launch {
     /// Same as [`run`](Launch::run), but the output may lack a result line.
     pub fn output(&self, program: &str, arguments: &[String]) -> Outcome<String> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
-        let words: Vec<String> =
+        let arguments: Vec<String> =
             ["rank", program].map(String::from).into_iter().chain(arguments.to_vec()).collect();
-        self.run_other(&this, &words)
+        self.run_other(&this, &arguments)
     }
 
     /// Runs another program on ranks, and returns its output.
@@ -148,7 +148,7 @@ fn open_mpi() -> Outcome<&'static str> {
 /// If the command cannot be started, fails, or does not end within `limit`; in the last case the command is stopped
 /// with its children.
 pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
-    let what = format!("{} {}", command.get_program().display(), words(&command));
+    let what = format!("{} {}", command.get_program().display(), command_line(&command));
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -167,7 +167,7 @@ pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
     if status.success() { Ok(output) } else { Err(format!("{what}: {status}\n{output}").into()) }
 }
 
-fn words(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 

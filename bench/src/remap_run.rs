@@ -58,7 +58,7 @@ pub struct Run {
     /// Mean cost of a change in windows of items, if the framework reports it.
     pub cost_windows: Option<f64>,
     /// Descriptions of the mappings.
-    pub story: Vec<String>,
+    pub mapping_lines: Vec<String>,
 }
 
 impl Job {
@@ -83,7 +83,7 @@ impl Job {
     /// If the ranks cannot be started; also errors of [`main`].
     pub fn on_mpi(&self, ranks: usize) -> Outcome<Run> {
         let launch = Launch { limit: LIMIT, environment: self.environment.clone(), ..Launch::ranks(ranks) };
-        let output = launch.output("remap-run", &self.words())?;
+        let output = launch.output("remap-run", &self.arguments())?;
         Run::read(&output)
     }
 
@@ -94,31 +94,31 @@ impl Job {
     pub fn on_threads(&self, ranks: usize) -> Outcome<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let mut command = Command::new(this);
-        command.args(["rank", "remap-run"]).args(self.words());
+        command.args(["rank", "remap-run"]).args(self.arguments());
         command.env("ARMATURE_TRANSPORT", "local").env("ARMATURE_RANKS", ranks.to_string());
         command.env("RUST_LOG", "warn");
         Run::read(&finish(command, LIMIT)?)
     }
 
-    fn words(&self) -> Vec<String> {
+    fn arguments(&self) -> Vec<String> {
         let Job { pipeline, items, mapping, .. } = self;
-        let mut words = vec![format!("pipeline={pipeline}"), format!("items={items}")];
-        words.push(format!("mapping={mapping}"));
+        let mut arguments = vec![format!("pipeline={pipeline}"), format!("items={items}")];
+        arguments.push(format!("mapping={mapping}"));
         if self.dispatch == Dispatch::RoundRobin {
-            words.push("dispatch=round-robin".into());
+            arguments.push("dispatch=round-robin".into());
         }
         if self.balance == Balance::Live {
-            words.push("balance=live".into());
+            arguments.push("balance=live".into());
         }
-        words.extend(self.cores.iter().map(|core| format!("core={core}")));
-        words.extend(self.third.iter().map(|path| format!("third={}", path.display())));
-        words.extend(self.exchange.iter().map(|(every, other)| format!("every-{every}={other}")));
-        words
+        arguments.extend(self.cores.iter().map(|core| format!("core={core}")));
+        arguments.extend(self.third.iter().map(|path| format!("third={}", path.display())));
+        arguments.extend(self.exchange.iter().map(|(every, other)| format!("every-{every}={other}")));
+        arguments
     }
 
-    fn parse(words: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> Outcome<Self> {
         let mut job = Job::fixed("", 0, "auto");
-        settings(words, |name, value| {
+        settings(arguments, |name, value| {
             match (name, value) {
                 ("pipeline", _) => job.pipeline = value.into(),
                 ("items", _) => job.items = value.parse()?,
@@ -140,7 +140,7 @@ impl Job {
     fn stages(&self) -> Result<&'static [SyntheticStage], String> {
         match self.pipeline.as_str() {
             "uneven" => Ok(synthetic_work::UNEVEN),
-            "moved" => Ok(synthetic_work::MOVED),
+            "moved" => Ok(synthetic_work::REMAPPED),
             other => Err(format!("there is no pipeline {other}")),
         }
     }
@@ -152,7 +152,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 impl Run {
     fn read(output: &str) -> Outcome<Self> {
         let values: Values = one(output)?;
-        let story =
+        let mapping_lines =
             output.lines().filter_map(|line| line.strip_prefix("mapping ")).map(String::from).collect();
         let value = |name: &str| {
             values.get(name).copied().ok_or_else(|| format!("expected {name} in the result:\n{output}"))
@@ -164,7 +164,7 @@ impl Run {
             in_flight: value("in_flight")?,
             cost: value("cost").ok(),
             cost_windows: value("cost_windows").ok(),
-            story,
+            mapping_lines,
         })
     }
 }
@@ -174,8 +174,8 @@ impl Run {
 ///
 /// # Errors
 /// If the arguments are wrong, the ranks cannot be pinned, or the checksum is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let job = Job::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     // Items are large enough to travel alone, so that the number of batches in flight is the number of items.
     let config = Config::from_env()?.progress(Progress::Off);
@@ -214,7 +214,7 @@ impl Job {
         if arrived != self.items || sum != synthetic_work::expected(stages, self.items) {
             return Err(format!("the results are wrong: {arrived} items, checksum {sum:#x}").into());
         }
-        tell(&summary, end - start, end - third);
+        print_result(&summary, end - start, end - third);
         Ok(())
     }
 
@@ -232,7 +232,7 @@ fn choice(text: &str) -> MappingChoice {
     }
 }
 
-fn tell(summary: &Summary, total: Duration, tail: Duration) {
+fn print_result(summary: &Summary, total: Duration, tail: Duration) {
     for remap in &summary.remaps {
         let times = match (remap.before, remap.after) {
             (Some(before), Some(after)) => {
@@ -243,8 +243,8 @@ fn tell(summary: &Summary, total: Duration, tail: Duration) {
         println!("mapping {:.2} s: {} because {}{times}", remap.at.as_secs_f64(), remap.to, remap.reason);
     }
     // Neither the first mapping nor the planned one counts as a change, because runs without changes have them, too.
-    let given = if summary.predicted.is_some() { 2 } else { 1 };
-    let changes = summary.remaps.get(given..).unwrap_or_default();
+    let initial_mappings = if summary.predicted.is_some() { 2 } else { 1 };
+    let changes = summary.remaps.get(initial_mappings..).unwrap_or_default();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let in_flight = mean(changes.iter().map(|remap| remap.in_flight as f64).collect());
     let account = |name: &str, values: Vec<f64>| match values.is_empty() {
@@ -277,7 +277,7 @@ mod tests {
             ..Job::fixed("moved", 50, "a@1 | b@0,1")
         };
         for job in [plain, full] {
-            assert_eq!(Job::parse(&job.words()).unwrap(), job);
+            assert_eq!(Job::parse(&job.arguments()).unwrap(), job);
         }
         assert!(Job::parse(&["items".into()]).is_err() && Job::parse(&["speed=3".into()]).is_err());
     }

@@ -22,9 +22,9 @@ use rabin_karp::text::{Part, Repeated};
 use crate::Outcome;
 
 /// Seconds between two items above which the stage counts as idle. Several polls for messages take less time.
-const GAP: f64 = 20e-6;
+const IDLE_GAP: f64 = 20e-6;
 /// Number of periods between two readings of the framework's estimator.
-const READING: u64 = 64;
+const READING_INTERVAL: u64 = 64;
 
 /// Application to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Watch {
     /// Runs `work` on an item and records its time.
     fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
-        if self.last.is_some_and(|last| (start - last).as_secs_f64() > GAP) && self.items > 0 {
+        if self.last.is_some_and(|last| (start - last).as_secs_f64() > IDLE_GAP) && self.items > 0 {
             // The stage was idle, so the period is not a valid sample of the heuristic.
             self.held_up += 1;
             self.robust.add(self.items, self.busy);
@@ -128,7 +128,7 @@ impl Watch {
             self.converged += 1;
             self.lines += &format!("estimate heuristic {} {}\n", self.rank, estimate.rate);
         }
-        if self.used.is_multiple_of(READING)
+        if self.used.is_multiple_of(READING_INTERVAL)
             && let Some(estimate) = self.robust.estimate().filter(|estimate| estimate.settled)
         {
             self.lines += &format!("estimate framework {} {}\n", self.rank, 1.0 / estimate.value);
@@ -173,7 +173,7 @@ impl<S> Drop for Watched<S> {
 
 fn product(size: u64) -> (Shape, Factors) {
     let shape = Shape { rows: size, inner: size, columns: size };
-    (shape, Factors { a: Matrix::made(size, 1), b: Matrix::made(size, 2) })
+    (shape, Factors { a: Matrix::generated(size, 1), b: Matrix::generated(size, 2) })
 }
 
 fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
@@ -229,8 +229,8 @@ pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
 ///
 /// # Errors
 /// If the arguments are wrong, or there are too few ranks.
-pub fn main(words: &[String]) -> Outcome {
-    let [name, size] = words else { return Err("expected APPLICATION SIZE".into()) };
+pub fn main(arguments: &[String]) -> Outcome {
+    let [name, size] = arguments else { return Err("expected APPLICATION SIZE".into()) };
     let (app, size) = (App::of(name)?, size.parse()?);
     let mapping = App::ALL.iter().find(|(known, ..)| *known == app).map(|(_, _, mapping, _)| *mapping);
     let mapping = MappingChoice::Text(mapping.unwrap_or_default().into());

@@ -26,12 +26,12 @@ pub struct SyntheticStage {
     /// Steps per item; a thousand steps take some microseconds.
     pub steps: u64,
     /// Ranks on which the stage may run.
-    pub place: Place,
+    pub place: Placement,
 }
 
 /// Ranks on which a stage may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// Any ranks, replicated.
     Free,
     /// One rank at a time, because the stage has state; it can migrate.
@@ -40,28 +40,28 @@ pub enum Place {
     Root,
 }
 
-const fn stage(name: &'static str, steps: u64, place: Place) -> SyntheticStage {
+const fn stage(name: &'static str, steps: u64, place: Placement) -> SyntheticStage {
     SyntheticStage { name, steps, place }
 }
 
 /// Stages with some milliseconds per item, two fifths of them in a stage that only one rank can run: unless this
 /// stage is moved, a rank that becomes slow delays the stream.
 pub const UNEVEN: &[SyntheticStage] = &[
-    stage("read", 20_000, Place::Root),
-    stage("cut", 600_000, Place::Free),
-    stage("match", 900_000, Place::Free),
-    stage("track", 1_200_000, Place::Serial),
-    stage("paint", 300_000, Place::Free),
-    stage("write", 20_000, Place::Root),
+    stage("read", 20_000, Placement::Root),
+    stage("cut", 600_000, Placement::Free),
+    stage("match", 900_000, Placement::Free),
+    stage("track", 1_200_000, Placement::Serial),
+    stage("paint", 300_000, Placement::Free),
+    stage("write", 20_000, Placement::Root),
 ];
 
 /// Stages with one to two milliseconds per item, for frequent changes of the mapping.
-pub const MOVED: &[SyntheticStage] = &[
-    stage("read", 5_000, Place::Root),
-    stage("first", 400_000, Place::Free),
-    stage("middle", 300_000, Place::Serial),
-    stage("last", 400_000, Place::Free),
-    stage("write", 5_000, Place::Root),
+pub const REMAPPED: &[SyntheticStage] = &[
+    stage("read", 5_000, Placement::Root),
+    stage("first", 400_000, Placement::Free),
+    stage("middle", 300_000, Placement::Serial),
+    stage("last", 400_000, Placement::Free),
+    stage("write", 5_000, Placement::Root),
 ];
 
 /// Creates the pipeline over `items` items; its results are delivered in order.
@@ -70,9 +70,13 @@ pub fn pipeline(stages: &[SyntheticStage], items: u64) -> Pipeline<'_, u64> {
     stages.iter().fold(source, |pipeline, stage| {
         let steps = stage.steps;
         match stage.place {
-            Place::Free => pipeline.map(stage.name, move |item| advance(item, steps)),
-            Place::Serial => pipeline.stage(stage.name, move || Ok(Track { steps, seen: 0 })).serial(),
-            Place::Root => pipeline.stage(stage.name, move || Ok(Track { steps, seen: 0 })).at_root(),
+            Placement::Free => pipeline.map(stage.name, move |item| advance(item, steps)),
+            Placement::Serial => {
+                pipeline.stage(stage.name, move || Ok(SerialStage { steps, seen: 0 })).serial()
+            }
+            Placement::Root => {
+                pipeline.stage(stage.name, move || Ok(SerialStage { steps, seen: 0 })).at_root()
+            }
         }
     })
 }
@@ -82,9 +86,9 @@ pub fn spec(stages: &[SyntheticStage]) -> PipelineSpec {
     let stage = |stage: &SyntheticStage| {
         let spec = StageSpec::new(stage.name, stage.steps as f64, ITEM);
         match stage.place {
-            Place::Free => spec,
-            Place::Serial => spec.serial(),
-            Place::Root => spec.serial().pinned(0),
+            Placement::Free => spec,
+            Placement::Serial => spec.serial(),
+            Placement::Root => spec.serial().pinned(0),
         }
     };
     PipelineSpec { input: ITEM, stages: stages.iter().map(stage).collect() }
@@ -96,8 +100,8 @@ pub fn expected(stages: &[SyntheticStage], items: u64) -> u64 {
     let jumps: Vec<Affine> = stages.iter().map(|stage| Affine::STEP.power(stage.steps)).collect();
     let result = |item: u64| {
         let one = |item: u64, (at, stage): (usize, &SyntheticStage)| match stage.place {
-            Place::Free => jumps[at].apply(item),
-            Place::Serial | Place::Root => follow(&mut seen[at], item, jumps[at].apply(item)),
+            Placement::Free => jumps[at].apply(item),
+            Placement::Serial | Placement::Root => accumulate(&mut seen[at], item, jumps[at].apply(item)),
         };
         stages.iter().enumerate().fold(item, one)
     };
@@ -112,12 +116,12 @@ pub fn fold(sum: u64, result: u64) -> u64 {
 /// Returns the seconds per item on an undisturbed core, as the minimum of several measurements.
 pub fn seconds_per_item(stages: &[SyntheticStage]) -> f64 {
     let steps = stages.iter().map(|stage| stage.steps).sum();
-    let once = |_| {
+    let measure_once = |_| {
         let start = Instant::now();
         black_box(advance(black_box(1), steps));
         start.elapsed()
     };
-    (0..50).map(once).min().unwrap_or(Duration::ZERO).as_secs_f64()
+    (0..50).map(measure_once).min().unwrap_or(Duration::ZERO).as_secs_f64()
 }
 
 /// Advances the generator from `item` by `steps` steps, one step at a time.
@@ -128,22 +132,22 @@ pub(crate) fn advance(item: u64, steps: u64) -> u64 {
 }
 
 /// Returns the result of [`advance`], computed in a few operations.
-pub(crate) fn landing(item: u64, steps: u64) -> u64 {
+pub(crate) fn advance_directly(item: u64, steps: u64) -> u64 {
     Affine::STEP.power(steps).apply(item)
 }
 
 /// Serial stage whose result depends on all previous items.
-struct Track {
+struct SerialStage {
     steps: u64,
     seen: u64,
 }
 
-impl Stage for Track {
+impl Stage for SerialStage {
     type In = u64;
     type Out = u64;
 
     fn process(&mut self, item: u64, _: &mut Context) -> StageResult<u64> {
-        Ok(Some(follow(&mut self.seen, item, advance(item, self.steps))))
+        Ok(Some(accumulate(&mut self.seen, item, advance(item, self.steps))))
     }
 
     fn save(&self) -> Option<Vec<u8>> {
@@ -156,7 +160,7 @@ impl Stage for Track {
     }
 }
 
-fn follow(seen: &mut u64, item: u64, result: u64) -> u64 {
+fn accumulate(seen: &mut u64, item: u64, result: u64) -> u64 {
     *seen = fold(*seen, item);
     result ^ *seen
 }
@@ -176,7 +180,7 @@ impl Affine {
     }
 
     /// Returns the function that applies `self` first, then `next`.
-    fn then(self, next: Affine) -> Affine {
+    fn followed_by(self, next: Affine) -> Affine {
         Affine { factor: self.factor.wrapping_mul(next.factor), offset: next.apply(self.offset) }
     }
 
@@ -184,9 +188,9 @@ impl Affine {
         let (mut result, mut square, mut times) = (Affine { factor: 1, offset: 0 }, self, times);
         while times > 0 {
             if times % 2 == 1 {
-                result = result.then(square);
+                result = result.followed_by(square);
             }
-            square = square.then(square);
+            square = square.followed_by(square);
             times /= 2;
         }
         result
@@ -198,18 +202,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn landing_equals_repeated_single_steps() {
+    fn direct_advance_equals_single_steps() {
         for steps in [0, 1, 2, 3, 1000, 4097] {
-            assert_eq!(landing(17, steps), advance(17, steps), "{steps} steps");
+            assert_eq!(advance_directly(17, steps), advance(17, steps), "{steps} steps");
         }
     }
 
     #[test]
     fn restored_stage_continues_from_its_saved_state() {
         let mut cx = Context::for_test();
-        let mut run = |stage: &mut Track, item| stage.process(item, &mut cx).unwrap().unwrap();
-        let (mut whole, mut first, mut second) =
-            (Track { steps: 9, seen: 0 }, Track { steps: 9, seen: 0 }, Track { steps: 9, seen: 0 });
+        let mut run = |stage: &mut SerialStage, item| stage.process(item, &mut cx).unwrap().unwrap();
+        let (mut whole, mut first, mut second) = (
+            SerialStage { steps: 9, seen: 0 },
+            SerialStage { steps: 9, seen: 0 },
+            SerialStage { steps: 9, seen: 0 },
+        );
         run(&mut whole, 4);
         run(&mut first, 4);
         second.restore(&first.save().unwrap()).unwrap();

@@ -41,8 +41,8 @@ pub fn main(arguments: &[String]) -> Outcome {
     }
     Ok(armature::run(&config, |session| {
         let few = chain.items.min(WARM_UP_BATCHES * chain.batch.max(64));
-        once(session, Chain { items: few, ..chain })?;
-        let took = once(session, chain)?;
+        run_once(session, Chain { items: few, ..chain })?;
+        let took = run_once(session, chain)?;
         if session.is_root() {
             println!("result items_per_s {} items {}", chain.items as f64 / took.as_secs_f64(), chain.items);
         }
@@ -51,7 +51,7 @@ pub fn main(arguments: &[String]) -> Outcome {
 }
 
 /// Runs one stream of items and checks its result.
-fn once(session: &mut Session, chain: Chain) -> Result<Duration, armature::BoxError> {
+fn run_once(session: &mut Session, chain: Chain) -> Result<Duration, armature::BoxError> {
     let start = Instant::now();
     let sum = match chain.size {
         8 => numbers(session, chain.items)?,

@@ -40,7 +40,7 @@ impl Shares {
     }
 
     /// Returns the account divided by a number.
-    pub(crate) fn over(self, n: f64) -> Self {
+    pub(crate) fn divided_by(self, n: f64) -> Self {
         Shares {
             work: self.work / n,
             lost: self.lost / n,

@@ -1,16 +1,16 @@
 //! Down-sampled time line of the ranks: the time of each rank is divided into bins, each with an account of the rank's activities.
 
 use crate::account::{KINDS, Shares};
-use crate::run::{Run, told};
+use crate::run::{Run, call_text};
 
 /// Maximum number of bins of all ranks and runs of a page. A bin takes six bytes, which are eight characters of the page.
-const CELLS: usize = 160_000;
+const MAX_PAGE_BINS: usize = 160_000;
 /// Maximum number of bins of a rank. It exceeds the pixels of a screen, so that zooming in shows more detail.
-const MOST: usize = 4000;
+const MAX_RANK_BINS: usize = 4000;
 /// Minimum number of bins of a rank: the number of pixels of a narrow screen.
-const LEAST: usize = 300;
+const MIN_RANK_BINS: usize = 300;
 /// Maximum number of longest calls kept by name, for all ranks and runs of a page.
-const NAMED: usize = 20_000;
+const MAX_NAMED_CALLS: usize = 20_000;
 
 /// Activities of the ranks in bins of equal length.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,15 +30,16 @@ pub(crate) struct Bins {
 impl Bins {
     /// Creates the bins of one of `runs` runs on a page. If there are too many ranks, only the first ones get bins.
     pub(crate) fn of(run: &Run, runs: usize) -> Self {
-        let room = CELLS / runs.max(1);
-        let ranks = run.ranks.len().min(room / LEAST);
+        let room = MAX_PAGE_BINS / runs.max(1);
+        let ranks = run.ranks.len().min(room / MIN_RANK_BINS);
         let parts = run.ranks.iter().map(|rank| rank.parts.len()).max().unwrap_or(0);
         // Two bins for each part of the log suffice to show all its data.
-        let count = (room / ranks.max(1)).clamp(LEAST, MOST).min((2 * parts).max(LEAST));
+        let count =
+            (room / ranks.max(1)).clamp(MIN_RANK_BINS, MAX_RANK_BINS).min((2 * parts).max(MIN_RANK_BINS));
         let width = if run.seconds > 0.0 { run.seconds / count as f64 } else { 1.0 };
         let cells = (0..ranks).map(|rank| cells(run, rank, count, width)).collect();
         let mut bins = Bins { count, width, cells, named: Vec::new(), named_of: (0, 0) };
-        bins.name(run, ranks, NAMED / runs.max(1));
+        bins.name(run, ranks, MAX_NAMED_CALLS / runs.max(1));
         bins
     }
 
@@ -59,7 +60,7 @@ impl Bins {
         self.named = vec![Vec::new(); ranks];
         for (rank, to, longest) in all {
             let bin = ((to / self.width).ceil() as usize).clamp(1, self.count) - 1;
-            self.named[rank].push((bin, told(longest, &run.kinds), longest.seconds));
+            self.named[rank].push((bin, call_text(longest, &run.kinds), longest.seconds));
         }
         self.named.iter_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
     }

@@ -6,23 +6,23 @@ use crate::account::{Shares, shares};
 use crate::run::{Arrangement, Run, Skeleton};
 
 /// Computing share of the time from which on a run is considered good.
-const GOOD: f64 = 0.85;
+const GOOD_COMPUTING_SHARE: f64 = 0.85;
 /// Busy share of the time from which on a rank or stage is considered the bottleneck.
-const FULL: f64 = 0.85;
+const BOTTLENECK_SHARE: f64 = 0.85;
 /// Share of a rank's computing time, and of the elapsed time, from which on time without a core is considered a cause.
-const LOADED: f64 = 0.1;
+const LOADED_SHARE: f64 = 0.1;
 /// Fraction of the usual speed below which a rank is considered slow.
-const SLOW: f64 = 0.75;
+const SLOW_SPEED: f64 = 0.75;
 /// Fraction of the usual bandwidth below which a link is considered slow.
 const SLOW_LINK: f64 = 0.25;
 /// Time of a call, in message times, below which a call of user code is considered short.
 const SHORT_CALL: f64 = 10.0;
 /// Share of the time from which on time for messages is considered a cause.
-const MUCH: f64 = 0.3;
+const MESSAGES_SHARE: f64 = 0.3;
 /// Share of the time from which on tasks' waiting for memory is considered the cause.
-const MEMORY: f64 = 0.2;
+const MEMORY_SHARE: f64 = 0.2;
 /// Maximum unknown share of the time for which a cause is named.
-const UNKNOWN: f64 = 0.05;
+const MAX_UNKNOWN_SHARE: f64 = 0.05;
 /// Share of a rank's time without a core from which on an exhausted CPU quota is considered the reason.
 const THROTTLED: f64 = 0.5;
 /// Ratio of the longest to the mean computing time from which on the work is considered unbalanced.
@@ -68,7 +68,7 @@ impl<'r> Facts<'r> {
             all.filter(|(_, s)| s.total() > 0.0 && s.parked < 0.99 * s.total()).collect();
         let busiest = ranks.iter().copied().max_by(|a, b| a.1.work.total_cmp(&b.1.work))?;
         let n = ranks.len() as f64;
-        let mean = ranks.iter().fold(Shares::default(), |sum, (_, shares)| sum.plus(*shares)).over(n);
+        let mean = ranks.iter().fold(Shares::default(), |sum, (_, shares)| sum.plus(*shares)).divided_by(n);
         let (time, is_whole) = (to - from, from <= 0.0 && to >= run.seconds);
         Some(Facts { run, time, is_whole, ranks, mean, busiest })
     }
@@ -76,7 +76,7 @@ impl<'r> Facts<'r> {
     fn sentence(&self) -> String {
         let time = self.time;
         let useful = self.mean.useful() / time;
-        if useful >= GOOD {
+        if useful >= GOOD_COMPUTING_SHARE {
             return format!(
                 "Nothing is wrong: the ranks computed for {} of the time, and waited for {}.",
                 percent(useful, 0),
@@ -88,7 +88,7 @@ impl<'r> Facts<'r> {
             percent(useful, 0),
             percent((self.mean.idle + self.mean.parked) / time, 0)
         );
-        if self.mean.unknown > UNKNOWN * time {
+        if self.mean.unknown > MAX_UNKNOWN_SHARE * time {
             return format!(
                 "{waited}; another {} of the time was not measured, so no cause is named: a farm's source and sink, \
                  decisions and checkpoints are not measured.",
@@ -103,7 +103,7 @@ impl<'r> Facts<'r> {
             .or_else(|| self.slow_rank())
             .or_else(|| self.stage_of_one_rank())
             .or_else(|| self.slow_link())
-            .or_else(|| self.uneven())
+            .or_else(|| self.uneven_work())
             .or_else(|| self.handling_messages())
             .or_else(|| self.too_many());
         let others =
@@ -122,7 +122,7 @@ impl<'r> Facts<'r> {
     fn memory(&self) -> Option<String> {
         let waited = self.run.memory_wait_s.filter(|_| self.is_whole)?;
         let share = waited / (self.time * self.ranks.len() as f64);
-        (share >= MEMORY)
+        (share >= MEMORY_SHARE)
             .then(|| format!("because ready tasks waited for memory for {} of the time", percent(share, 0)))
     }
 
@@ -131,7 +131,7 @@ impl<'r> Facts<'r> {
         let by_loss = |a: &&(usize, Shares), b: &&(usize, Shares)| a.1.lost.total_cmp(&b.1.lost);
         let (rank, shares) = self.ranks.iter().max_by(by_loss)?;
         let share = shares.lost / shares.work.max(f64::MIN_POSITIVE);
-        if share < LOADED || shares.lost < LOADED * self.time {
+        if share < LOADED_SHARE || shares.lost < LOADED_SHARE * self.time {
             return None;
         }
         let is_stopped = |rank: &usize| {
@@ -164,7 +164,7 @@ impl<'r> Facts<'r> {
         let calls = self.run.calls()?;
         let message = self.run.message_s?;
         let share = self.mean.messages / self.time;
-        (calls < SHORT_CALL * message && share >= LOADED).then(|| {
+        (calls < SHORT_CALL * message && share >= LOADED_SHARE).then(|| {
             format!(
                 "because the pieces of work are too small: a call of user code takes {}, and a message {}",
                 seconds(calls),
@@ -181,8 +181,10 @@ impl<'r> Facts<'r> {
         let (rank, root) = self.ranks.first()?;
         let share = (root.messages + root.work) / self.time;
         let idle = self.ranks[1..].iter().map(|(_, s)| s.idle).sum::<f64>() / (self.ranks.len() - 1) as f64;
-        let is_it =
-            *rank == 0 && root.messages >= 0.5 * self.time && share >= FULL && idle >= MUCH * self.time;
+        let is_it = *rank == 0
+            && root.messages >= 0.5 * self.time
+            && share >= BOTTLENECK_SHARE
+            && idle >= MESSAGES_SHARE * self.time;
         is_it.then(|| {
             format!(
                 "because rank 0, which dispatches the work, spent {} of its time on messages",
@@ -194,7 +196,7 @@ impl<'r> Facts<'r> {
     /// Tests whether the busiest rank is slower than the others.
     fn slow_rank(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
-        if shares.work < FULL * self.time || self.ranks.len() < 2 {
+        if shares.work < BOTTLENECK_SHARE * self.time || self.ranks.len() < 2 {
             return None;
         }
         let speeds = self.run.relative_speeds()?;
@@ -207,7 +209,7 @@ impl<'r> Facts<'r> {
             .collect();
         others.sort_by(f64::total_cmp);
         let usual = *others.get(others.len() / 2)?;
-        (own < SLOW * usual).then(|| {
+        (own < SLOW_SPEED * usual).then(|| {
             format!("mostly for rank {rank}, which is {:.2} times as fast as the others", own / usual)
         })
     }
@@ -227,7 +229,7 @@ impl<'r> Facts<'r> {
             let of_rank = |ranks: &str| ranks == rank.to_string();
             let mut its = mapping.stages.iter().filter(|(_, ranks)| of_rank(ranks)).map(|(stage, _)| stage);
             let (Some(stage), None) = (its.next(), its.next()) else { return None };
-            return (shares.work >= FULL * self.time)
+            return (shares.work >= BOTTLENECK_SHARE * self.time)
                 .then(|| format!("mostly for rank {rank}, which alone runs stage {stage}"));
         }
         let busy = |kind: &&crate::run::Kind| kind.by_rank.values().map(|(_, s)| *s).fold(0.0, f64::max);
@@ -238,7 +240,7 @@ impl<'r> Facts<'r> {
             .filter(|kind| alone(&kind.name))
             .max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
         let share = busy(&stage) / self.time;
-        (share >= FULL).then(|| {
+        (share >= BOTTLENECK_SHARE).then(|| {
             format!(
                 "mostly for stage {}, which kept its only rank busy for {} of the time",
                 armature_text::shown(&stage.name),
@@ -258,7 +260,7 @@ impl<'r> Facts<'r> {
         let ((from, to), (bandwidth, _)) = self.run.links.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
         let bytes = self.run.ranks.get(*from).and_then(|rank| rank.sent.get(to)).map_or(0, |sent| sent.1);
         let busy = bytes as f64 / bandwidth;
-        (*bandwidth < SLOW_LINK * usual && (bytes == 0 || busy >= LOADED * self.time)).then(|| {
+        (*bandwidth < SLOW_LINK * usual && (bytes == 0 || busy >= LOADED_SHARE * self.time)).then(|| {
             format!(
                 "mostly for the link from rank {from} to rank {to}, which carries {}B/s where others carry {}B/s",
                 short(*bandwidth),
@@ -267,7 +269,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    fn uneven(&self) -> Option<String> {
+    fn uneven_work(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
         let is_it = shares.work >= UNEVEN * self.mean.work && shares.work >= 0.6 * self.time;
         is_it.then(|| {
@@ -282,13 +284,14 @@ impl<'r> Facts<'r> {
     /// Tests whether messages took a large share of the ranks' time.
     fn handling_messages(&self) -> Option<String> {
         let share = self.mean.messages / self.time;
-        (share >= MUCH)
+        (share >= MESSAGES_SHARE)
             .then(|| format!("because the ranks spent {} of the time on messages", percent(share, 0)))
     }
 
     /// Tests whether half of the ranks could have done the work.
     fn too_many(&self) -> Option<String> {
-        let needed = (self.mean.useful() * self.ranks.len() as f64 / (FULL * self.time)).ceil().max(1.0);
+        let needed =
+            (self.mean.useful() * self.ranks.len() as f64 / (BOTTLENECK_SHARE * self.time)).ceil().max(1.0);
         (needed <= 0.5 * self.ranks.len() as f64).then(|| {
             let ranks = if needed == 1.0 { "one rank".to_string() } else { format!("{needed} ranks") };
             format!("because there are more ranks than the work keeps busy: {ranks} could have done it, and there are {}", self.ranks.len())

@@ -6,9 +6,9 @@ use crate::run::Kind;
 use crate::situation::Situation;
 
 #[track_caller]
-fn says(run: &Run, expected: &str) {
-    let said = diagnosis(run);
-    assert!(said.contains(expected), "expected `{expected}` in: {said}");
+fn assert_diagnosis(run: &Run, expected: &str) {
+    let text = diagnosis(run);
+    assert!(text.contains(expected), "expected `{expected}` in: {text}");
 }
 
 /// Returns a kind of user code. `by_rank` contains the number of calls and their total seconds on each rank.
@@ -24,24 +24,27 @@ fn slow_rank_is_diagnosed() {
     let run = run.with(|run| {
         run.kinds = vec![kind("task", &[(100, 5.0), (104, 5.2), (96, 9.6), (102, 5.1)])];
     });
-    says(&run.run(), "mostly for rank 2, which is 0.50 times as fast as the others");
+    assert_diagnosis(&run.run(), "mostly for rank 2, which is 0.50 times as fast as the others");
 }
 
 #[test]
 fn loaded_core_is_diagnosed() {
     let run = Situation::new(10.0).rank(5.0, 0.1).rank(5.2, 0.0).rank(9.6, 4.6).rank(5.1, 0.0).run();
-    says(&run, "mostly for rank 2, which had 0.52 of a core");
+    assert_diagnosis(&run, "mostly for rank 2, which had 0.52 of a core");
     let everywhere = Situation::new(10.0).rank(9.0, 4.5).rank(9.2, 4.6).run();
-    says(&everywhere, "each had 0.50 of a core");
+    assert_diagnosis(&everywhere, "each had 0.50 of a core");
 }
 
 #[test]
 fn cpu_quota_is_diagnosed() {
     let run = Situation::new(10.0).rank(5.0, 0.0).rank(9.6, 8.45).with(|run| run.ranks[1].throttled_s = 8.0);
-    says(&run.run(), "rank 1, which had 0.12 of a core, because a CPU quota of its control group stopped it");
+    assert_diagnosis(
+        &run.run(),
+        "rank 1, which had 0.12 of a core, because a CPU quota of its control group stopped it",
+    );
     let both = Situation::new(10.0).rank(9.6, 8.45).rank(9.6, 8.45);
     let both = both.with(|run| run.ranks.iter_mut().for_each(|rank| rank.throttled_s = 8.0));
-    says(
+    assert_diagnosis(
         &both.run(),
         "because a CPU quota of their control groups stopped the ranks: each had 0.12 of a core",
     );
@@ -59,9 +62,9 @@ fn no_cause_is_named_if_too_much_time_is_unknown() {
                 activity.work_s -= (activity.work_s + activity.idle_s + moved - activity.seconds).max(0.0);
             }
         });
-        let said = diagnosis(&run.run());
-        assert_eq!(said.contains("because the work is not balanced"), is_named, "{said}");
-        assert_eq!(said.contains("another 6 % of the time was not measured"), !is_named, "{said}");
+        let text = diagnosis(&run.run());
+        assert_eq!(text.contains("because the work is not balanced"), is_named, "{text}");
+        assert_eq!(text.contains("another 6 % of the time was not measured"), !is_named, "{text}");
     }
 }
 
@@ -71,8 +74,8 @@ fn single_rank_run_does_not_blame_messages() {
     let run = Situation::new(10.0).rank(4.0, 0.0).with(|run| {
         run.ranks[0].parts.iter_mut().for_each(|part| part.activity.idle_s = 0.0);
     });
-    let said = diagnosis(&run.run());
-    assert!(!said.contains("messages") && said.contains("60 % of the time was not measured"), "{said}");
+    let text = diagnosis(&run.run());
+    assert!(!text.contains("messages") && text.contains("60 % of the time was not measured"), "{text}");
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn slow_link_is_diagnosed() {
         run.slowest_probed = Some(1e8);
         run.ranks[1].sent.insert(2, (100, 9_000_000));
     });
-    says(&run.run(), "mostly for the link from rank 1 to rank 2, which carries 1000.0 kB/s");
+    assert_diagnosis(&run.run(), "mostly for the link from rank 1 to rank 2, which carries 1000.0 kB/s");
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn serial_stage_is_diagnosed() {
             kind("write", &[(0, 0.0), (0, 0.0), (100, 3.0)]),
         ];
     });
-    says(&run.run(), "mostly for stage sort, which kept its only rank busy for 95 % of the time");
+    assert_diagnosis(&run.run(), "mostly for stage sort, which kept its only rank busy for 95 % of the time");
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn too_small_chunks_are_diagnosed() {
         run.kinds[0].done = 4_000_000;
         run.message_s = Some(1e-6);
     });
-    says(
+    assert_diagnosis(
         &run.run(),
         "the pieces of work are too small: a call of user code takes 2.000 us, and a message 1.000 us",
     );
@@ -121,21 +124,24 @@ fn master_bottleneck_is_diagnosed() {
     for _ in 0..7 {
         run = run.rank(4.0, 0.0);
     }
-    says(&run.run(), "because rank 0, which dispatches the work, spent 90 % of its time on messages");
+    assert_diagnosis(
+        &run.run(),
+        "because rank 0, which dispatches the work, spent 90 % of its time on messages",
+    );
 }
 
 #[test]
 fn workflow_memory_shortage_is_diagnosed() {
     let run = Situation::new(10.0).of(Skeleton::Workflow).rank(5.0, 0.0).rank(5.0, 0.0);
     let run = run.with(|run| run.memory_wait_s = Some(8.0)).run();
-    says(&run, "because ready tasks waited for memory for 40 % of the time");
+    assert_diagnosis(&run, "because ready tasks waited for memory for 40 % of the time");
 }
 
 #[test]
 fn unbalanced_work_is_diagnosed() {
     let run = Situation::new(10.0).of(Skeleton::Loop).rank(9.5, 0.0).rank(4.0, 0.0).rank(4.5, 0.0);
     let run = run.with(|run| run.kinds = vec![kind("unit", &[(190, 9.5), (80, 4.0), (90, 4.5)])]);
-    says(
+    assert_diagnosis(
         &run.run(),
         "because the work is not balanced: rank 0 computed for 9.500 s, and the mean is 6.000 s",
     );
@@ -147,20 +153,20 @@ fn too_many_ranks_are_diagnosed() {
     for _ in 0..8 {
         run = run.rank(2.0, 0.0);
     }
-    says(&run.run(), "2 ranks could have done it, and there are 8");
+    assert_diagnosis(&run.run(), "2 ranks could have done it, and there are 8");
 }
 
 #[test]
 fn efficient_run_has_no_diagnosed_problem() {
     let run = Situation::new(10.0).rank(9.5, 0.1).rank(9.4, 0.0).rank(9.6, 0.2).run();
-    says(&run, "Nothing is wrong: the ranks computed for 94 % of the time");
+    assert_diagnosis(&run, "Nothing is wrong: the ranks computed for 94 % of the time");
 }
 
 #[test]
 fn unknown_causes_are_reported_as_unknown() {
     assert!(diagnosis(&Run::default()).contains("is unknown, because the log has no ranks"));
     let quiet = Situation::new(10.0).rank(6.9, 0.0).rank(7.1, 0.0).run();
-    says(&quiet, "no single cause stands out");
+    assert_diagnosis(&quiet, "no single cause stands out");
     let killed = Situation::new(10.0).rank(9.5, 0.0).with(|run| run.has_ended = false).run();
-    says(&killed, "The run did not end normally");
+    assert_diagnosis(&killed, "The run did not end normally");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use armature::observe::activity::Work;
 use armature::observe::words::seconds;
 
-use crate::run::{Kind, Run, told};
+use crate::run::{Kind, Run, call_text};
 
 /// Row of the table of durations.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub(crate) fn durations(run: &Run) -> Vec<Durations> {
 fn row(kind: &Kind, run: &Run) -> Durations {
     let quantile = |part: f64| quantile(kind, part).map_or("–".to_string(), seconds);
     let longest = kind.longest.as_ref().map_or("–".to_string(), |longest| {
-        format!("{} ({})", seconds(longest.seconds), told(longest, &run.kinds))
+        format!("{} ({})", seconds(longest.seconds), call_text(longest, &run.kinds))
     });
     let cells = vec![
         kind.done.to_string(),

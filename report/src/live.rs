@@ -10,19 +10,19 @@ use armature_text::{line, shown};
 use crate::account::{KINDS, Shares, shares};
 use crate::diagnosis::diagnosis_of_part;
 use crate::pace::{self, Pace};
-use crate::run::{Arrangement, Rank, Run, Skeleton, told};
-use crate::tables::{bytes_told, short_count};
+use crate::run::{Arrangement, Rank, Run, Skeleton, call_text};
+use crate::tables::{bytes_text, short_count};
 
 /// Minimum length of the displayed part of the run, in seconds. A shorter part makes the figures jump; a longer one shows the past.
 const WINDOW: f64 = 10.0;
 /// The displayed part is at least this fraction of the run (1/n), because the parts of time that ranks report grow with the run.
-const WINDOWS: f64 = 100.0;
+const WINDOW_DIVISOR: f64 = 100.0;
 /// Maximum number of displayed events.
-const TOLD: usize = 6;
+const MAX_EVENTS: usize = 6;
 /// Width of a task's name in columns.
 const NAME: usize = 24;
 /// Minimum silence of a rank that is reported, in seconds.
-const SILENT: f64 = 5.0;
+const MIN_SILENCE: f64 = 5.0;
 
 /// State of a running job.
 ///
@@ -41,7 +41,7 @@ pub struct Live {
     /// Number of items that each rank has completed in the run: of the last kind, and of all kinds.
     done: Vec<(u64, u64)>,
     /// Latest events: time, text, and whether the event changed something.
-    told: VecDeque<(f64, String, bool)>,
+    latest_events: VecDeque<(f64, String, bool)>,
 }
 
 impl Live {
@@ -58,7 +58,7 @@ impl Live {
             }
         }
         if let Some(run) = &mut self.run {
-            run.settle();
+            run.update_length();
             let from = run.seconds - 2.0 * window(run);
             for rank in &mut run.ranks {
                 let old = rank.parts.partition_point(|part| part.to < from);
@@ -66,7 +66,7 @@ impl Live {
                 rank.held.drain(..rank.held.len().saturating_sub(1));
             }
             run.lines.drain(..run.lines.len().saturating_sub(1));
-            pace::forget(&mut run.reached, from);
+            pace::drop_old(&mut run.reached, from);
             run.schedules.clear();
         }
     }
@@ -105,12 +105,12 @@ impl Live {
             _ => return,
         };
         // Only the last of consecutive decisions that change nothing is displayed.
-        if !acted && self.told.back().is_some_and(|last| !last.2) {
-            self.told.pop_back();
+        if !acted && self.latest_events.back().is_some_and(|last| !last.2) {
+            self.latest_events.pop_back();
         }
-        self.told.push_back((record.at, record.event.to_string(), acted));
-        if self.told.len() > TOLD {
-            self.told.pop_front();
+        self.latest_events.push_back((record.at, record.event.to_string(), acted));
+        if self.latest_events.len() > MAX_EVENTS {
+            self.latest_events.pop_front();
         }
     }
 
@@ -124,13 +124,13 @@ impl Live {
         let mut lines = vec![heading(run), self.progress(run)];
         let span = span(run);
         lines.extend(waited_for(run, span));
-        lines.extend(run.arrangements.last().map(|(_, arrangement)| arranged(arrangement)));
+        lines.extend(run.arrangements.last().map(|(_, arrangement)| arrangement_text(arrangement)));
         lines.push(String::new());
-        let told = if self.told.is_empty() { 0 } else { self.told.len() + 1 };
-        lines.extend(self.table(run, span, height.saturating_sub(lines.len() + told)));
-        if !self.told.is_empty() {
+        let event_lines = if self.latest_events.is_empty() { 0 } else { self.latest_events.len() + 1 };
+        lines.extend(self.table(run, span, height.saturating_sub(lines.len() + event_lines)));
+        if !self.latest_events.is_empty() {
             lines.push(String::new());
-            lines.extend(self.told.iter().map(|(at, text, _)| format!("{at:>9.3} s  {text}")));
+            lines.extend(self.latest_events.iter().map(|(at, text, _)| format!("{at:>9.3} s  {text}")));
         }
         lines.iter().map(|text| format!("{}\n", line(text.trim_end()))).collect()
     }
@@ -153,7 +153,7 @@ impl Live {
             return done + ends;
         }
         if let (Some((_, reached)), false) = (run.reached.last(), run.has_ended || !run.plans.is_empty()) {
-            return Live::until_the_end(run, reached);
+            return Live::remaining_time_text(run, reached);
         }
         if let (true, Some(done)) = (run.has_ended, run.done) {
             let (done, things) = (short_count(done), run.done_things());
@@ -164,8 +164,11 @@ impl Live {
         let mut text = format!("{}{of} {things} done", short_count(done));
         let span = span(run);
         let last = run.kinds.len().saturating_sub(1);
-        let recent =
-            run.ranks.iter().map(|rank| done_in(rank, span, Some(last))).fold(0.0, |sum, done| sum + done);
+        let recent = run
+            .ranks
+            .iter()
+            .map(|rank| completed_in(rank, span, Some(last)))
+            .fold(0.0, |sum, done| sum + done);
         let rate = if span.1 > span.0 { recent / (span.1 - span.0) } else { 0.0 };
         text += &format!(", {} a second in the last {}", short(rate), seconds(span.1 - span.0));
         if run.has_ended {
@@ -187,7 +190,7 @@ impl Live {
     }
 
     /// Returns the progress of a run for which rank 0 reports it. Rank 0 does so if the amount of work is known.
-    fn until_the_end(run: &Run, reached: &Reached) -> String {
+    fn remaining_time_text(run: &Run, reached: &Reached) -> String {
         let Reached { done, total, what, .. } = reached;
         let text = format!("{} of {} {what} done", short_count(*done), short_count(*total));
         match pace::pace(&run.reached, run.seconds, window(run)) {
@@ -203,9 +206,13 @@ impl Live {
 
     /// Returns the table of ranks in `height` lines.
     fn table(&self, run: &Run, span: (f64, f64), height: usize) -> Vec<String> {
-        let row = |rank: &str, host: &str, does: &str, shares: &[String], [done, rate, with]: [&str; 3]| {
+        let row = |rank: &str,
+                   host: &str,
+                   activity_text: &str,
+                   shares: &[String],
+                   [done, rate, with]: [&str; 3]| {
             let shares: String = shares.iter().map(|share| format!("{share:>9} ")).collect();
-            format!("{rank:>5} {host:<12} {does:<11} {shares}{done:>8} {rate:>8}  {with}")
+            format!("{rank:>5} {host:<12} {activity_text:<11} {shares}{done:>8} {rate:>8}  {with}")
         };
         let mut lines =
             vec![row("rank", "host", "does", &KINDS.map(String::from), ["done", "a second", "with"])];
@@ -218,12 +225,18 @@ impl Live {
                 Some(parts) => parts.map(|part| format!("{part} %")),
                 None => KINDS.map(|_| "–".to_string()),
             };
-            let rate = if span.1 > span.0 { done_in(its, span, None) / (span.1 - span.0) } else { 0.0 };
+            let rate = if span.1 > span.0 { completed_in(its, span, None) / (span.1 - span.0) } else { 0.0 };
             let host: String = shown(&its.host).chars().take(12).collect();
             let done = self.done.get(rank).map_or("–".to_string(), |done| short_count(done.1));
             let rate = if its.parts.is_empty() { "–".to_string() } else { short(rate) };
-            let does = does(run, its, &shares);
-            lines.push(row(&rank.to_string(), &host, &does, &parts, [&done, &rate, &with(run, its)]));
+            let activity_text = activity_text(run, its, &shares);
+            lines.push(row(
+                &rank.to_string(),
+                &host,
+                &activity_text,
+                &parts,
+                [&done, &rate, &current_work_text(run, its)],
+            ));
         }
         if run.ranks.len() > most {
             lines.push(format!("Showing {most} of {} ranks.", run.ranks.len()));
@@ -234,7 +247,7 @@ impl Live {
 
 /// Returns the length of the displayed part of the run, in seconds.
 fn window(run: &Run) -> f64 {
-    WINDOW.max(run.seconds / WINDOWS).min(run.seconds)
+    WINDOW.max(run.seconds / WINDOW_DIVISOR).min(run.seconds)
 }
 
 /// Returns the begin and the end of the displayed part of the run.
@@ -246,7 +259,7 @@ fn span(run: &Run) -> (f64, f64) {
 fn silence(run: &Run, rank: &Rank) -> Option<f64> {
     let last = rank.parts.last().filter(|_| rank.end.is_none())?;
     let silence = run.seconds - last.to;
-    (silence > SILENT.max(3.0 * last.activity.seconds)).then_some(silence)
+    (silence > MIN_SILENCE.max(3.0 * last.activity.seconds)).then_some(silence)
 }
 
 /// Returns a sentence on the rank that is silent for longest or, if none is, the diagnosis of the displayed part.
@@ -289,7 +302,7 @@ fn heading(run: &Run) -> String {
 }
 
 /// Returns the arrangement as one line.
-pub(crate) fn arranged(arrangement: &Arrangement) -> String {
+pub(crate) fn arrangement_text(arrangement: &Arrangement) -> String {
     match arrangement {
         Arrangement::Mapping(mapping) => {
             let stages: Vec<String> =
@@ -306,7 +319,7 @@ pub(crate) fn arranged(arrangement: &Arrangement) -> String {
 }
 
 /// Returns the number of completed items in a part of the time, of one kind or of all kinds.
-fn done_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64 {
+fn completed_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64 {
     let first = rank.parts.partition_point(|part| part.to <= from);
     let parts = rank.parts[first..].iter().filter(|part| part.activity.seconds > 0.0);
     parts
@@ -323,7 +336,7 @@ fn done_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64 {
 }
 
 /// Returns the activity of a rank that takes most of its time.
-fn does(run: &Run, rank: &Rank, shares: &Shares) -> String {
+fn activity_text(run: &Run, rank: &Rank, shares: &Shares) -> String {
     if rank.end.is_some() {
         return "has ended".to_string();
     }
@@ -334,7 +347,7 @@ fn does(run: &Run, rank: &Rank, shares: &Shares) -> String {
 }
 
 /// Describes a rank by its running tasks and held memory, or by the longest call in the last reported part of its time.
-fn with(run: &Run, rank: &Rank) -> String {
+fn current_work_text(run: &Run, rank: &Rank) -> String {
     let mut text = String::new();
     for &number in &rank.running {
         let task = &run.tasks[number];
@@ -342,12 +355,12 @@ fn with(run: &Run, rank: &Rank) -> String {
         text += &format!("{name} for {}, ", seconds((run.seconds - task.begin).max(0.0)));
     }
     if let Some(held) = rank.held.last() {
-        text += &format!("holds {}", bytes_told(held.bytes));
-        text += &rank.budget.map_or(String::new(), |budget| format!(" of {}", bytes_told(budget)));
+        text += &format!("holds {}", bytes_text(held.bytes));
+        text += &rank.budget.map_or(String::new(), |budget| format!(" of {}", bytes_text(budget)));
     } else if rank.end.is_none() && rank.running.is_empty() {
         let longest = rank.parts.iter().rev().find_map(|part| part.activity.longest.as_ref());
         text += &longest.map_or(String::new(), |longest| {
-            format!("{}: {}", told(longest, &run.kinds), seconds(longest.seconds))
+            format!("{}: {}", call_text(longest, &run.kinds), seconds(longest.seconds))
         });
     }
     text.trim_end_matches(", ").to_string()

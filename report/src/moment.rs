@@ -5,16 +5,16 @@ use armature::observe::words::seconds;
 use armature_text::quoted;
 
 use crate::diagnosis::diagnosis_of_part;
-use crate::live::arranged;
+use crate::live::arrangement_text;
 use crate::run::{Run, TaskRun};
-use crate::tables::{bytes_told, shown_of};
+use crate::tables::{bytes_text, shown_of};
 
 /// Time before and after the moment for which activities are described, as a fraction of the run.
-const PART: f64 = 0.01;
+const SPAN_FRACTION: f64 = 0.01;
 /// Minimum time before and after the moment for which activities are described, in seconds.
-const LEAST: f64 = 0.5;
+const MIN_SPAN: f64 = 0.5;
 /// Maximum number of running tasks and of waiting tasks that are listed.
-const TASKS: usize = 16;
+const MAX_TASKS: usize = 16;
 
 /// Returns the state of the run at a time, in seconds since its start: the arrangement, the running tasks, the waiting tasks and the causes of
 /// waiting, the ranks' activities around that time, and the last decision before and the first one after. `None` if the time is outside of the
@@ -36,32 +36,34 @@ pub fn moment(run: &Run, at: f64) -> Option<Vec<String>> {
         return None;
     }
     let in_force = run.arrangements.iter().take_while(|(from, _)| *from <= at).last();
-    let mut told: Vec<String> = in_force.map(|(_, arrangement)| arranged(arrangement)).into_iter().collect();
-    told.extend(running(run, at));
-    told.extend(waiting(run, at));
+    let mut sentences: Vec<String> =
+        in_force.map(|(_, arrangement)| arrangement_text(arrangement)).into_iter().collect();
+    sentences.extend(running(run, at));
+    sentences.extend(waiting(run, at));
     for (rank, its) in run.ranks.iter().enumerate() {
         if let Some(held) = its.held.iter().take_while(|held| held.at <= at).last() {
-            let of = its.budget.map_or(String::new(), |budget| format!(" (limit {})", bytes_told(budget)));
-            told.push(format!("Rank {rank} held {} for tasks{of}.", bytes_told(held.bytes)));
+            let of = its.budget.map_or(String::new(), |budget| format!(" (limit {})", bytes_text(budget)));
+            sentences.push(format!("Rank {rank} held {} for tasks{of}.", bytes_text(held.bytes)));
         }
     }
-    let around = LEAST.max(PART * run.seconds);
-    let span = ((at - around).max(0.0), (at + around).min(run.seconds));
+    let half_width = MIN_SPAN.max(SPAN_FRACTION * run.seconds);
+    let span = ((at - half_width).max(0.0), (at + half_width).min(run.seconds));
     if let Some(why) = diagnosis_of_part(run, span).filter(|_| span.1 > span.0) {
-        told.push(format!("From {} to {}: {why}", seconds(span.0), seconds(span.1)));
+        sentences.push(format!("From {} to {}: {why}", seconds(span.0), seconds(span.1)));
     }
     let before = run.decisions.iter().take_while(|decision| decision.at <= at).last();
     let after = run.decisions.iter().find(|decision| decision.at > at);
     for (word, decision) in [("Before, at", before), ("Next, at", after)] {
-        told.extend(decision.map(|decision| format!("{word} {}: {}", seconds(decision.at), decision.text)));
+        sentences
+            .extend(decision.map(|decision| format!("{word} {}: {}", seconds(decision.at), decision.text)));
     }
-    Some(told)
+    Some(sentences)
 }
 
 fn running(run: &Run, at: f64) -> Vec<String> {
     let runs = |task: &&TaskRun| task.begin <= at && task.end.is_none_or(|end| at < end);
     let all: Vec<&TaskRun> = run.tasks.iter().filter(runs).collect();
-    let told = all.iter().take(TASKS).map(|task| {
+    let sentences = all.iter().take(MAX_TASKS).map(|task| {
         format!(
             "Rank {} ran {}, which began {} before.",
             task.rank,
@@ -69,13 +71,13 @@ fn running(run: &Run, at: f64) -> Vec<String> {
             seconds(at - task.begin)
         )
     });
-    told.chain(more(all.len(), "tasks that ran")).collect()
+    sentences.chain(omitted_text(all.len(), "tasks that ran")).collect()
 }
 
 fn waiting(run: &Run, at: f64) -> Vec<String> {
     let all: Vec<(&TaskRun, &armature::observe::TaskWait)> =
-        run.tasks.iter().filter_map(|task| Some((task, waited_for(task, at)?))).collect();
-    let told = all.iter().take(TASKS).map(|(task, wait)| {
+        run.tasks.iter().filter_map(|task| Some((task, wait_at(task, at)?))).collect();
+    let sentences = all.iter().take(MAX_TASKS).map(|(task, wait)| {
         let what = match (wait.waited_for, &wait.of) {
             (WaitedFor::Input, Some(of)) => format!("the output of {}", quoted(of)),
             (WaitedFor::Input, None) => "its inputs to be produced".to_string(),
@@ -86,15 +88,15 @@ fn waiting(run: &Run, at: f64) -> Vec<String> {
         let (name, time) = (quoted(&task.task), seconds(wait.seconds));
         format!("{name} waited on rank {} for {what}, {time} in total.", task.rank)
     });
-    told.chain(more(all.len(), "tasks that waited")).collect()
+    sentences.chain(omitted_text(all.len(), "tasks that waited")).collect()
 }
 
-fn more(count: usize, what: &str) -> Option<String> {
-    Some(shown_of(count, TASKS, what)).filter(|told| !told.is_empty())
+fn omitted_text(count: usize, what: &str) -> Option<String> {
+    Some(shown_of(count, MAX_TASKS, what)).filter(|text| !text.is_empty())
 }
 
 /// Returns the cause for which a task waited at a time, if it did. The waiting times of a task end, one after another, when the task begins.
-fn waited_for(task: &TaskRun, at: f64) -> Option<&armature::observe::TaskWait> {
+fn wait_at(task: &TaskRun, at: f64) -> Option<&armature::observe::TaskWait> {
     let mut from = task.begin;
     for wait in task.waits.iter().rev() {
         let to = from;
@@ -118,7 +120,7 @@ mod tests {
         let wait = |waited_for, seconds| TaskWait { waited_for, of: None, seconds };
         let waits = vec![wait(WaitedFor::Input, 2.0), wait(WaitedFor::Memory, 1.0)];
         let task = TaskRun { begin: 10.0, waits, ..TaskRun::default() };
-        let at = |at| waited_for(&task, at).map(|wait| wait.waited_for);
+        let at = |at| wait_at(&task, at).map(|wait| wait.waited_for);
         assert_eq!(
             [6.9, 7.0, 8.9, 9.0, 10.0].map(at),
             [None, Some(WaitedFor::Input), Some(WaitedFor::Input), Some(WaitedFor::Memory), None]
@@ -135,9 +137,9 @@ mod tests {
             let held = vec![HeldAt { at: 1.0, bytes: 7, most: 9 }, HeldAt { at: 5.5, bytes: 8, most: 9 }];
             run.ranks[0] = Rank { held, budget: Some(100), ..run.ranks[0].clone() };
         });
-        let told = moment(&run.run(), 5.0).unwrap();
+        let sentences = moment(&run.run(), 5.0).unwrap();
         assert_eq!(
-            told,
+            sentences,
             [
                 "Rank 0 ran \"sort\", which began 500.000 ms before.",
                 "Rank 0 held 7 B for tasks (limit 100 B).",

@@ -3,7 +3,7 @@
 use armature::observe::activity::Reached;
 
 /// Number of progress reports that are kept although they are too old. In a slow run they are the latest ones.
-const KEPT: usize = 2;
+const MIN_REPORTS: usize = 2;
 
 /// Rate of progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,9 +27,9 @@ pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<
 }
 
 /// Removes the progress reports that are not needed for rates from time `from` on.
-pub(crate) fn forget(reached: &mut Vec<(f64, Reached)>, from: f64) {
+pub(crate) fn drop_old(reached: &mut Vec<(f64, Reached)>, from: f64) {
     let old = reached.partition_point(|(at, _)| *at < from);
-    reached.drain(..old.saturating_sub(KEPT));
+    reached.drain(..old.saturating_sub(MIN_REPORTS));
 }
 
 #[cfg(test)]
@@ -37,40 +37,40 @@ mod tests {
     use super::*;
 
     /// Returns the progress reports of a run of 1000 items with these numbers of completed items, one per second.
-    fn told(done: impl Iterator<Item = u64>) -> Vec<(f64, Reached)> {
-        let mut told: Vec<(f64, Reached)> = Vec::new();
+    fn progress_reports(done: impl Iterator<Item = u64>) -> Vec<(f64, Reached)> {
+        let mut reports: Vec<(f64, Reached)> = Vec::new();
         for (second, done) in (1..).zip(done) {
-            if told.last().is_none_or(|(_, last)| last.done != done) {
-                told.push((
+            if reports.last().is_none_or(|(_, last)| last.done != done) {
+                reports.push((
                     f64::from(second),
                     Reached { done, before: 0, total: 1000, what: "items".into() },
                 ));
             }
         }
-        told
+        reports
     }
 
     #[test]
     fn pace_is_measured_over_the_last_seconds() {
-        let told = told((1..=20).chain((1..=20).map(|n| 20 + 10 * n)));
-        assert_eq!(pace(&told, 40.0, 10.0), Some(Pace { per_second: 10.0, over: 10.0 }));
-        assert_eq!(pace(&told[..5], 5.0, 10.0), Some(Pace { per_second: 1.0, over: 5.0 }));
+        let reports = progress_reports((1..=20).chain((1..=20).map(|n| 20 + 10 * n)));
+        assert_eq!(pace(&reports, 40.0, 10.0), Some(Pace { per_second: 10.0, over: 10.0 }));
+        assert_eq!(pace(&reports[..5], 5.0, 10.0), Some(Pace { per_second: 1.0, over: 5.0 }));
         assert_eq!(pace(&[], 5.0, 10.0), None);
     }
 
     #[test]
     fn pace_window_extends_back_to_the_last_progress() {
         // One completed item per minute.
-        let mut told = told((1..=200).map(|second| second / 60));
-        forget(&mut told, 180.0);
-        assert_eq!(pace(&told, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, over: 80.0 }));
+        let mut reports = progress_reports((1..=200).map(|second| second / 60));
+        drop_old(&mut reports, 180.0);
+        assert_eq!(pace(&reports, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, over: 80.0 }));
     }
 
     #[test]
     fn pace_excludes_items_of_an_earlier_run() {
         let reached = |done| Reached { done, before: 400, total: 1000, what: "tasks".into() };
         assert_eq!(pace(&[(1.0, reached(400))], 2.0, 10.0), None);
-        let told = [(1.0, reached(410)), (2.0, reached(420))];
-        assert_eq!(pace(&told, 2.0, 10.0), Some(Pace { per_second: 10.0, over: 2.0 }));
+        let reports = [(1.0, reached(410)), (2.0, reached(420))];
+        assert_eq!(pace(&reports, 2.0, 10.0), Some(Pace { per_second: 10.0, over: 2.0 }));
     }
 }

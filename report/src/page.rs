@@ -139,7 +139,7 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
     };
     let name = if run.name.is_empty() { String::new() } else { format!(" {}", run.name) };
     let number = if is_one { String::new() } else { format!(" (run {})", run.number + 1) };
-    let (tables, told) = lines(run, room);
+    let (tables, shown_lines) = lines(run, room);
     Section {
         id,
         heading: format!("{what}{name}{number}"),
@@ -168,7 +168,7 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
         drawn: shown_of(ranks, bins.cells.len(), "ranks"),
         rows: shown_of(ranks, ROWS / runs, "ranks"),
         decisions: decisions(run),
-        lines: told,
+        lines: shown_lines,
     }
 }
 
@@ -177,12 +177,12 @@ fn decisions(run: &Run) -> String {
     let acted = run.decisions.iter().filter(|decision| decision.acted).count();
     match run.decisions.len() {
         0 if run.changes.is_empty() => "No decision was made during the run.".to_string(),
-        0 => format!("{} made.", changes_told(run)),
+        0 => format!("{} made.", changes_text(run)),
         count => format!("Of {count} decisions {acted} made a change."),
     }
 }
 
-fn changes_told(run: &Run) -> String {
+fn changes_text(run: &Run) -> String {
     match run.changes.len() {
         1 => "1 change was".to_string(),
         count => format!("{count} changes were"),

@@ -285,7 +285,7 @@ impl Run {
 }
 
 /// Returns the description of a call: its kind, and the numbers of its items.
-pub(crate) fn told(longest: &Longest, kinds: &[Kind]) -> String {
+pub(crate) fn call_text(longest: &Longest, kinds: &[Kind]) -> String {
     let name = kinds.get(longest.of).map_or("user code", |kind| kind.name.as_str());
     let number = match (longest.first, longest.count) {
         (None, 0 | 1) => String::new(),

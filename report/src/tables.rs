@@ -7,9 +7,9 @@ use crate::efficiency::Efficiencies;
 use crate::run::Run;
 
 /// Maximum number of ranks for which the traffic is shown as a matrix.
-const PAIRS: usize = 32;
+const MAX_MATRIX_RANKS: usize = 32;
 /// Maximum number of listed pairs of ranks if the ranks are too many for a matrix.
-const LISTED: usize = 200;
+const MAX_LISTED_PAIRS: usize = 200;
 
 /// Unit of shares: a tenth of a per cent.
 const THOUSANDTHS: u32 = 1000;
@@ -65,7 +65,7 @@ pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
         Some(shares) => shares.map(|share| percent(f64::from(share) / f64::from(THOUSANDTHS), 1)).to_vec(),
         None => vec!["–".to_string(); KINDS.len()],
     };
-    cells.extend([short_count(messages), bytes_told(bytes), memory]);
+    cells.extend([short_count(messages), bytes_text(bytes), memory]);
     let bar = if run.seconds > 0.0 { (100.0 * shares.work / run.seconds).round() as u32 } else { 0 };
     RankRow { rank, host: its.host.clone(), cells, bar: bar.min(100) }
 }
@@ -73,9 +73,9 @@ pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
 /// Returns the traffic between the ranks of a run.
 pub(crate) fn traffic(run: &Run) -> Traffic {
     let bytes = |from: usize, to: usize| run.ranks[from].sent.get(&to).copied();
-    if run.ranks.len() <= PAIRS {
+    if run.ranks.len() <= MAX_MATRIX_RANKS {
         let heads: Vec<usize> = (0..run.ranks.len()).collect();
-        let cell = |from, to| bytes(from, to).map_or(String::new(), |sent| bytes_told(sent.1));
+        let cell = |from, to| bytes(from, to).map_or(String::new(), |sent| bytes_text(sent.1));
         let rows =
             heads.iter().map(|&from| (from, heads.iter().map(|&to| cell(from, to)).collect())).collect();
         return Traffic { heads, rows, list: Vec::new(), shown: String::new() };
@@ -86,35 +86,35 @@ pub(crate) fn traffic(run: &Run) -> Traffic {
         .collect();
     list.sort_by_key(|pair| std::cmp::Reverse(pair.3));
     let count = list.len();
-    list.truncate(LISTED);
+    list.truncate(MAX_LISTED_PAIRS);
     let list = list
         .into_iter()
-        .map(|(from, to, messages, bytes)| (from, to, short_count(messages), bytes_told(bytes)));
-    let shown = shown_of(count, LISTED, "pairs of ranks, those with the most bytes");
+        .map(|(from, to, messages, bytes)| (from, to, short_count(messages), bytes_text(bytes)));
+    let shown = shown_of(count, MAX_LISTED_PAIRS, "pairs of ranks, those with the most bytes");
     Traffic { heads: Vec::new(), rows: Vec::new(), list: list.collect(), shown }
 }
 
 /// Returns the events as JSON up to a size of `room` bytes, and a sentence on the number of omitted events.
 pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
-    let (mut json, mut kept) = (String::from("["), 0);
+    let (mut json, mut listed) = (String::from("["), 0);
     for line in &run.lines {
         let row = serde_json::json!([(line.at * 1e3).round() / 1e3, line.rank, line.text]).to_string();
         if json.len() + row.len() > room {
             break;
         }
-        if kept > 0 {
+        if listed > 0 {
             json.push(',');
         }
         json += &row;
-        kept += 1;
+        listed += 1;
     }
     json.push(']');
-    let told = if kept < run.lines.len() {
-        format!("Showing the first {kept} of {} events; armature events prints all.", run.lines.len())
+    let shown = if listed < run.lines.len() {
+        format!("Showing the first {listed} of {} events; armature events prints all.", run.lines.len())
     } else {
         String::new()
     };
-    (json, told)
+    (json, shown)
 }
 
 /// Returns a sentence that states how many entries are shown, or an empty text if all are.
@@ -123,7 +123,7 @@ pub(crate) fn shown_of(count: usize, most: usize, what: &str) -> String {
 }
 
 /// Formats a number of bytes: `512 B`, `12.0 kB`.
-pub(crate) fn bytes_told(bytes: u64) -> String {
+pub(crate) fn bytes_text(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
         _ => format!("{}B", short(bytes as f64)),

@@ -9,7 +9,7 @@ use armature::observe::{Event, Log};
 use serde_json::json;
 
 use crate::account::{KINDS, Shares};
-use crate::run::{Run, told};
+use crate::run::{Run, call_text};
 
 /// Element of a trace. Times are in nanoseconds since the start of the first run.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +113,7 @@ impl Trace {
                     let to = nanos(begin + part.to);
                     let from = nanos(begin + part.to - longest.seconds).max(free);
                     if from < to {
-                        let name = told(longest, &run.kinds);
+                        let name = call_text(longest, &run.kinds);
                         self.items.push(Item::Slice { rank, lane: 0, begin: from, end: to, name });
                         free = to;
                     }
@@ -335,10 +335,10 @@ mod tests {
         let record = |at, rank, event| Record { at, rank, run: 0, event };
         let longest = Some(Longest { of: 0, first: Some(3), count: 1, seconds: 0.5 });
         let part = Activity { seconds: 1.0, work_s: 0.5, idle_s: 0.5, longest, ..Activity::default() };
-        let hand = Event::HandOver { stage: "<s>".into(), to: 1, next_batch: 9, bytes: 1 };
+        let hand_over = Event::HandOver { stage: "<s>".into(), to: 1, next_batch: 9, bytes: 1 };
         let take = Event::TakeOver { stage: "<s>".into(), from: 0, next_batch: 9 };
         let records = vec![
-            record(0.5, 0, hand),
+            record(0.5, 0, hand_over),
             record(0.75, 1, take),
             record(1.0, 0, Event::Activity(part.clone())),
             record(

@@ -22,7 +22,7 @@ pub(crate) use memory::{memories, memory};
 pub(crate) use path::critical_path;
 
 /// Maximum number of listed tasks, those with the longest waiting times.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 /// Causes of waiting, in the order of the tables.
 const CAUSES: [(WaitedFor, &str); 4] = [
     (WaitedFor::Input, "inputs"),
@@ -53,41 +53,41 @@ pub(crate) fn section(run: &Run, runs: usize) -> Option<Section> {
     let path = critical_path(&run.tasks);
     let gantt = gantt(run, &path, runs)?;
     let (memory, memory_of) = memories(run);
-    let mut order: Vec<&TaskRun> = run.tasks.iter().filter(|task| all_waited(task) > 0.0).collect();
-    order.sort_by(|a, b| all_waited(b).total_cmp(&all_waited(a)));
-    let longest_of = shown_of(order.len(), LISTED, "tasks that waited, those that waited longest");
+    let mut order: Vec<&TaskRun> = run.tasks.iter().filter(|task| total_wait(task) > 0.0).collect();
+    order.sort_by(|a, b| total_wait(b).total_cmp(&total_wait(a)));
+    let longest_of = shown_of(order.len(), MAX_LISTED, "tasks that waited, those that waited longest");
     Some(Section {
         gantt,
-        path: told(run, &path),
+        path: path_text(run, &path),
         graph: graph(run, &path),
         memory: memory.iter().map(|chart| (chart.title.clone(), chart.svg())).collect(),
         memory_of,
         causes: CAUSES.iter().map(|cause| cause.1).collect(),
         ranks: by_rank(run, ROWS / runs.max(1)),
         ranks_of: shown_of(run.ranks.len(), ROWS / runs.max(1), "ranks"),
-        longest: order.into_iter().take(LISTED).map(row).collect(),
+        longest: order.into_iter().take(MAX_LISTED).map(row).collect(),
         longest_of,
     })
 }
 
-fn all_waited(task: &TaskRun) -> f64 {
+fn total_wait(task: &TaskRun) -> f64 {
     CAUSES.iter().map(|cause| task.waited(cause.0)).sum()
 }
 
 /// Returns a description of the critical path: the time in its tasks, and the causes of waiting between them. `None` if the run has no tasks.
 pub fn critical_path_told(run: &Run) -> Option<String> {
     let path = critical_path(&run.tasks);
-    (!path.is_empty()).then(|| told(run, &path))
+    (!path.is_empty()).then(|| path_text(run, &path))
 }
 
 /// Describes the critical path in two sentences.
-fn told(run: &Run, path: &[usize]) -> String {
-    let mut ran = 0.0;
+fn path_text(run: &Run, path: &[usize]) -> String {
+    let mut run_time = 0.0;
     let mut waited = [0.0; CAUSES.len()];
     let mut before: Option<f64> = None;
     for &number in path {
         let task = &run.tasks[number];
-        ran += task.end.map_or(0.0, |end| (end - task.begin).max(0.0));
+        run_time += task.end.map_or(0.0, |end| (end - task.begin).max(0.0));
         // A task's waiting time lengthens the path only as far as it lies after the end of the previous task.
         let mut gap = before.map_or(0.0, |end| (task.begin - end).max(0.0));
         for (sum, cause) in waited.iter_mut().zip(&CAUSES).filter(|(_, cause)| cause.0 != WaitedFor::Input) {
@@ -99,7 +99,7 @@ fn told(run: &Run, path: &[usize]) -> String {
     let mut text = format!(
         "The critical path has {}, which ran for {} of {}",
         count(path.len() as u64, "task"),
-        seconds(ran),
+        seconds(run_time),
         seconds(run.seconds)
     );
     for (waited, (_, cause)) in waited.iter().zip(&CAUSES).filter(|(waited, _)| **waited > 0.0) {

@@ -30,14 +30,14 @@ impl Browser {
             .stdout(Stdio::piped())
             .spawn()
             .expect("chromedriver is not installed: ci/setup.sh test installs it");
-        let mut told = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = told.find_map(|line| {
+        let mut driver_lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = driver_lines.find_map(|line| {
             let line = line.unwrap();
             line.split("started successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
         });
         let port = port.expect("chromedriver says on which port it listens");
         // The rest of the output is read and dropped, so that chromedriver never blocks on a full pipe.
-        std::thread::spawn(move || told.for_each(drop));
+        std::thread::spawn(move || driver_lines.for_each(drop));
         let mut args = vec![
             "--headless".to_string(),
             "--no-sandbox".into(),
@@ -54,10 +54,10 @@ impl Browser {
         if dark {
             args.push("--blink-settings=preferredColorScheme=0".into());
         }
-        let wanted = json!({"capabilities": {"alwaysMatch": {
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:chromeOptions": {"args": args}, "goog:loggingPrefs": {"browser": "ALL"}}}});
         let mut browser = Browser { driver, port, session: String::new(), _profile: profile };
-        let answer = browser.ask("POST", "/session", &wanted);
+        let answer = browser.ask("POST", "/session", &capabilities);
         browser.session = format!("/session/{}", answer["sessionId"].as_str().expect("a session"));
         browser
     }
@@ -209,14 +209,14 @@ fn the_page_works_in_a_browser() {
         // The pointer over the time line opens the tip.
         let middle = left + 64 + (wide - 64) / 2;
         browser.pointer((middle, top + 30), (middle, top + 30));
-        let told =
+        let tooltip =
             browser.run("const t = document.getElementById('tip'); return t.hidden ? '' : t.textContent");
-        let told = told.as_str().unwrap();
+        let tooltip = tooltip.as_str().unwrap();
         assert!(
-            told.starts_with("rank 1 on h0square, at ")
-                && told.contains("computes")
-                && told.contains("longest call here: square "),
-            "{told}"
+            tooltip.starts_with("rank 1 on h0square, at ")
+                && tooltip.contains("computes")
+                && tooltip.contains("longest call here: square "),
+            "{tooltip}"
         );
         // The time line zooms by pointer, by buttons and by keys.
         let span = || {
@@ -346,8 +346,8 @@ fn a_page_of_a_million_events_opens_and_scrolls() {
     assert!(log.records.len() > 1_000_000, "{} events", log.records.len());
     let begin = own_time();
     let page = page(&log, &Job::default());
-    let made = own_time() - begin;
-    assert!(made < Duration::from_secs(10), "{made:?}");
+    let build_time = own_time() - begin;
+    assert!(build_time < Duration::from_secs(10), "{build_time:?}");
     assert!(page.len() < 5_000_000, "{}", page.len());
     let file = written(dir.path(), "large.html", &page);
     let browser = Browser::start(1300, false);
@@ -367,7 +367,7 @@ fn a_page_of_a_million_events_opens_and_scrolls() {
         metrics["metrics"].as_array().unwrap().iter().find(|metric| metric["name"] == "ThreadTime");
     let computed = computed.and_then(|metric| metric["value"].as_f64()).unwrap();
     eprintln!(
-        "{} events: {} bytes, made in {made:?}; opened and painted in {opened:?}, {painted} ms by the page's clock, for {computed:.3} s of which \
+        "{} events: {} bytes, made in {build_time:?}; opened and painted in {opened:?}, {painted} ms by the page's clock, for {computed:.3} s of which \
          its thread had a core",
         log.records.len(),
         page.len()

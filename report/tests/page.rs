@@ -71,10 +71,10 @@ fn workflow_page_shows_plans_above_execution_and_a_graph() {
     let memory = figure(run, Figure::Memory).unwrap();
     assert_eq!(memory.matches(">planned</text>").count(), 4);
     // A plan between the first and the last one is not drawn and does not widen the axis, even if it ended late.
-    let late = PlannedTask { task: "late".into(), rank: 0, begin_s: 0.0, end_s: 1e6 };
-    let late = PlanInForce { tasks: 1, longest: vec![late], held: Vec::new() };
+    let late_task = PlannedTask { task: "late".into(), rank: 0, begin_s: 0.0, end_s: 1e6 };
+    let late_task = PlanInForce { tasks: 1, longest: vec![late_task], held: Vec::new() };
     let mut three = run.clone();
-    three.schedules.insert(1, (1.0, late));
+    three.schedules.insert(1, (1.0, late_task));
     assert_eq!(figure(&three, Figure::Gantt).unwrap(), gantt);
     // A run without a workflow has no graph.
     assert_eq!(figure(&Run::all(&common::pipeline("square").records)[0], Figure::Graph), None);
@@ -101,7 +101,7 @@ fn graph_of_a_large_workflow_shows_ranks_instead_of_tasks() {
 fn a_million_events_make_a_page_below_5_mb() {
     let mut records: Vec<Record> =
         (0..64).flat_map(|n| common::rank(n, 64, 14_000, 0.01, "square")).collect();
-    let told = (0..120_000).map(|n| {
+    let activities = (0..120_000).map(|n| {
         let event = Event::Measured {
             stage: "square".into(),
             rank: 1,
@@ -112,7 +112,7 @@ fn a_million_events_make_a_page_below_5_mb() {
         };
         Record { at: 0.001 * n as f64, rank: 0, run: 0, event }
     });
-    records.extend(told);
+    records.extend(activities);
     records.sort_by(|a, b| a.at.total_cmp(&b.at));
     assert!(records.len() > 1_000_000);
     let begin = Instant::now();
@@ -185,19 +185,19 @@ fn non_finite_numbers_do_not_break_the_page() {
 #[test]
 fn pages_of_simulated_runs_match_golden_files() {
     for name in ["pipeline", "farm", "doall", "grid", "workflow"] {
-        let log = common::kept(name);
+        let log = common::stored_log(name);
         let page = page(&log, &Job { title: name.into(), ..Job::default() });
         let golden = common::repository().join("report/tests/golden").join(format!("{name}.html"));
         // The script and the style sheet are the same on each page and are replaced by placeholders.
-        let kept = page
+        let page_text = page
             .replace(include_str!("../assets/page.js"), "SCRIPT")
             .replace(include_str!("../assets/page.css"), "STYLE");
         if std::env::var("ARMATURE_GOLDEN").is_ok_and(|how| how == "write") {
-            std::fs::write(&golden, &kept).unwrap();
+            std::fs::write(&golden, &page_text).unwrap();
         }
         let expected = std::fs::read_to_string(&golden).unwrap_or_default();
         assert!(
-            kept == expected,
+            page_text == expected,
             "{name}: the page has changed; if it should have, ARMATURE_GOLDEN=write cargo test -p armature-report"
         );
     }

@@ -30,9 +30,9 @@ fn a_trace_has_the_expected_slices_flows_and_counters() {
     let stage = || common::HOSTILE.to_string();
     for n in 0..3u32 {
         let at = 3.0 + f64::from(n);
-        let hand = Event::HandOver { stage: stage(), to: 1, next_batch: u64::from(n), bytes: 10 };
+        let hand_over = Event::HandOver { stage: stage(), to: 1, next_batch: u64::from(n), bytes: 10 };
         let take = Event::TakeOver { stage: stage(), from: 0, next_batch: u64::from(n) };
-        log.records.push(Record { at, rank: 0, run: 0, event: hand });
+        log.records.push(Record { at, rank: 0, run: 0, event: hand_over });
         log.records.push(Record { at: at + 0.5, rank: 1, run: 0, event: take });
     }
     // Each of the four ranks has 400 parts, and each part has a longest call and seven counters. The instants are four
@@ -46,12 +46,12 @@ fn a_trace_has_the_expected_slices_flows_and_counters() {
 #[ignore = "needs the Python package perfetto"]
 fn traces_of_simulated_runs_are_read_by_perfetto() {
     for name in ["pipeline", "farm", "doall", "grid", "workflow"] {
-        let log = common::kept(name);
+        let log = common::stored_log(name);
         let counts = read(&log);
-        let told = log.records.iter().filter(|record| !record.event.is_of_activity()).count();
-        assert_eq!(counts["instants"], told, "{name}: {counts}");
-        let moves =
+        let listed_events = log.records.iter().filter(|record| !record.event.is_of_activity()).count();
+        assert_eq!(counts["instants"], listed_events, "{name}: {counts}");
+        let hand_overs =
             log.records.iter().filter(|record| matches!(record.event, Event::HandOver { .. })).count();
-        assert_eq!(counts["flows"], moves, "{name}: {counts}");
+        assert_eq!(counts["flows"], hand_overs, "{name}: {counts}");
     }
 }

@@ -5,16 +5,16 @@ use std::path::Path;
 use armature::observe::{Event, Record, read};
 
 /// Relative tolerance between the logged times of a rank and the totals of the summary.
-const PART: f64 = 0.02;
+const TOLERANCE: f64 = 0.02;
 /// Additional tolerance in seconds for the work time of a rank's activity records. If ranks outnumber cores, a
 /// thread may wait 5 ms for its core between two readings of the clock.
-const WAIT: f64 = 5e-3;
+const WORK_SLACK: f64 = 5e-3;
 /// Additional tolerance in seconds for the sum of call times, each of which is logged with a resolution of 0.1 µs.
-const ROUNDING: f64 = 200e-6;
+const CALLS_SLACK: f64 = 200e-6;
 
 /// Sums of the log records of one rank in one run.
 #[derive(Debug, Default)]
-struct Told {
+struct RankTotals {
     kinds: usize,
     is_pipeline: bool,
     is_workflow: bool,
@@ -22,7 +22,7 @@ struct Told {
     calls: f64,
     messages: f64,
     done: u64,
-    known: f64,
+    accounted: f64,
     seconds: f64,
     has_ended: bool,
 }
@@ -51,64 +51,71 @@ fn check_run(records: &[Record], what: &str) -> bool {
     assert!(totals.is_some() || !has_ended, "{what}, run {}: it has ended and has no totals", records[0].run);
     let Some((done, busy)) = totals.filter(|_| !is_without_a_rank) else { return false };
     for rank in 0..busy.len() {
-        let told = told(records, rank);
+        let rank_totals = sum_records(records, rank);
         let ranks = busy.len();
-        let place = format!("{what}, run {}, rank {rank} of {ranks}: {told:?}", records[0].run);
-        if !told.has_ended {
+        let place = format!("{what}, run {}, rank {rank} of {ranks}: {rank_totals:?}", records[0].run);
+        if !rank_totals.has_ended {
             continue;
         }
         let busy = busy[rank];
-        let is_near = |seconds: f64, slack: f64| (seconds - busy).abs() <= PART * busy + slack;
-        assert!(is_near(told.calls, ROUNDING), "busy for {busy} s by the summary; {place}");
+        let is_near = |seconds: f64, slack: f64| (seconds - busy).abs() <= TOLERANCE * busy + slack;
+        assert!(is_near(rank_totals.calls, CALLS_SLACK), "busy for {busy} s by the summary; {place}");
         // A rank of a workflow may run more commands at once than it has cores. The logged work time is then less than
         // the sum of the commands' times, which fills the time of the rank.
-        let has_no_room = busy + told.known - told.work >= (1.0 - PART) * told.seconds - WAIT;
-        let is_full = told.is_workflow && told.work < busy && has_no_room;
-        assert!(is_near(told.work, WAIT) || is_full, "busy for {busy} s by the summary; {place}");
-        let is_equal = (told.done as f64 - done[rank]).abs() < 1.0;
+        let has_no_room = busy + rank_totals.accounted - rank_totals.work
+            >= (1.0 - TOLERANCE) * rank_totals.seconds - WORK_SLACK;
+        let is_full = rank_totals.is_workflow && rank_totals.work < busy && has_no_room;
+        assert!(
+            is_near(rank_totals.work, WORK_SLACK) || is_full,
+            "busy for {busy} s by the summary; {place}"
+        );
+        let is_equal = (rank_totals.done as f64 - done[rank]).abs() < 1.0;
         assert!(is_equal, "{} done by the summary; {place}", done[rank]);
-        assert!(ranks > 1 || told.messages == 0.0, "with whom? {place}");
+        assert!(ranks > 1 || rank_totals.messages == 0.0, "with whom? {place}");
     }
     true
 }
 
 #[track_caller]
-fn told(records: &[Record], rank: usize) -> Told {
-    let mut told = Told::default();
+fn sum_records(records: &[Record], rank: usize) -> RankTotals {
+    let mut rank_totals = RankTotals::default();
     for record in records.iter().filter(|record| record.rank == rank) {
         match &record.event {
             Event::RankStart(start) => {
-                told.kinds = start.kinds.len();
-                told.is_pipeline = start.what == "the pipeline";
-                told.is_workflow = start.what == "the workflow";
+                rank_totals.kinds = start.kinds.len();
+                rank_totals.is_pipeline = start.what == "the pipeline";
+                rank_totals.is_workflow = start.what == "the workflow";
             }
             Event::Activity(activity) => {
-                let known = activity.work_s
+                let accounted = activity.work_s
                     + activity.idle_s
                     + activity.messages_s
                     + activity.set_up_s
                     + activity.parked_s;
-                assert!(known <= activity.seconds + 1e-6, "rank {rank}: {known} s in {activity:?}");
+                assert!(accounted <= activity.seconds + 1e-6, "rank {rank}: {accounted} s in {activity:?}");
                 assert!(activity.lost_s <= activity.work_s + 1e-7, "rank {rank}: {activity:?}");
-                told.known += known;
-                told.work += activity.work_s;
-                told.messages += activity.messages_s;
-                told.seconds += activity.seconds;
+                rank_totals.accounted += accounted;
+                rank_totals.work += activity.work_s;
+                rank_totals.messages += activity.messages_s;
+                rank_totals.seconds += activity.seconds;
             }
             Event::Work(work) => {
-                told.calls += work.seconds;
+                rank_totals.calls += work.seconds;
                 // The first and the last kind of a pipeline are its source and its sink, whose items are not
                 // counted.
-                if !told.is_pipeline || (1..told.kinds - 1).contains(&work.of) {
-                    told.done += work.done;
+                if !rank_totals.is_pipeline || (1..rank_totals.kinds - 1).contains(&work.of) {
+                    rank_totals.done += work.done;
                 }
             }
             Event::RankEnd { seconds } => {
-                told.has_ended = true;
-                assert!((told.seconds - seconds).abs() < 1e-3, "rank {rank}: {seconds} s, {told:?}");
+                rank_totals.has_ended = true;
+                assert!(
+                    (rank_totals.seconds - seconds).abs() < 1e-3,
+                    "rank {rank}: {seconds} s, {rank_totals:?}"
+                );
             }
             _ => {}
         }
     }
-    told
+    rank_totals
 }

@@ -5,26 +5,26 @@ use std::time::Duration;
 
 use armature::{BoxError, Session};
 
-/// Checks on rank 0 that `got` equals `expected`, item by item, and on other ranks that `got` is empty. `what`
+/// Checks on rank 0 that `found` equals `expected`, item by item, and on other ranks that `found` is empty. `what`
 /// names the run in error messages.
 ///
 /// # Errors
 /// Returns an error with the position of the first difference.
-pub fn same<T: PartialEq + Debug>(
+pub fn check_equal<T: PartialEq + Debug>(
     session: &Session,
     what: &str,
-    got: &[T],
+    found: &[T],
     expected: &[T],
 ) -> Result<(), BoxError> {
     if !session.is_root() {
-        return that(got.is_empty(), || format!("{what}: rank {} has fed a sink", session.rank()));
+        return ensure(found.is_empty(), || format!("{what}: rank {} has fed a sink", session.rank()));
     }
-    if let Some(at) = got.iter().zip(expected).position(|(a, b)| a != b) {
-        let (a, b) = (brief(&got[at]), brief(&expected[at]));
+    if let Some(at) = found.iter().zip(expected).position(|(a, b)| a != b) {
+        let (a, b) = (shortened(&found[at]), shortened(&expected[at]));
         return Err(format!("{what}: item {at} of the result is {a}, expected {b}").into());
     }
-    that(got.len() == expected.len(), || {
-        format!("{what}: the result has {} items, expected {}", got.len(), expected.len())
+    ensure(found.len() == expected.len(), || {
+        format!("{what}: the result has {} items, expected {}", found.len(), expected.len())
     })
 }
 
@@ -32,11 +32,11 @@ pub fn same<T: PartialEq + Debug>(
 ///
 /// # Errors
 /// Returns an error if `holds` is false.
-pub fn that(holds: bool, text: impl FnOnce() -> String) -> Result<(), BoxError> {
+pub fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), BoxError> {
     if holds { Ok(()) } else { Err(text().into()) }
 }
 
-fn brief(value: &impl Debug) -> String {
+fn shortened(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(200) {
         Some((end, _)) => format!("{}… ({} characters)", &text[..end], text.chars().count()),
@@ -75,7 +75,7 @@ impl Work {
 
     /// Takes a time that depends on `seed` and `item`. Most items take no time, some take 200 µs, and a few take 3
     /// ms, long enough for many other items to overtake them.
-    pub fn uneven(self, seed: u64, item: u64) {
+    pub fn take_uneven(self, seed: u64, item: u64) {
         match noise(seed, item) % 64 {
             0 => self.take(Duration::from_millis(3)),
             1..8 => self.take(Duration::from_micros(200)),

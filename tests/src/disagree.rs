@@ -12,7 +12,7 @@ use armature::{BoxError, Item, Session, loops};
 use serde::{Deserialize, Serialize};
 
 use crate::Case;
-use crate::faults::{Fault, Place};
+use crate::faults::{Fault, ReportingRank};
 
 /// Error message for a [`Figure::Line`].
 const LINE: &str = "Figure is not received as it was sent: `Figure::Line` (variant 2) is decoded as `Figure::Disc` \
@@ -20,7 +20,7 @@ const LINE: &str = "Figure is not received as it was sent: `Figure::Line` (varia
 
 /// Returns all faults of this file.
 pub(crate) fn faults() -> Vec<Fault> {
-    use Place::{Any, Root};
+    use ReportingRank::{Any, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, text| {
         let case = Case { name, run };
         Fault { case, ranks: 1, rank, stage: None, item: None, panic: false, text }
@@ -29,7 +29,7 @@ pub(crate) fn faults() -> Vec<Fault> {
     vec![
         fault("odd-tasks", |s| farm(s, figure, drop), Root, LINE),
         fault("odd-results", |s| farm(s, |n| n, figure), Any, LINE),
-        Fault { ranks: 2, ..fault("odd-late-results", late, Any, LINE) },
+        Fault { ranks: 2, ..fault("odd-late-results", late_result, Any, LINE) },
         fault("odd-journal", journal, Any, LINE),
         in_stage("numbers", fault("odd-source", source, Root, LINE)),
         in_stage("front", fault("odd-edge", edge, Any, LINE)),
@@ -127,7 +127,7 @@ fn farm<I: Item, O: Item>(
 }
 
 /// Runs a farm in which only the last of 5000 results is a [`Figure::Line`]. A worker sends this result to rank 0.
-fn late(session: &mut Session) -> Result<(), BoxError> {
+fn late_result(session: &mut Session) -> Result<(), BoxError> {
     let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
     let farm = Farm::new("odd", work).chunking(Chunking::fixed(100));
     farm.dedicated_master().unordered().for_each(session, 0..5_000, |_, _| ())?;
@@ -180,17 +180,17 @@ impl DoAll for Figures {
     }
 }
 
-fn units(session: &mut Session, late: bool) -> Result<(), BoxError> {
+fn units(session: &mut Session, in_checkpoint: bool) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
-    let settings = match late {
+    let settings = match in_checkpoint {
         true => {
             // All ranks use the directory of rank 0.
-            let place = session.broadcast(Some(dir.path().to_path_buf()))?;
-            Settings::new().checkpoint(Checkpoint::new(place, "1").every(Duration::ZERO))
+            let shared_directory = session.broadcast(Some(dir.path().to_path_buf()))?;
+            Settings::new().checkpoint(Checkpoint::new(shared_directory, "1").every(Duration::ZERO))
         }
         false => Settings::new(),
     };
-    let mut figures = DoAllLoop::new("odd", 90, Figures(late)).settings(settings);
+    let mut figures = DoAllLoop::new("odd", 90, Figures(in_checkpoint)).settings(settings);
     figures.run(session, 50)?;
     Err("all passes are over".into())
 }

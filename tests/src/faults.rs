@@ -21,7 +21,7 @@ pub struct Fault {
     /// Minimum number of ranks.
     pub ranks: usize,
     /// Rank that the message names.
-    pub rank: Place,
+    pub rank: ReportingRank,
     /// Stage that the message names.
     pub stage: Option<&'static str>,
     /// Item that the message names.
@@ -34,7 +34,7 @@ pub struct Fault {
 
 /// Rank that the message of a fault names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ReportingRank {
     /// Rank 0.
     Root,
     /// The last rank.
@@ -53,10 +53,10 @@ impl Fault {
     pub fn check(&self, message: &str, ranks: usize) -> Result<(), String> {
         let mut expected = vec![self.text.to_string()];
         match self.rank {
-            Place::Root => expected.push("rank 0: ".into()),
-            Place::Last => expected.push(format!("rank {}: ", ranks - 1)),
-            Place::Any => expected.push("rank ".into()),
-            Place::Nowhere => {}
+            ReportingRank::Root => expected.push("rank 0: ".into()),
+            ReportingRank::Last => expected.push(format!("rank {}: ", ranks - 1)),
+            ReportingRank::Any => expected.push("rank ".into()),
+            ReportingRank::Nowhere => {}
         }
         expected.extend(self.stage.map(|s| format!("stage {s}: ")));
         expected.extend(self.item.map(|i| format!("item {i}: ")));
@@ -78,25 +78,53 @@ impl Fault {
 
 /// Returns all faults.
 pub fn all() -> Vec<Fault> {
-    use Place::{Last, Root};
+    use ReportingRank::{Last, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, stage, item, panic| {
         let text = if panic { "burst" } else { "torn" };
         Fault { case: Case { name, run }, ranks: 1, rank, stage, item, panic, text }
     };
     let two = |fault| Fault { ranks: 2, ..fault };
     let mut faults = vec![
-        fault("err-in-source", |s| pipeline(s, "source", false), Root, Some("numbers"), Some(BAD), false),
-        fault("panic-in-source", |s| pipeline(s, "source", true), Root, Some("numbers"), Some(BAD), true),
+        fault(
+            "err-in-source",
+            |s| pipeline(s, "source", false),
+            Root,
+            Some("numbers"),
+            Some(FAILING_ITEM),
+            false,
+        ),
+        fault(
+            "panic-in-source",
+            |s| pipeline(s, "source", true),
+            Root,
+            Some("numbers"),
+            Some(FAILING_ITEM),
+            true,
+        ),
         fault("err-in-factory", |s| pipeline(s, "factory", false), Last, Some("narrow"), None, false),
         fault("panic-in-factory", |s| pipeline(s, "factory", true), Last, Some("narrow"), None, true),
-        fault("err-in-replica", |s| pipeline(s, "wide", false), Place::Any, Some("wide"), Some(BAD), false),
-        fault("panic-in-replica", |s| pipeline(s, "wide", true), Place::Any, Some("wide"), Some(BAD), true),
+        fault(
+            "err-in-replica",
+            |s| pipeline(s, "wide", false),
+            ReportingRank::Any,
+            Some("wide"),
+            Some(FAILING_ITEM),
+            false,
+        ),
+        fault(
+            "panic-in-replica",
+            |s| pipeline(s, "wide", true),
+            ReportingRank::Any,
+            Some("wide"),
+            Some(FAILING_ITEM),
+            true,
+        ),
         fault(
             "err-in-serial-stage",
             |s| pipeline(s, "narrow", false),
             Last,
             Some("narrow"),
-            Some(BAD),
+            Some(FAILING_ITEM),
             false,
         ),
         fault(
@@ -104,52 +132,87 @@ pub fn all() -> Vec<Fault> {
             |s| pipeline(s, "narrow", true),
             Last,
             Some("narrow"),
-            Some(BAD),
+            Some(FAILING_ITEM),
             true,
         ),
-        fault("err-in-sink", |s| pipeline(s, "sink", false), Root, Some("out"), Some(BAD), false),
-        fault("panic-in-sink", |s| pipeline(s, "sink", true), Root, Some("out"), Some(BAD), true),
-        two(fault("err-in-serialize", thorns::<0>, Root, Some("front"), Some(BAD), false)),
-        two(fault("panic-in-serialize", thorns::<1>, Root, Some("front"), Some(BAD), true)),
+        fault("err-in-sink", |s| pipeline(s, "sink", false), Root, Some("out"), Some(FAILING_ITEM), false),
+        fault("panic-in-sink", |s| pipeline(s, "sink", true), Root, Some("out"), Some(FAILING_ITEM), true),
+        two(fault("err-in-serialize", failing_transfer::<0>, Root, Some("front"), Some(FAILING_ITEM), false)),
+        two(fault(
+            "panic-in-serialize",
+            failing_transfer::<1>,
+            Root,
+            Some("front"),
+            Some(FAILING_ITEM),
+            true,
+        )),
         // The first items are also deserialized on the rank that sends them. Therefore either this rank or the last
         // rank detects the error first.
-        two(fault("err-in-deserialize", thorns::<2>, Place::Any, None, Some(BAD), false)),
-        two(fault("panic-in-deserialize", thorns::<3>, Place::Any, None, Some(BAD), true)),
-        fault("err-in-workflow", |s| workflow(s, false), Place::Any, None, None, false),
-        fault("panic-in-workflow", |s| workflow(s, true), Place::Any, None, None, true),
-        fault("err-before", |s| around(s, false, true), Last, None, None, false),
-        fault("panic-before", |s| around(s, true, true), Last, None, None, true),
-        fault("err-after", |s| around(s, false, false), Last, None, None, false),
-        fault("panic-after", |s| around(s, true, false), Last, None, None, true),
+        two(fault(
+            "err-in-deserialize",
+            failing_transfer::<2>,
+            ReportingRank::Any,
+            None,
+            Some(FAILING_ITEM),
+            false,
+        )),
+        two(fault(
+            "panic-in-deserialize",
+            failing_transfer::<3>,
+            ReportingRank::Any,
+            None,
+            Some(FAILING_ITEM),
+            true,
+        )),
+        fault("err-in-workflow", |s| workflow(s, false), ReportingRank::Any, None, None, false),
+        fault("panic-in-workflow", |s| workflow(s, true), ReportingRank::Any, None, None, true),
+        fault("err-before", |s| fail_around_pipeline(s, false, true), Last, None, None, false),
+        fault("panic-before", |s| fail_around_pipeline(s, true, true), Last, None, None, true),
+        fault("err-after", |s| fail_around_pipeline(s, false, false), Last, None, None, false),
+        fault("panic-after", |s| fail_around_pipeline(s, true, false), Last, None, None, true),
         Fault {
             text: "but rank 0 runs the pipeline [\"numbers\", \"a\", \"b\", \"out\"]",
             ..two(fault("other-pipeline", other_pipeline, Last, None, None, false))
         },
         Fault {
             text: "with indices 0..0, but rank 0 with indices 0..20",
-            ..two(fault("other-length", sized_by_a_result, Place::Any, None, None, false))
+            ..two(fault("other-length", sized_by_a_result, ReportingRank::Any, None, None, false))
         },
         Fault {
             text: "ends the program, but rank 0 runs the farm \"alone\"",
-            ..two(fault("other-after", alone, Place::Any, None, None, false))
+            ..two(fault("other-after", farm_on_root_only, ReportingRank::Any, None, None, false))
         },
         Fault {
             text: "mapping: `sag` in `sag@0`: stage a comes next",
-            ..fault("mapping-names-no-stage", |s| mapped(s, "sag@0"), Place::Nowhere, None, None, false)
+            ..fault(
+                "mapping-names-no-stage",
+                |s| with_mapping_file(s, "sag@0"),
+                ReportingRank::Nowhere,
+                None,
+                None,
+                false,
+            )
         },
         Fault {
             text: "names processor 99, but there are",
-            ..fault("mapping-names-no-rank", |s| mapped(s, "a+b@99"), Place::Nowhere, None, None, false)
+            ..fault(
+                "mapping-names-no-rank",
+                |s| with_mapping_file(s, "a+b@99"),
+                ReportingRank::Nowhere,
+                None,
+                None,
+                false,
+            )
         },
-        Fault { text: "endless", ..fault("endless", endless, Place::Any, None, None, false) },
-        Fault { text: "hung", ..fault("never-comes", never_comes, Place::Any, None, None, false) },
+        Fault { text: "endless", ..fault("endless", endless, ReportingRank::Any, None, None, false) },
+        Fault { text: "hung", ..fault("never-comes", never_joins, ReportingRank::Any, None, None, false) },
     ];
     faults.extend(disagree::faults());
     faults
 }
 
 /// Item at which the faults occur.
-const BAD: u64 = 17;
+const FAILING_ITEM: u64 = 17;
 
 /// Fails by a panic or by an `Err`.
 fn fail(panic: bool) -> Result<(), BoxError> {
@@ -159,7 +222,8 @@ fn fail(panic: bool) -> Result<(), BoxError> {
 
 /// Runs a pipeline that fails in one place: in the source, a factory, a replica, a serial stage or the sink.
 fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
-    let check = move |here: &str, item: u64| if here == place && item == BAD { fail(panic) } else { Ok(()) };
+    let check =
+        move |here: &str, item: u64| if here == place && item == FAILING_ITEM { fail(panic) } else { Ok(()) };
     let (rank, size) = (session.rank(), session.size());
     let everyone: Vec<String> = (0..size).map(|r| r.to_string()).collect();
     let mapping = format!("front@0 | wide@{} | narrow@{}", everyone.join(","), size - 1);
@@ -169,7 +233,7 @@ fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(
         .try_map("wide", move |x| check("wide", x).map(|()| x))
         .stage("narrow", move || {
             if rank == size - 1 {
-                check("factory", BAD)?;
+                check("factory", FAILING_ITEM)?;
             }
             Ok(Narrow(Box::new(move |x| check("narrow", x))))
         })
@@ -182,7 +246,7 @@ fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(
 /// Runs a chain of tasks, one of which fails in every attempt.
 fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     let mut builder = Description::builder("tasks");
-    for number in 0..=BAD + 5 {
+    for number in 0..=FAILING_ITEM + 5 {
         builder.task(Task::new(number.to_string(), Action::Closure("next".into())));
         if number > 0 {
             builder.edge((number - 1).to_string(), number.to_string(), 0);
@@ -190,7 +254,7 @@ fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     }
     let next = move |inputs: &mut Inputs<'_>, cx: &Context| {
         let before: Vec<u64> = inputs.take_all()?;
-        if cx.number() == BAD { fail(panic).map(|()| 0) } else { Ok(1 + before.iter().sum::<u64>()) }
+        if cx.number() == FAILING_ITEM { fail(panic).map(|()| 0) } else { Ok(1 + before.iter().sum::<u64>()) }
     };
     Workflow::from_description(builder.build()?).retries(1).closure("next", next).run(session)?;
     Ok(())
@@ -212,49 +276,49 @@ impl armature::pipeline::Stage for Narrow<'_> {
     }
 }
 
-/// A number whose transfer fails if it is [`BAD`]. `WHERE` selects the side and the failure: 0 and 1 fail in
+/// A number whose transfer fails if it is [`FAILING_ITEM`]. `WHERE` selects the side and the failure: 0 and 1 fail in
 /// `Serialize`, 2 and 3 in `Deserialize`; odd values panic.
-struct Thorn<const WHERE: u8>(u64);
+struct FailingItem<const WHERE: u8>(u64);
 
-impl<const WHERE: u8> Serialize for Thorn<WHERE> {
+impl<const WHERE: u8> Serialize for FailingItem<WHERE> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0 == BAD && WHERE < 2 {
+        if self.0 == FAILING_ITEM && WHERE < 2 {
             fail(WHERE == 1).map_err(S::Error::custom)?;
         }
         self.0.serialize(serializer)
     }
 }
 
-impl<'de, const WHERE: u8> Deserialize<'de> for Thorn<WHERE> {
+impl<'de, const WHERE: u8> Deserialize<'de> for FailingItem<WHERE> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let x = u64::deserialize(deserializer)?;
-        if x == BAD && WHERE >= 2 {
+        if x == FAILING_ITEM && WHERE >= 2 {
             fail(WHERE == 3).map_err(D::Error::custom)?;
         }
-        Ok(Thorn(x))
+        Ok(FailingItem(x))
     }
 }
 
 /// Runs a pipeline in which an item fails on its way from rank 0 to the last rank. The items up to the failure are
 /// sent one by one.
-fn thorns<const WHERE: u8>(session: &mut Session) -> Result<(), BoxError>
+fn failing_transfer<const WHERE: u8>(session: &mut Session) -> Result<(), BoxError>
 where
-    Thorn<WHERE>: Item,
+    FailingItem<WHERE>: Item,
 {
     Pipeline::source("numbers", || 0..200u64)
         .map("front", |x| {
             // The stage takes long enough that no batch holds two items.
             std::thread::sleep(Duration::from_millis(1));
-            Thorn::<WHERE>(x)
+            FailingItem::<WHERE>(x)
         })
-        .map("back", |Thorn(x)| x)
+        .map("back", |FailingItem(x)| x)
         .mapping(MappingChoice::Text(format!("front@0 | back@{}", session.size() - 1)))
         .for_each(session, "out", drop)?;
     Ok(())
 }
 
 /// Runs a pipeline on all ranks; the body fails on the last rank before or after the pipeline.
-fn around(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
+fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
     let bad = session.rank() == session.size() - 1;
     if before && bad {
         fail(panic)?;
@@ -286,7 +350,7 @@ fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
 }
 
 /// Runs a farm on rank 0 only.
-fn alone(session: &mut Session) -> Result<(), BoxError> {
+fn farm_on_root_only(session: &mut Session) -> Result<(), BoxError> {
     if session.is_root() {
         Farm::new("alone", |x: u64| 2 * x).collect(session, 0..20)?;
     }
@@ -294,7 +358,7 @@ fn alone(session: &mut Session) -> Result<(), BoxError> {
 }
 
 /// Runs a pipeline with a mapping file that does not fit the pipeline or the ranks.
-fn mapped(session: &mut Session, text: &str) -> Result<(), BoxError> {
+fn with_mapping_file(session: &mut Session, text: &str) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("mapping");
     if session.is_root() {
@@ -326,9 +390,9 @@ fn endless(session: &mut Session) -> Result<(), BoxError> {
 }
 
 /// Keeps the last rank from joining the pipeline; the other ranks wait for it until their time limit is reached.
-fn never_comes(session: &mut Session) -> Result<(), BoxError> {
+fn never_joins(session: &mut Session) -> Result<(), BoxError> {
     if session.rank() == session.size() - 1 {
         std::thread::sleep(Duration::from_secs(600));
     }
-    around(session, false, false)
+    fail_around_pipeline(session, false, false)
 }

@@ -73,7 +73,7 @@ pub fn find(name: &str) -> Option<Case> {
     let slow = cases::SLOW.concat();
     let others = cases::SEEDS
         .iter()
-        .chain(cases::MORTAL)
+        .chain(cases::DEATHS)
         .chain(cases::WORKFLOWS)
         .chain(cases::MEMORY)
         .copied()
@@ -83,7 +83,7 @@ pub fn find(name: &str) -> Option<Case> {
 
 /// Prints a line and flushes standard output, so that the line appears immediately even if standard output is a
 /// pipe.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     // A failed write is ignored because the reader may have closed the pipe; the exit code reports the result.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::process::Command;
 
 use crate::mpirun::Job;
-use crate::program::{fails, outlives_its_reader, succeeds};
+use crate::program::{fails, succeeds, survives_closed_output};
 
 /// Program of a loop, as a user runs it.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +14,9 @@ pub struct LoopProgram {
     /// Path of the program.
     pub path: &'static str,
     /// Default options with their values, for a loop that finishes in a moment. A test may override them.
-    pub usual: &'static [(&'static str, &'static str)],
+    pub default_options: &'static [(&'static str, &'static str)],
     /// Texts that the program prints in every run.
-    pub says: &'static [&'static str],
+    pub expected_texts: &'static [&'static str],
     /// Start of the summary, after the name of the loop.
     pub summary: &'static str,
 }
@@ -34,18 +34,18 @@ impl LoopProgram {
     /// # Panics
     /// If a condition does not hold.
     #[track_caller]
-    pub fn agrees(&self, sets: &[&[&str]]) {
+    pub fn matches_serial_loop(&self, argument_sets: &[&[&str]]) {
         let summary = format!("loop {}: {}", self.name, self.summary);
-        for more in sets {
-            let usual = self.usual.iter().filter(|(name, _)| !more.contains(name));
-            let words = usual.flat_map(|(name, value)| [*name, *value]).chain(more.iter().copied());
-            let text = succeeds(&mut self.command(&words.chain(["--verify"]).collect::<Vec<_>>())).all();
-            for part in self.says.iter().chain(&[SAME, ", efficiency "]) {
+        for more in argument_sets {
+            let defaults = self.default_options.iter().filter(|(name, _)| !more.contains(name));
+            let arguments = defaults.flat_map(|(name, value)| [*name, *value]).chain(more.iter().copied());
+            let text = succeeds(&mut self.command(&arguments.chain(["--verify"]).collect::<Vec<_>>())).all();
+            for part in self.expected_texts.iter().chain(&[EQUAL_RESULT, ", efficiency "]) {
                 assert!(text.contains(part), "`{part}` is not said by {more:?}: {text}");
             }
             assert!(text.contains(" movements") || text.contains(" 1 movement"), "{text}");
             assert_eq!(more.contains(&"--summary"), text.contains(&summary), "{text}");
-            assert!(!more.contains(&"--forced") || !text.contains(STILL), "{text}");
+            assert!(!more.contains(&"--forced") || !text.contains(NO_ROWS_MOVED), "{text}");
         }
     }
 
@@ -54,25 +54,26 @@ impl LoopProgram {
     /// # Panics
     /// If the program fails without a reader, or succeeds with a full disk.
     #[track_caller]
-    pub fn outlives_its_reader(&self) {
-        let usual: Vec<&str> = self.usual.iter().flat_map(|(name, value)| [*name, *value]).collect();
-        outlives_its_reader(|| {
-            self.command(&[&usual[..], &["--ranks", "2", "--verify", "--summary"]].concat())
+    pub fn survives_closed_output(&self) {
+        let defaults: Vec<&str> =
+            self.default_options.iter().flat_map(|(name, value)| [*name, *value]).collect();
+        survives_closed_output(|| {
+            self.command(&[&defaults[..], &["--ranks", "2", "--verify", "--summary"]].concat())
         });
     }
 
-    /// Runs the program with options that no loop accepts and with each set of arguments in `sets`. The program
+    /// Runs the program with options that no loop accepts and with each set of arguments in `argument_sets`. The program
     /// must reject each with the given message.
     ///
     /// # Panics
     /// If the program accepts one of the sets or prints another message.
     #[track_caller]
-    pub fn refuses(&self, sets: &[(&[&str], &str)]) {
+    pub fn rejects(&self, argument_sets: &[(&[&str], &str)]) {
         let shares =
             format!("loop {}: shares of a loop must be one positive number for each of 2", self.name);
         let all: [(&[&str], &str); 2] =
             [(&["--ranks", "2", "--shares", "1"], &shares), (&["--ranks", "0"], "1..=4096")];
-        for (arguments, expected) in all.iter().chain(sets) {
+        for (arguments, expected) in all.iter().chain(argument_sets) {
             let messages = fails(&mut self.command(arguments));
             assert!(messages.contains(expected), "{arguments:?}: {messages}");
         }
@@ -83,20 +84,20 @@ impl LoopProgram {
     /// # Panics
     /// If no unit moves, or if the result differs from the result of the serial loop.
     #[track_caller]
-    pub fn agrees_under_mpirun(&self, words: &[&str]) {
+    pub fn matches_serial_loop_under_mpirun(&self, arguments: &[&str]) {
         for ranks in [2, 3] {
-            let job = words.iter().fold(Job::new(self.path, ranks), |job, word| job.arg(*word));
+            let job = arguments.iter().fold(Job::new(self.path, ranks), |job, word| job.arg(*word));
             let outcome = job.arg("--verify").succeeds();
-            assert!(outcome.stdout.contains(SAME), "{outcome}");
-            assert!(!outcome.stdout.contains(STILL), "{outcome}");
+            assert!(outcome.stdout.contains(EQUAL_RESULT), "{outcome}");
+            assert!(!outcome.stdout.contains(NO_ROWS_MOVED), "{outcome}");
         }
     }
 }
 
 /// Text that a program prints if its result equals the result of the serial loop.
-const SAME: &str = "the same bits as the serial loop";
+const EQUAL_RESULT: &str = "the same bits as the serial loop";
 /// Text that a program prints if no unit has moved.
-const STILL: &str = " 0 rows moved";
+const NO_ROWS_MOVED: &str = " 0 rows moved";
 
 /// Checks that `compare` accepts `values` and reports a single wrong bit in them. The values are rows of `columns`
 /// values, with at least three columns and six rows.
@@ -104,7 +105,7 @@ const STILL: &str = " 0 rows moved";
 /// # Panics
 /// If `compare` rejects the correct values, accepts the wrong ones, or reports another position.
 #[track_caller]
-pub fn finds_a_wrong_bit<E: Debug + ToString>(
+pub fn detects_a_wrong_bit<E: Debug + ToString>(
     mut values: Vec<f64>,
     columns: usize,
     compare: impl Fn(&[f64]) -> Result<f64, E>,

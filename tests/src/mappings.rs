@@ -13,21 +13,21 @@ pub struct Named {
 
 /// Returns one mapping of each kind onto `ranks` ranks. Stage `s` is not replicated if `serial[s]` is true.
 pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
-    let given = |name, blocks| Named { name, mapping: MappingChoice::Given(Mapping::new(blocks)) };
+    let named = |name, blocks| Named { name, mapping: MappingChoice::Given(Mapping::new(blocks)) };
     let everyone: Vec<usize> = (0..ranks).collect();
     let shifted = |by: usize| -> Vec<usize> { (0..ranks).map(|r| (r + by) % ranks).collect() };
     let last = ranks - 1;
     vec![
         Named { name: "serial", mapping: MappingChoice::Serial },
         Named { name: "orderly", mapping: MappingChoice::Orderly },
-        given("groups, the first on the last rank", groups(serial.len(), ranks)),
-        given("everything on the last rank, others parked", vec![Block::new(0..serial.len(), vec![last])]),
-        given("one rank to many", one_to_many(serial, &everyone)),
-        given("replicas of a group", runs(serial, serial.len(), |_| everyone.clone())),
-        given("replicas of groups, not on rank 0", runs(serial, 2, |_| (1.min(last)..ranks).collect())),
-        given("every stage on every rank", runs(serial, 1, shifted)),
-        given("even ranks to odd ranks and back", runs(serial, 1, |stage| half(stage, ranks))),
-        given("two ranks in turn", runs(serial, 1, |stage| vec![(stage + 1) % 2 * last])),
+        named("groups, the first on the last rank", groups(serial.len(), ranks)),
+        named("everything on the last rank, others parked", vec![Block::new(0..serial.len(), vec![last])]),
+        named("one rank to many", one_to_many(serial, &everyone)),
+        named("replicas of a group", runs(serial, serial.len(), |_| everyone.clone())),
+        named("replicas of groups, not on rank 0", runs(serial, 2, |_| (1.min(last)..ranks).collect())),
+        named("every stage on every rank", runs(serial, 1, shifted)),
+        named("even ranks to odd ranks and back", runs(serial, 1, |stage| ranks_with_parity(stage, ranks))),
+        named("two ranks in turn", runs(serial, 1, |stage| vec![(stage + 1) % 2 * last])),
     ]
 }
 
@@ -45,7 +45,7 @@ fn one_to_many(serial: &[bool], everyone: &[usize]) -> Vec<Block> {
 }
 
 /// Returns the ranks with the parity of `stage`, or rank 0 alone if no rank has this parity.
-fn half(stage: usize, ranks: usize) -> Vec<usize> {
+fn ranks_with_parity(stage: usize, ranks: usize) -> Vec<usize> {
     let hosts: Vec<usize> = (0..ranks).filter(|r| r % 2 == stage % 2).collect();
     if hosts.is_empty() { vec![0] } else { hosts }
 }

@@ -17,7 +17,7 @@ use armature_launch::{Mpi, detect};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub use outcome::Outcome;
-use processes::{MARK, end, processes};
+use processes::{JOB_VARIABLE, kill_all, processes};
 
 /// Default time limit of a job.
 pub const LIMIT: Duration = Duration::from_secs(150);
@@ -60,7 +60,7 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Running {
     job: Job,
-    mark: String,
+    job_id: String,
     child: std::process::Child,
     start: Instant,
     out: PathBuf,
@@ -155,8 +155,8 @@ impl Job {
     /// Debian's name for this launcher, or with a generic name if Debian's is not on the PATH.
     #[track_caller]
     fn line(&self) -> Vec<String> {
-        let given = std::env::var("ARMATURE_TEST_MPIRUN").ok().filter(|l| !l.trim().is_empty());
-        if let Some(line) = given.filter(|_| self.launcher == self.mpi) {
+        let configured = std::env::var("ARMATURE_TEST_MPIRUN").ok().filter(|l| !l.trim().is_empty());
+        if let Some(line) = configured.filter(|_| self.launcher == self.mpi) {
             return line.split_whitespace().map(String::from).collect();
         }
         let (names, args): (&[&str], &[&str]) = match self.launcher {
@@ -173,7 +173,7 @@ impl Job {
     #[track_caller]
     pub fn start(self) -> Running {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let job_id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::tempdir().expect("a directory for the job's output");
         let (out, err) = (dir.path().join("out"), dir.path().join("err"));
         // Output goes to files, because a process left behind would keep a pipe open.
@@ -186,17 +186,17 @@ impl Job {
             .args(&line[1..])
             .args(&self.flags)
             .args(["-n", &self.ranks.to_string()])
-            .args(self.shell.as_deref().map(within).into_iter().flatten())
+            .args(self.shell.as_deref().map(rank_shell).into_iter().flatten())
             .arg(&self.program)
             .args(&self.args)
             .envs(self.env.iter().map(|(n, v)| (n, v)))
-            .env(MARK, &mark)
+            .env(JOB_VARIABLE, &job_id)
             .stdin(Stdio::null())
             .stdout(file(&out))
             .stderr(file(&err))
             .spawn()
             .unwrap_or_else(|e| panic!("cannot start {line:?}: {e}"));
-        Running { job: self, mark, child, start: Instant::now(), out, err, _dir: dir }
+        Running { job: self, job_id, child, start: Instant::now(), out, err, _dir: dir }
     }
 
     /// Runs the job to its end.
@@ -237,7 +237,7 @@ impl Job {
 }
 
 /// Returns the words of a bash command that runs `script` with the following words as its arguments.
-fn within(script: &str) -> [String; 4] {
+fn rank_shell(script: &str) -> [String; 4] {
     let script = format!("RANK=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}");
     ["bash".into(), "-c".into(), script, "bash".into()]
 }
@@ -264,7 +264,7 @@ impl Running {
     }
 
     /// Returns the text printed on standard error so far.
-    pub fn complaints(&self) -> String {
+    pub fn stderr_text(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap_or_default()
     }
 
@@ -281,7 +281,7 @@ impl Running {
             let line = |name: &str| format!("{name}={rank}").into_bytes();
             environ.split(|b| *b == 0).any(|entry| names.iter().any(|name| entry == line(name)))
         };
-        processes(&self.mark)
+        processes(&self.job_id)
             .into_iter()
             .find(|p| is(&p.environ))
             .and_then(|p| Pid::from_raw(p.id))
@@ -298,7 +298,7 @@ impl Running {
     #[track_caller]
     pub fn suspend(&self, time: Duration) {
         for signal in [Signal::STOP, Signal::CONT] {
-            for process in processes(&self.mark).iter().filter_map(|p| Pid::from_raw(p.id)) {
+            for process in processes(&self.job_id).iter().filter_map(|p| Pid::from_raw(p.id)) {
                 // A process that has ended in the meantime needs no signal.
                 let _ = kill_process(process, signal);
             }
@@ -322,18 +322,18 @@ impl Running {
             }
             if self.start.elapsed() > self.job.limit && !hung {
                 hung = true;
-                end(&self.mark);
+                kill_all(&self.job_id);
             }
             std::thread::sleep(Duration::from_millis(10));
         };
         let took = self.start.elapsed();
-        let patience = Instant::now();
-        while !processes(&self.mark).is_empty() && patience.elapsed() < Duration::from_secs(2) {
+        let grace_start = Instant::now();
+        while !processes(&self.job_id).is_empty() && grace_start.elapsed() < Duration::from_secs(2) {
             std::thread::sleep(Duration::from_millis(50));
         }
         let left_behind =
-            processes(&self.mark).into_iter().map(|p| format!("{} {}", p.id, p.command)).collect();
-        end(&self.mark);
+            processes(&self.job_id).into_iter().map(|p| format!("{} {}", p.id, p.command)).collect();
+        kill_all(&self.job_id);
         let read =
             |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
         Outcome { status, stdout: read(&self.out), stderr: read(&self.err), took, left_behind, hung }
@@ -343,7 +343,7 @@ impl Running {
 impl Drop for Running {
     /// Kills all processes of the job, so that a test that panics leaves no process behind.
     fn drop(&mut self) {
-        end(&self.mark);
+        kill_all(&self.job_id);
         let _ = self.child.wait();
     }
 }

@@ -7,14 +7,14 @@ use crate::account;
 
 /// Output of a program.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct ProgramOutput {
     /// Text on standard output.
     pub printed: String,
     /// Text on standard error.
     pub messages: String,
 }
 
-impl Said {
+impl ProgramOutput {
     /// Returns standard output followed by standard error.
     pub fn all(&self) -> String {
         self.printed.clone() + &self.messages
@@ -27,21 +27,21 @@ impl Said {
 /// If the program failed, with its standard error as the message.
 #[track_caller]
 pub fn succeeded(output: Output) -> String {
-    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{complaints}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Checks that a program failed with exit code 1 and printed each of the texts `said` on standard error.
+/// Checks that a program failed with exit code 1 and printed each of `expected_texts` on standard error.
 ///
 /// # Panics
 /// If the program succeeded, returned another exit code, or did not print one of the texts.
 #[track_caller]
-pub fn failed(output: Output, said: &[&str]) {
-    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{complaints}");
-    for text in said {
-        assert!(complaints.contains(text), "`{text}` is not said: {complaints}");
+pub fn failed(output: Output, expected_texts: &[&str]) {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    for text in expected_texts {
+        assert!(stderr.contains(text), "`{text}` is not said: {stderr}");
     }
 }
 
@@ -50,7 +50,7 @@ pub fn failed(output: Output, said: &[&str]) {
 /// # Panics
 /// If the command fails, with its standard error as the message, or if the log and the summary disagree.
 #[track_caller]
-pub fn succeeds(command: &mut Command) -> Said {
+pub fn succeeds(command: &mut Command) -> ProgramOutput {
     const EVENTS: &str = "ARMATURE_EVENTS";
     let has_log = command.get_envs().any(|(name, _)| name == EVENTS);
     // A shell may start several programs, each of which writes a log.
@@ -58,13 +58,13 @@ pub fn succeeds(command: &mut Command) -> Said {
     if let Some(log) = &log {
         command.env(EVENTS, log.path());
     }
-    let (success, said) = run(command);
-    assert!(success, "{command:?}: {}", said.messages);
+    let (success, output) = run(command);
+    assert!(success, "{command:?}: {}", output.messages);
     if let Some(log) = log {
         account::check(log.path(), &format!("{command:?}"));
         command.env_remove(EVENTS);
     }
-    said
+    output
 }
 
 /// Runs a command that must fail with an error message, and returns its standard error.
@@ -73,16 +73,16 @@ pub fn succeeds(command: &mut Command) -> Said {
 /// If the command succeeds or panics.
 #[track_caller]
 pub fn fails(command: &mut Command) -> String {
-    let (success, said) = run(command);
-    assert!(!success && !said.messages.contains("panicked"), "{command:?}: {}", said.messages);
-    said.messages
+    let (success, output) = run(command);
+    assert!(!success && !output.messages.contains("panicked"), "{command:?}: {}", output.messages);
+    output.messages
 }
 
 /// Returns the write end of a pipe whose read end is closed.
 ///
 /// # Panics
 /// If no pipe can be created.
-pub fn left_pipe() -> Stdio {
+pub fn closed_pipe() -> Stdio {
     let (_, writer) = std::io::pipe().expect("a pipe");
     writer.into()
 }
@@ -94,20 +94,20 @@ pub fn left_pipe() -> Stdio {
 /// # Panics
 /// If the command behaves differently.
 #[track_caller]
-pub fn outlives_its_reader(command: impl Fn() -> Command) {
-    succeeds(command().stdout(left_pipe()));
-    succeeds(command().stderr(left_pipe()));
+pub fn survives_closed_output(command: impl Fn() -> Command) {
+    succeeds(command().stdout(closed_pipe()));
+    succeeds(command().stderr(closed_pipe()));
     let full = File::options().write(true).open("/dev/full").expect("a device that is always full");
     let messages = fails(command().stdout(full));
     assert!(messages.contains("cannot write to standard output: No space left on device"), "{messages}");
 }
 
 #[track_caller]
-fn run(command: &mut Command) -> (bool, Said) {
+fn run(command: &mut Command) -> (bool, ProgramOutput) {
     let Output { status, stdout, stderr } =
         command.output().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
     let text = |bytes| String::from_utf8(bytes).unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    (status.success(), Said { printed: text(stdout), messages: text(stderr) })
+    (status.success(), ProgramOutput { printed: text(stdout), messages: text(stderr) })
 }
 
 #[cfg(test)]
@@ -122,29 +122,29 @@ mod tests {
 
     #[test]
     fn output_and_messages_of_a_program_are_returned() {
-        let said = succeeds(&mut shell("echo out; echo err >&2"));
-        assert_eq!((said.printed.as_str(), said.messages.as_str()), ("out\n", "err\n"));
-        assert_eq!(said.all(), "out\nerr\n");
+        let output = succeeds(&mut shell("echo out; echo err >&2"));
+        assert_eq!((output.printed.as_str(), output.messages.as_str()), ("out\n", "err\n"));
+        assert_eq!(output.all(), "out\nerr\n");
         assert_eq!(fails(&mut shell("echo no >&2; exit 3")), "no\n");
     }
 
     #[test]
-    fn program_that_outlives_its_reader_passes() {
+    fn program_that_survives_closed_output_passes() {
         let complain = "echo cannot write to standard output: No space left on device >&2; exit 1";
         let line = format!("trap '' PIPE; echo out 2>/dev/null || [ -p /dev/stdout ] || {{ {complain}; }}");
-        outlives_its_reader(|| shell(&line));
+        survives_closed_output(|| shell(&line));
     }
 
     #[test]
     #[should_panic(expected = "exit 1")]
-    fn program_that_fails_without_its_reader_is_detected() {
-        outlives_its_reader(|| shell("trap '' PIPE; echo out || exit 1"));
+    fn program_that_fails_with_closed_output_is_detected() {
+        survives_closed_output(|| shell("trap '' PIPE; echo out || exit 1"));
     }
 
     #[test]
     #[should_panic(expected = "exit 0")]
     fn program_that_ignores_a_full_disk_is_detected() {
-        outlives_its_reader(|| shell("trap '' PIPE; echo out; exit 0"));
+        survives_closed_output(|| shell("trap '' PIPE; echo out; exit 0"));
     }
 
     #[test]

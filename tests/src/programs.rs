@@ -14,7 +14,7 @@ use armature::loops::{
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Session};
 
-use crate::check::{noise, that};
+use crate::check::{ensure, noise};
 
 /// One skeleton of a program. Properties that rank 0 alone determines, such as the number of a farm's tasks, are
 /// not drawn.
@@ -48,7 +48,7 @@ impl Draw {
         if self.below(2) == 0 { 'a' } else { 'b' }
     }
 
-    fn yes(&mut self) -> bool {
+    fn flip(&mut self) -> bool {
         self.below(2) == 0
     }
 
@@ -58,13 +58,13 @@ impl Draw {
                 name: self.name(),
                 method: self.below(4) as u8,
                 retries: self.below(3) as u32,
-                wide: self.yes(),
+                wide: self.flip(),
             },
             1 => Step::Pipeline {
                 stages: (0..1 + self.below(3)).map(|_| self.name()).collect(),
-                serial: self.yes(),
-                ordered: self.yes(),
-                wide: self.yes(),
+                serial: self.flip(),
+                ordered: self.flip(),
+                wide: self.flip(),
             },
             2 => {
                 let start = self.below(3) * 10;
@@ -75,15 +75,15 @@ impl Draw {
                 name: self.name(),
                 units: self.below(4) * 5,
                 passes: 1 + self.below(3),
-                gathered: self.yes(),
+                gathered: self.flip(),
             },
             _ => Step::Grid {
                 name: self.name(),
-                sweeps: self.yes(),
+                sweeps: self.flip(),
                 rows: 2 + self.below(9),
                 columns: 3 + self.below(5) as usize,
                 steps: 1 + self.below(3),
-                gathered: self.yes(),
+                gathered: self.flip(),
             },
         }
     }
@@ -97,7 +97,7 @@ impl Program {
     }
 
     /// Returns a program of one skeleton of this kind, or `None` if there is no such kind.
-    pub fn of_one(kind: &str) -> Option<Self> {
+    pub fn single(kind: &str) -> Option<Self> {
         let name = 'a';
         let step = match kind {
             "farm" => Step::Farm { name, method: 1, retries: 0, wide: false },
@@ -112,7 +112,7 @@ impl Program {
 
     /// Returns a program that differs from this one in a place derived from `seed`: a skeleton is added, removed or
     /// changed in one property, or the skeletons are rotated.
-    pub fn other(&self, seed: u64) -> Self {
+    pub fn variant(&self, seed: u64) -> Self {
         let mut draw = Draw { seed, next: 1 << 32 };
         loop {
             let mut steps = self.0.clone();
@@ -124,7 +124,7 @@ impl Program {
                 }
                 2 => steps.rotate_left(1),
                 // In four of six cases, one skeleton differs in one property only.
-                _ => steps[at] = draw.changed(&steps[at]),
+                _ => steps[at] = draw.with_change(&steps[at]),
             }
             let other = Program(steps);
             if other != *self {
@@ -146,7 +146,7 @@ impl Program {
 
 impl Draw {
     /// Returns a copy of `step` with one property changed.
-    fn changed(&mut self, step: &Step) -> Step {
+    fn with_change(&mut self, step: &Step) -> Step {
         let mut step = step.clone();
         let which = self.below(5);
         match &mut step {
@@ -252,7 +252,7 @@ const ITEMS: u64 = 20;
 impl Step {
     fn run(&self, session: &mut Session) -> Result<(), BoxError> {
         let right =
-            |result: bool| that(result, || format!("{self:?} has another result than the serial program"));
+            |result: bool| ensure(result, || format!("{self:?} has another result than the serial program"));
         match self {
             Step::Farm { name, method, retries, wide: true } => {
                 right(farm(session, *name, *method, *retries, |x: u64| u128::from(x) * 3)?)
@@ -264,17 +264,21 @@ impl Step {
                 right(pipeline(session, stages, (*serial, *ordered, *wide))?)
             }
             Step::Loop { name, function, indices } => {
-                right(looped(session, *name, *function, indices.clone())?)
+                right(run_loop(session, *name, *function, indices.clone())?)
             }
             Step::DoAll { name, units, passes, gathered } => {
                 let mut double = DoAllLoop::new(&name.to_string(), *units, Double);
                 double.run(session, *passes)?;
-                let got = if *gathered { double.collect(session)? } else { None };
-                right(got.is_none_or(|got| got == (0..*units).map(|unit| unit << passes).collect::<Vec<_>>()))
+                let found = if *gathered { double.collect(session)? } else { None };
+                right(
+                    found.is_none_or(|found| {
+                        found == (0..*units).map(|unit| unit << passes).collect::<Vec<_>>()
+                    }),
+                )
             }
             Step::Grid { name, sweeps, rows, columns, steps, gathered } => {
                 let (name, shape) = (name.to_string(), Shape { rows: *rows, columns: *columns });
-                let got = if *sweeps {
+                let found = if *sweeps {
                     let mut grow = DoAcrossLoop::new(&name, shape, Grow);
                     grow.run(session, *steps)?;
                     if *gathered { grow.collect(session)? } else { None }
@@ -283,13 +287,13 @@ impl Step {
                     grow.run(session, *steps)?;
                     if *gathered { grow.collect(session)? } else { None }
                 };
-                right(got.is_none_or(|got| got == grown(shape, *steps)))
+                right(found.is_none_or(|found| found == expected_grid(shape, *steps)))
             }
         }
     }
 }
 
-fn grown(shape: Shape, steps: u64) -> Vec<u64> {
+fn expected_grid(shape: Shape, steps: u64) -> Vec<u64> {
     let value = |row: u64, column: usize| {
         let inner = (1..shape.rows - 1).contains(&row) && (1..shape.columns - 1).contains(&column);
         row + if inner { steps } else { 0 }
@@ -348,7 +352,7 @@ fn pipeline(
     Ok(!session.is_root() || results == (0..u128::from(ITEMS)).map(|x| x + added).collect::<Vec<_>>())
 }
 
-fn looped(session: &mut Session, name: char, function: u8, indices: Range<u64>) -> Result<bool, BoxError> {
+fn run_loop(session: &mut Session, name: char, function: u8, indices: Range<u64>) -> Result<bool, BoxError> {
     let name = name.to_string();
     let sum = indices.clone().sum::<u64>();
     Ok(match function {

@@ -49,10 +49,10 @@ fn load_process_gets_the_same_core_share_as_a_competing_thread() {
     // Other work on the core takes equal time from the load and the thread, and does not change the ratio.
     let ratio = median([(); 5].map(|()| {
         let burner = Load::on_core(core).start_from(binary()).unwrap();
-        let kept = share(core, WINDOW).unwrap();
+        let thread_share = share(core, WINDOW).unwrap();
         let part = burner.part().unwrap();
         assert!((0.05..0.95).contains(&part), "the load says that it had {part} of a core that it shared");
-        part / kept
+        part / thread_share
     }));
     assert!((0.5..2.0).contains(&ratio), "it had {ratio} of what a thread beside it had");
 }

@@ -18,7 +18,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-programs");
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 
 /// Maximum time to detect a disagreement. The limit allows for a busy machine and for other tests in the same process.
-const SOON: Duration = Duration::from_secs(5);
+const DETECTION_LIMIT: Duration = Duration::from_secs(5);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
@@ -26,12 +26,12 @@ proptest! {
     #[test]
     fn differing_programs_are_refused_on_threads(seed in any::<u64>(), change in any::<u64>(), ranks in 2usize..5) {
         let program = Program::of(seed);
-        let other = program.other(change);
+        let other = program.variant(change);
         let what = format!("{program:?} and on rank {} {other:?}", ranks - 1);
         let start = Instant::now();
         let result = local::run(&what, &local::config(ranks), move |session| program.run(session, &other));
         let error = result.expect_err(&what);
-        prop_assert!(start.elapsed() < SOON, "{what}: {:?}", start.elapsed());
+        prop_assert!(start.elapsed() < DETECTION_LIMIT, "{what}: {:?}", start.elapsed());
         prop_assert_eq!(error.kind(), ErrorKind::Config, "{}: {}", what, error);
         prop_assert_eq!(error.rank(), Some(ranks - 1));
         prop_assert!(error.message().contains("but rank 0 "), "{what}: {error}");
@@ -49,26 +49,29 @@ proptest! {
 #[test]
 fn differing_programs_are_refused_under_mpirun() {
     for seed in 0..12 {
-        let outcome =
-            Job::new(PROGRAM, 2 + seed % 2).arg("differ").arg(seed.to_string()).limit(SOON * 6).run();
+        let outcome = Job::new(PROGRAM, 2 + seed % 2)
+            .arg("differ")
+            .arg(seed.to_string())
+            .limit(DETECTION_LIMIT * 6)
+            .run();
         assert!(!outcome.status.success() && !outcome.hung, "{seed}: {outcome}");
         assert!(outcome.left_behind.is_empty(), "{seed}: {outcome}");
-        let told = outcome.errors();
-        assert!(matches!(told[..], [line] if line.contains(", but rank 0 ")), "{seed}: {outcome}");
+        let error_lines = outcome.errors();
+        assert!(matches!(error_lines[..], [line] if line.contains(", but rank 0 ")), "{seed}: {outcome}");
     }
 }
 
 #[test]
 fn equal_programs_give_serial_results_under_mpirun() {
     let job = (0..12).fold(Job::new(PROGRAM, 3), |job, seed| job.arg(seed.to_string()));
-    let outcome = job.limit(SOON * 6).run();
+    let outcome = job.limit(DETECTION_LIMIT * 6).run();
     assert!(outcome.status.success(), "{outcome}");
 }
 
 /// Returns a job of two ranks that run two programs with separate arguments. `script` starts the program on each rank;
 /// `RANK` is 1 in the script of rank 1.
 fn two(programs: [&str; 2], arguments: [&[&str]; 2], script: &str) -> Job {
-    let job = Job::new(programs[0], 1).limit(SOON * 6).in_shell(script);
+    let job = Job::new(programs[0], 1).limit(DETECTION_LIMIT * 6).in_shell(script);
     let job = arguments[0].iter().fold(job, |job, argument| job.arg(*argument));
     let job = [":", "-n", "1", "bash", "-c"].into_iter().fold(job, |job, word| job.arg(word));
     let job = job.arg(format!("RANK=1; {script}")).arg("bash").arg(programs[1]);
@@ -190,7 +193,7 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
         (
             |session, is_set| {
                 let farm = Farm::new("a", |x: u8| x);
-                let mut farm = if is_set { farm.silence_limit(SOON) } else { farm };
+                let mut farm = if is_set { farm.silence_limit(DETECTION_LIMIT) } else { farm };
                 farm.collect(session, 0..9)?;
                 Ok(())
             },
@@ -237,9 +240,9 @@ fn options_of_skeletons_that_must_be_equal_are_named() {
         (
             |session, is_set| {
                 let dir = tempfile::tempdir()?;
-                let keep = session.broadcast(Some(dir.path().join("kept")))?;
-                let keep = if is_set { dir.path().join("elsewhere") } else { keep };
-                let mut all = DoAllLoop::new("a", 9, Nothing).checkpoint(Checkpoint::new(keep, "1"));
+                let directory = session.broadcast(Some(dir.path().join("kept")))?;
+                let directory = if is_set { dir.path().join("elsewhere") } else { directory };
+                let mut all = DoAllLoop::new("a", 9, Nothing).checkpoint(Checkpoint::new(directory, "1"));
                 all.run(session, 3)?;
                 Ok(())
             },

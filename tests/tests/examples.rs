@@ -50,8 +50,8 @@ fn the_parameter_sweep_runs_its_program_for_each_value() {
         .collect();
     for ranks in ["1", "2", "3"] {
         let place = tempfile::tempdir().unwrap();
-        let said = succeeds(Command::new(SWEEP).arg(place.path()).args(["--ranks", ranks]));
-        assert_eq!(said.printed, serial, "{ranks} ranks");
+        let output = succeeds(Command::new(SWEEP).arg(place.path()).args(["--ranks", ranks]));
+        assert_eq!(output.printed, serial, "{ranks} ranks");
     }
     let place = tempfile::tempdir().unwrap();
     let outcome = Job::new(SWEEP, 2).arg(place.path()).succeeds();
@@ -60,7 +60,7 @@ fn the_parameter_sweep_runs_its_program_for_each_value() {
 
 #[test]
 fn example_without_own_arguments_refuses_them_and_has_help() {
-    for (argument, said) in [
+    for (argument, expected) in [
         (
             "--rank",
             "example-pi: unexpected argument \"--rank\": did you mean `--ranks`? `--help` lists the arguments\n",
@@ -70,7 +70,7 @@ fn example_without_own_arguments_refuses_them_and_has_help() {
     ] {
         let output = Command::new(PI).args([argument, "4"]).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
-        assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     }
     // Every rank receives the arguments, and only one rank prints.
     let outcome = Job::new(PI, 2).arg("--help").run();
@@ -85,7 +85,7 @@ fn example_without_own_arguments_refuses_them_and_has_help() {
 
 /// The event log must contain the account of each rank's time that the summary shows.
 #[test]
-fn the_log_agrees_with_the_summary() {
+fn event_log_agrees_with_the_summary() {
     let lines = tempfile::NamedTempFile::new().unwrap();
     let text = (0..20_000).fold(String::new(), |mut text, n| {
         writeln!(text, "s{};{}", n % 7, n % 50).unwrap();
@@ -103,7 +103,7 @@ fn the_log_agrees_with_the_summary() {
         }),
         ("n_body", &|session| n_body::simulate(session, 200, 10).map(drop)),
         ("pi", &|session| pi::pi(session, 100_000).map(drop)),
-        ("plate", &|session| plate::settle(session, board, 1e-3).map(drop)),
+        ("plate", &|session| plate::run_until_settled(session, board, 1e-3).map(drop)),
         ("stations", &|session| stations::stations(session, lines.path(), 1_000).map(drop)),
         ("tree_search", &|session| tree_search::ways(session, 8).map(drop)),
         ("word_count", &|session| word_count::count_words(session, &book).map(drop)),

@@ -22,12 +22,12 @@ fn job(ranks: usize) -> Job {
 }
 
 /// Returns true if the launcher can keep the other ranks when a rank dies; prints a message if it cannot.
-fn survives() -> bool {
-    let survives = linked(PROGRAM.as_ref()) == Mpi::OpenMpi;
-    if !survives {
+fn launcher_keeps_other_ranks() -> bool {
+    let launcher_keeps_other_ranks = linked(PROGRAM.as_ref()) == Mpi::OpenMpi;
+    if !launcher_keeps_other_ranks {
         println!("MPICH's launcher ends the job when a rank dies; that it does is tested instead");
     }
-    survives
+    launcher_keeps_other_ranks
 }
 
 fn runs() -> u64 {
@@ -36,7 +36,7 @@ fn runs() -> u64 {
 
 /// Kills `ranks` one after the other, each after a delay of up to 300 ms that depends on `seed`.
 #[track_caller]
-fn kill(running: &Running, ranks: &[usize], seed: u64) {
+fn kill_workers(running: &Running, ranks: &[usize], seed: u64) {
     running.wait_for("farm under way");
     for (n, &rank) in ranks.iter().enumerate() {
         std::thread::sleep(Duration::from_millis(noise(seed, n as u64) % 300));
@@ -45,7 +45,7 @@ fn kill(running: &Running, ranks: &[usize], seed: u64) {
 }
 
 #[track_caller]
-fn complete(outcome: &Outcome, lost: &str) {
+fn assert_completed(outcome: &Outcome, lost: &str) {
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let line = format!("farm complete, lost [{lost}]");
     assert!(outcome.stdout.contains(&line), "`{line}` was not printed\n{outcome}");
@@ -55,42 +55,42 @@ fn complete(outcome: &Outcome, lost: &str) {
 fn farm_completes_when_a_worker_dies() {
     for seed in 0..runs() {
         let victim = 1 + noise(11, seed) as usize % 2;
-        if !survives() {
+        if !launcher_keeps_other_ranks() {
             let running = job(3).start();
-            kill(&running, &[victim], seed);
+            kill_workers(&running, &[victim], seed);
             let outcome = running.wait();
             assert!(!outcome.status.success() && !outcome.hung, "{outcome}");
             continue;
         }
         let running = job(3).flag("--enable-recovery").start();
-        kill(&running, &[victim], seed);
-        complete(&running.wait(), &victim.to_string());
+        kill_workers(&running, &[victim], seed);
+        assert_completed(&running.wait(), &victim.to_string());
     }
 }
 
 #[test]
 fn farm_completes_when_two_workers_die() {
-    for seed in (0..runs()).filter(|_| survives()) {
+    for seed in (0..runs()).filter(|_| launcher_keeps_other_ranks()) {
         let (first, second) = [(1, 2), (2, 3), (3, 1)][seed as usize % 3];
         let running = job(4).flag("--enable-recovery").env("ARMATURE_TEST_TASKS", "1500").start();
-        kill(&running, &[first, second], seed);
+        kill_workers(&running, &[first, second], seed);
         let outcome = running.wait();
         let (low, high) = (first.min(second), first.max(second));
         let either = [format!("{low}, {high}"), format!("{high}, {low}")];
         let line = either.iter().find(|l| outcome.stdout.contains(&format!("lost [{l}]")));
-        complete(&outcome, line.unwrap_or(&either[0]));
+        assert_completed(&outcome, line.unwrap_or(&either[0]));
     }
 }
 
 /// Tasks that the dead worker would have created must be created by the other workers.
 #[test]
 fn search_completes_when_a_worker_dies() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     let running = Job::new(PROGRAM, 3).arg("farm-deaths-in-a-tree").flag("--enable-recovery").start();
-    kill(&running, &[1], 5);
-    complete(&running.wait(), "1");
+    kill_workers(&running, &[1], 5);
+    assert_completed(&running.wait(), "1");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn search_resumes_from_its_journal_after_all_ranks_are_killed() {
 
 #[test]
 fn workers_end_when_the_master_dies() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     let running = job(3).flag("--enable-recovery").env("ARMATURE_PEER_SECONDS", "3").start();
@@ -133,7 +133,7 @@ fn workers_end_when_the_master_dies() {
 /// the worker resumes after 3.5 s.
 #[test]
 fn farm_completes_without_worker_stopped_beyond_the_silence_limit() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_TASKS", "5000").start();
@@ -142,13 +142,13 @@ fn farm_completes_without_worker_stopped_beyond_the_silence_limit() {
     kill_process(stopped, Signal::STOP).expect("rank 1 is there");
     std::thread::sleep(Duration::from_millis(3_500));
     kill_process(stopped, Signal::CONT).expect("rank 1 is still there");
-    complete(&running.wait(), "1");
+    assert_completed(&running.wait(), "1");
 }
 
 /// Kills a whole job once for each of `moments`, when the farm reports that number of results or iterations, and then
 /// runs the job to its end. The last run must compute no task that the journal contains, and every other task exactly
 /// once.
-fn killed_whole(case: &str, moments: &[u64], seed: u64) {
+fn kill_and_resume(case: &str, moments: &[u64], seed: u64) {
     const TASKS: usize = 1_000;
     let dir = tempfile::tempdir().expect("a directory");
     let dir_name = dir.path().to_str().expect("a text");
@@ -159,7 +159,7 @@ fn killed_whole(case: &str, moments: &[u64], seed: u64) {
         running.wait_for(&format!("farm has {moment}\n"));
         std::thread::sleep(Duration::from_millis(noise(seed, n as u64) % 60));
         running.kill();
-        before.extend(computed(dir.path()));
+        before.extend(computed_tasks(dir.path()));
     }
     let done = before.len();
     std::fs::remove_file(dir.path().join("computed")).expect("a log");
@@ -168,7 +168,7 @@ fn killed_whole(case: &str, moments: &[u64], seed: u64) {
     let known =
         outcome.stdout.lines().find_map(|l| l.strip_prefix("farm complete, ")?.strip_suffix(" known"));
     let known: usize = known.and_then(|known| known.parse().ok()).unwrap_or_else(|| panic!("{outcome}"));
-    let after = computed(dir.path());
+    let after = computed_tasks(dir.path());
     let all: BTreeSet<_> = before.union(&after.iter().cloned().collect()).cloned().collect();
     println!("{case}: {done} were computed before the end, {known} known, {} computed then", after.len());
     assert_eq!((after.len(), all.len()), (TASKS - known, TASKS), "{outcome}");
@@ -177,19 +177,19 @@ fn killed_whole(case: &str, moments: &[u64], seed: u64) {
 }
 
 /// Returns the lines that the tasks appended to the log.
-fn computed(dir: &Path) -> Vec<String> {
+fn computed_tasks(dir: &Path) -> Vec<String> {
     let log = std::fs::read_to_string(dir.join("computed")).unwrap_or_default();
     log.lines().map(str::to_string).collect()
 }
 
 #[test]
 fn stream_resumes_from_its_journal_after_all_ranks_are_killed() {
-    (0..runs()).for_each(|seed| killed_whole("farm-journal-stream", &[100, 400, 700], seed));
+    (0..runs()).for_each(|seed| kill_and_resume("farm-journal-stream", &[100, 400, 700], seed));
 }
 
 #[test]
 fn iterations_resume_from_their_journal_after_all_ranks_are_killed() {
-    (0..runs()).for_each(|seed| killed_whole("farm-journal-iterations", &[1, 4, 7], seed));
+    (0..runs()).for_each(|seed| kill_and_resume("farm-journal-iterations", &[1, 4, 7], seed));
 }
 
 /// A worker dies first, which the job survives if the launcher keeps the other ranks. Then the master dies, and the
@@ -198,7 +198,7 @@ fn iterations_resume_from_their_journal_after_all_ranks_are_killed() {
 fn restarted_job_executes_only_missing_tasks() {
     let dir = tempfile::tempdir().expect("a directory");
     let journal = dir.path().join("journal");
-    let recover = survives();
+    let recover = launcher_keeps_other_ranks();
     let options =
         if recover { &["run", "--recover", "--restarts", "1"][..] } else { &["run", "--restarts", "1"] };
     let job = job(3).through([&[ARMATURE], options].concat()).env("ARMATURE_TEST_TASKS", "6000");
@@ -207,15 +207,15 @@ fn restarted_job_executes_only_missing_tasks() {
     if recover {
         running.kill_rank(2);
         let start = Instant::now();
-        while !running.complaints().contains("of rank 2 are requeued") {
-            assert!(start.elapsed() < Duration::from_secs(30), "nobody misses it: {}", running.complaints());
+        while !running.stderr_text().contains("of rank 2 are requeued") {
+            assert!(start.elapsed() < Duration::from_secs(30), "nobody misses it: {}", running.stderr_text());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
     running.kill_rank(0);
     let outcome = running.wait();
     assert!(outcome.stderr.contains("restart 1 of 1"), "{outcome}");
-    complete(&outcome, "");
+    assert_completed(&outcome, "");
     let known = outcome.stdout.lines().find_map(|line| line.strip_suffix(" known")?.rsplit(' ').next());
     let known: u64 = known.and_then(|known| known.parse().ok()).expect("a number");
     assert!((10..6_000).contains(&known), "{outcome}");
@@ -225,18 +225,19 @@ fn restarted_job_executes_only_missing_tasks() {
 /// other ranks, because a launcher may treat an early exit as a failure.
 #[test]
 fn farm_completes_without_rank_that_hangs_in_a_task() {
-    let flags: &[&'static str] = if survives() { &["--enable-recovery"] } else { &[] };
+    let flags: &[&'static str] = if launcher_keeps_other_ranks() { &["--enable-recovery"] } else { &[] };
     for flag in [None].into_iter().chain(flags.iter().map(Some)) {
         let events = tempfile::tempdir().expect("a directory");
         let mut job = Job::new(PROGRAM, 3).arg("farm-hung").limit(Duration::from_secs(60));
         job = job.env("ARMATURE_EVENTS", events.path().to_str().expect("a text"));
         let outcome = flag.map_or(job.clone(), |flag| job.flag(flag)).run();
         let lost = if outcome.stdout.contains("lost [1]") { "1" } else { "2" };
-        complete(&outcome, lost);
+        assert_completed(&outcome, lost);
         assert!(outcome.stdout.contains("rank 0 goes on behind the farm"), "{outcome}");
         let log = std::fs::read_dir(newest_attempt(events.path())).expect("a log").flatten();
-        let told = log.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect::<String>();
-        assert!(told.contains("task 17 has exceeded the limit"), "{told}");
+        let events_text =
+            log.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect::<String>();
+        assert!(events_text.contains("task 17 has exceeded the limit"), "{events_text}");
     }
 }
 
@@ -252,7 +253,7 @@ fn resumed_worker_finalises_mpi_with_the_other_ranks() {
         kill_process(stopped, Signal::STOP).expect("rank 1 is there");
         std::thread::sleep(Duration::from_millis(4_500));
         kill_process(stopped, Signal::CONT).expect("rank 1 is still there");
-        complete(&running.wait(), "1");
+        assert_completed(&running.wait(), "1");
     }
 }
 
@@ -271,12 +272,12 @@ fn worker_that_never_resumes_is_reported_as_missing() {
 
 #[test]
 fn parked_worker_replaces_a_dead_worker() {
-    for seed in (0..runs()).filter(|_| survives()) {
+    for seed in (0..runs()).filter(|_| launcher_keeps_other_ranks()) {
         let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_WORKERS", "2").start();
         // One of the ranks 1 and 2 is parked, and the parked rank may be the victim.
         let victim = 1 + seed as usize % 2;
-        kill(&running, &[victim], seed);
-        complete(&running.wait(), &victim.to_string());
+        kill_workers(&running, &[victim], seed);
+        assert_completed(&running.wait(), &victim.to_string());
     }
 }
 
@@ -290,27 +291,29 @@ fn split() -> Job {
 fn farm_completes_when_members_or_sub_masters_die() {
     // Victims: a member; a sub-master, whose members continue under rank 0; all members of a sub-master, which then
     // executes tasks itself.
-    for (n, victims) in [&[2][..], &[1], &[4], &[5, 6]].into_iter().enumerate().filter(|_| survives()) {
+    for (n, victims) in
+        [&[2][..], &[1], &[4], &[5, 6]].into_iter().enumerate().filter(|_| launcher_keeps_other_ranks())
+    {
         let running = split().start();
-        kill(&running, victims, 40 + n as u64);
+        kill_workers(&running, victims, 40 + n as u64);
         let outcome = running.wait();
         let orders: Vec<String> = [victims.to_vec(), victims.iter().rev().copied().collect()]
             .iter()
             .map(|v| v.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
             .collect();
         let lost = orders.iter().find(|lost| outcome.stdout.contains(&format!("lost [{lost}]")));
-        complete(&outcome, lost.unwrap_or(&orders[0]));
+        assert_completed(&outcome, lost.unwrap_or(&orders[0]));
     }
 }
 
 #[test]
 fn farm_completes_when_a_sub_master_and_its_member_die() {
-    for seed in (0..runs()).filter(|_| survives()) {
+    for seed in (0..runs()).filter(|_| launcher_keeps_other_ranks()) {
         let running = split().start();
-        kill(&running, &[1, 3], seed);
+        kill_workers(&running, &[1, 3], seed);
         let outcome = running.wait();
         let other = outcome.stdout.contains("lost [3, 1]");
-        complete(&outcome, if other { "3, 1" } else { "1, 3" });
+        assert_completed(&outcome, if other { "3, 1" } else { "1, 3" });
     }
 }
 
@@ -326,7 +329,7 @@ fn deadly(ranks: usize, how: &str, options: &[&str]) -> Job {
 /// Checks that the job succeeded, that a number of workers within `lost` died, and that a warning names the deadly
 /// task.
 #[track_caller]
-fn is_survived(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
+fn assert_deadly_task_fails(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let line = outcome.stdout.lines().find_map(|line| line.strip_prefix("farm complete, lost "));
     let died: usize =
@@ -337,12 +340,12 @@ fn is_survived(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
 
 #[test]
 fn task_that_kills_its_process_becomes_a_failed_task() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     for (ranks, how) in [(3, "abort"), (4, "segfault"), (4, "exit")] {
         let outcome = deadly(ranks, how, &[]).run();
-        is_survived(&outcome, 2..=2);
+        assert_deadly_task_fails(&outcome, 2..=2);
         assert!(outcome.stdout.contains("task 40 failed on rank"), "{outcome}");
         assert!(outcome.stdout.contains("after 2 tries: the process of rank"), "{outcome}");
     }
@@ -352,29 +355,29 @@ fn task_that_kills_its_process_becomes_a_failed_task() {
 /// of the chunk are tried again alone, which identifies the deadly one.
 #[test]
 fn deadly_task_in_a_chunk_of_short_tasks_is_identified() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     for chunking in ["30", "auto"] {
         let job = deadly(5, "abort", &[])
             .env("ARMATURE_TEST_MICROSECONDS", "0")
             .env("ARMATURE_TEST_DEDICATED", "1");
-        is_survived(&job.env("ARMATURE_TEST_CHUNKING", chunking).run(), 2..=3);
+        assert_deadly_task_fails(&job.env("ARMATURE_TEST_CHUNKING", chunking).run(), 2..=3);
     }
 }
 
 #[test]
 fn task_that_kills_its_process_is_identified_under_a_sub_master() {
-    if survives() {
+    if launcher_keeps_other_ranks() {
         let job = deadly(7, "abort", &[]).env("ARMATURE_TEST_SUB_MASTERS", "1");
-        is_survived(&job.env("ARMATURE_TEST_DEDICATED", "1").run(), 2..=3);
+        assert_deadly_task_fails(&job.env("ARMATURE_TEST_DEDICATED", "1").run(), 2..=3);
     }
 }
 
 /// The job is not restarted, because the task would end its process again.
 #[test]
 fn deadly_task_ends_a_job_that_tolerates_no_failed_tasks() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     let job = deadly(4, "abort", &["--restarts", "2"]).env("ARMATURE_TEST_FAIL_FAST", "1");
@@ -389,7 +392,7 @@ fn deadly_task_ends_a_job_that_tolerates_no_failed_tasks() {
 /// restarted. The second death in the same task proves that the task is the cause, and the job fails.
 #[test]
 fn job_without_retries_is_restarted_after_the_first_death_in_a_task() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
@@ -407,7 +410,7 @@ fn job_without_retries_is_restarted_after_the_first_death_in_a_task() {
 /// deaths from the journal.
 #[test]
 fn restarted_job_knows_which_tasks_killed_its_workers() {
-    if !survives() {
+    if !launcher_keeps_other_ranks() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
@@ -415,7 +418,7 @@ fn restarted_job_knows_which_tasks_killed_its_workers() {
     let job = deadly(3, "abort", &["--restarts", "3"]).env("ARMATURE_TEST_DEDICATED", "1");
     let job = job.env("ARMATURE_TEST_JOURNAL", journal.to_str().expect("a text"));
     let outcome = job.env("ARMATURE_TEST_RETRIES", "1").run();
-    is_survived(&outcome, 0..=0);
+    assert_deadly_task_fails(&outcome, 0..=0);
     assert!(
         outcome.stderr.contains("restart 1 of 3") && !outcome.stderr.contains("restart 2 of 3"),
         "{outcome}"

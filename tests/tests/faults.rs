@@ -12,7 +12,7 @@ use rustix::process::{Signal, kill_process};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
 /// Maximum duration of a job that fails, including start and end of the launcher.
-const SOON: Duration = Duration::from_secs(20);
+const FAILURE_LIMIT: Duration = Duration::from_secs(20);
 
 /// Returns the faults that end the job without outside action.
 fn failing() -> impl Iterator<Item = Fault> {
@@ -25,7 +25,7 @@ fn fails_locally(fault: &Fault, ranks: usize, driver: Driver) {
     let start = Instant::now();
     let config = local::config(ranks).driver(driver);
     let error = local::run(&what, &config, fault.case.run).expect_err(&what);
-    assert!(start.elapsed() < SOON, "{what} took {:?}", start.elapsed());
+    assert!(start.elapsed() < FAILURE_LIMIT, "{what} took {:?}", start.elapsed());
     fault.check(&error.to_string(), ranks).unwrap_or_else(|e| panic!("{what}: {e}\n{error}"));
     assert_eq!(error.kind() == ErrorKind::Panic, fault.panic, "{what}: {error:?}");
 }
@@ -50,7 +50,7 @@ fn ended_by_failure(outcome: &Outcome) {
 #[track_caller]
 fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
-    assert!(!outcome.hung && outcome.took < SOON, "not within {SOON:?}\n{outcome}");
+    assert!(!outcome.hung && outcome.took < FAILURE_LIMIT, "not within {FAILURE_LIMIT:?}\n{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
     let reports = outcome.errors().len();
     assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
@@ -63,7 +63,7 @@ fn fails_under_mpirun(name: &str) {
     for fault in failing().filter(|f| f.case.name.starts_with(name)) {
         found += 1;
         let ranks = fault.ranks.max(3);
-        let outcome = Job::new(PROGRAM, ranks).arg(fault.case.name).limit(SOON * 2).run();
+        let outcome = Job::new(PROGRAM, ranks).arg(fault.case.name).limit(FAILURE_LIMIT * 2).run();
         // Every rank checks its own items, and compares its own program with that of rank 0, so each rank may report
         // the failure.
         let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
@@ -107,7 +107,7 @@ fn results_that_do_not_round_trip_fail_the_job_under_mpirun() {
 fn faults_fail_the_job_with_one_rank_under_mpirun() {
     for name in ["panic-in-sink", "odd-results"] {
         let fault = failing().find(|f| f.case.name == name).expect("the fault exists");
-        let outcome = Job::new(PROGRAM, 1).arg(fault.case.name).limit(SOON * 2).run();
+        let outcome = Job::new(PROGRAM, 1).arg(fault.case.name).limit(FAILURE_LIMIT * 2).run();
         ended_by_failure(&outcome);
         fault.check(&outcome.stderr, 1).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
     }
@@ -116,7 +116,7 @@ fn faults_fail_the_job_with_one_rank_under_mpirun() {
 /// Starts a job that never ends.
 #[track_caller]
 fn endless(driver: &str) -> Running {
-    let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(SOON * 3);
+    let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_DRIVER", driver).start();
     running.wait_for("endless: under way");
     // After this time every rank has sent a heartbeat.
@@ -131,7 +131,7 @@ fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     kill_process(running.process(rank), signal).expect("the process can be signalled");
     let outcome = running.wait();
     assert!(!outcome.status.success(), "{outcome}");
-    assert!(!outcome.hung && start.elapsed() < SOON, "{outcome}");
+    assert!(!outcome.hung && start.elapsed() < FAILURE_LIMIT, "{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
     outcome
 }
@@ -180,7 +180,7 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
     assert!(outcome.stderr.contains("has waited 2 s for a heartbeat from rank 2"), "{outcome}");
 
     // Chunks take more than a second each, so hardly any message is in flight during the suspension.
-    let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(SOON * 3);
+    let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_TEST_CHUNKING", "700").env("ARMATURE_TEST_TASKS", "9000").start();
     running.wait_for("farm under way");
     running.suspend(Duration::from_millis(3_500));
@@ -192,7 +192,8 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
 /// The other ranks wait for a rank that never starts the pipeline only until the time limit.
 #[test]
 fn rank_that_never_joins_is_named() {
-    let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_JOIN_SECONDS", "2").limit(SOON * 2);
+    let job =
+        Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_JOIN_SECONDS", "2").limit(FAILURE_LIMIT * 2);
     let outcome = job.run();
     ended_by_failure(&outcome);
     let text = "for a heartbeat from rank 2; it has sent no heartbeat";
@@ -222,7 +223,7 @@ fn busy_rank_is_not_declared_dead() {
 
 /// Runs a case on threads whose user code takes longer than the limit for silent ranks, on any rank, and checks that no
 /// rank is declared dead.
-fn is_no_death(case: &str) {
+fn assert_no_death(case: &str) {
     let case = armature_tests::find(case).expect("the case exists");
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded)] {
         let config = local::config(ranks).driver(driver).peer_limit(Duration::from_secs(1));
@@ -232,41 +233,41 @@ fn is_no_death(case: &str) {
 
 /// Runs a case under mpirun whose user code takes longer than the limit for silent ranks, and checks that no rank is
 /// declared dead.
-fn is_no_death_under_mpirun(case: &str) {
+fn assert_no_death_under_mpirun(case: &str) {
     let job = Job::new(PROGRAM, 3).arg(case).env("ARMATURE_PEER_SECONDS", "2");
-    job.limit(SOON * 3).passes(&[case]);
+    job.limit(FAILURE_LIMIT * 3).passes(&[case]);
 }
 
 /// Rank 0 must send heartbeats while the source or the sink of a farm takes longer than the limit for silent ranks.
 #[test]
 fn slow_farm_source_or_sink_does_not_time_out_under_mpirun() {
-    is_no_death_under_mpirun("farm-slow-ends");
+    assert_no_death_under_mpirun("farm-slow-ends");
 }
 
 #[test]
 fn slow_farm_task_does_not_time_out() {
-    is_no_death("farm-slow-tasks");
+    assert_no_death("farm-slow-tasks");
 }
 
 #[test]
 fn slow_farm_task_does_not_time_out_under_mpirun() {
-    is_no_death_under_mpirun("farm-slow-tasks");
+    assert_no_death_under_mpirun("farm-slow-tasks");
 }
 
 #[test]
 fn slow_loop_unit_does_not_time_out() {
-    is_no_death("units-slow");
+    assert_no_death("units-slow");
 }
 
 #[test]
 fn slow_loop_unit_does_not_time_out_under_mpirun() {
-    is_no_death_under_mpirun("units-slow");
+    assert_no_death_under_mpirun("units-slow");
 }
 
 /// Ranks that execute long tasks must leave the job when another rank fails.
 #[test]
 fn failure_ends_the_job_while_slow_tasks_run() {
-    let outcome = Job::new(PROGRAM, 3).arg("farm-fail-beside-slow").limit(SOON * 2).run();
+    let outcome = Job::new(PROGRAM, 3).arg("farm-fail-beside-slow").limit(FAILURE_LIMIT * 2).run();
     ended_by_failure(&outcome);
     assert!(outcome.stderr.contains("armature: rank 2: farm beside: task "), "{outcome}");
 }
@@ -274,7 +275,7 @@ fn failure_ends_the_job_while_slow_tasks_run() {
 /// Ranks that execute long user code must leave the job when another rank fails.
 #[test]
 fn failure_ends_the_job_while_slow_units_run() {
-    let outcome = Job::new(PROGRAM, 3).arg("units-fail-beside-slow").limit(SOON * 2).run();
+    let outcome = Job::new(PROGRAM, 3).arg("units-fail-beside-slow").limit(FAILURE_LIMIT * 2).run();
     ended_by_failure(&outcome);
     assert!(outcome.stderr.contains("armature: rank 2: loop beside: torn (in unit 2)"), "{outcome}");
 }
@@ -319,7 +320,7 @@ fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
     ];
     // The jobs only sleep, so they run concurrently.
     let start = |(args, text): (&[&str], &'static str)| {
-        let job = Job::new(PROGRAMS, 2).limit(SOON * 3).env("RUST_LOG", "warn");
+        let job = Job::new(PROGRAMS, 2).limit(FAILURE_LIMIT * 3).env("RUST_LOG", "warn");
         (args.iter().fold(job, |job, arg| job.arg(arg)).start(), text)
     };
     let jobs: Vec<(Running, &str)> = waits.into_iter().map(start).collect();

@@ -92,8 +92,8 @@ fn items_in_flight_are_bounded_by_the_window() {
 #[test]
 fn the_planner_moves_a_serial_stage_with_its_state() {
     let config = local::config(2);
-    let moved = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
-    let attempts = || (0..5).any(moved);
+    let attempt = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
+    let attempts = || (0..5).any(attempt);
     assert!(local::guarded("moving state", local::LIMIT, attempts), "never in five attempts");
 }
 
@@ -101,8 +101,8 @@ fn the_planner_moves_a_serial_stage_with_its_state() {
 #[test]
 fn planner_measures_stage_times_without_monitoring() {
     let config = set(local::config(2), "ARMATURE_MONITOR", "off");
-    let moved = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
-    let attempts = || (0..5).any(moved);
+    let attempt = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
+    let attempts = || (0..5).any(attempt);
     assert!(local::guarded("planning unmonitored", local::LIMIT, attempts), "never in five attempts");
 }
 

@@ -11,7 +11,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 const WINDOW: u64 = 16;
 /// Memory allowed in addition to the window, in MiB: one chunk in transfer, and the memory of the allocator and the
 /// message layer.
-const BESIDE: u64 = 64;
+const OVERHEAD: u64 = 64;
 
 fn variables() -> [(&'static str, String); 2] {
     [("ARMATURE_WINDOW_BYTES", (WINDOW << 20).to_string()), ("ARMATURE_RANKS", "2".to_string())]
@@ -19,18 +19,21 @@ fn variables() -> [(&'static str, String); 2] {
 
 /// Returns the memory in MiB that each rank reports.
 #[track_caller]
-fn took(what: &str, stdout: &str) -> Vec<u64> {
-    let took = stdout.lines().filter_map(|line| line.split_once(" took ")?.1.strip_suffix(" MiB"));
-    let took: Vec<u64> = took.map(|mib| mib.parse().expect("a number")).collect();
-    println!("{what}: {took:?} MiB");
-    assert_eq!(took.len(), 2, "{what}: {stdout}");
-    took
+fn peak_mib(what: &str, stdout: &str) -> Vec<u64> {
+    let peaks = stdout.lines().filter_map(|line| line.split_once(" took ")?.1.strip_suffix(" MiB"));
+    let peaks: Vec<u64> = peaks.map(|mib| mib.parse().expect("a number")).collect();
+    println!("{what}: {peaks:?} MiB");
+    assert_eq!(peaks.len(), 2, "{what}: {stdout}");
+    peaks
 }
 
 #[track_caller]
 fn check(what: &str, stdout: &str) {
-    let took = took(what, stdout);
-    assert!(took.iter().all(|&mib| mib < WINDOW + BESIDE), "{what}: a window of {WINDOW} MiB, and {took:?}");
+    let peaks = peak_mib(what, stdout);
+    assert!(
+        peaks.iter().all(|&mib| mib < WINDOW + OVERHEAD),
+        "{what}: a window of {WINDOW} MiB, and {peaks:?}"
+    );
 }
 
 #[track_caller]
@@ -95,7 +98,10 @@ fn memory_is_bounded_in_workflow_with_arrays_in_transfer() {
     for driver in ["inline", "threaded"] {
         let job = Job::new(PROGRAM, 2).arg("memory-workflow").env("ARMATURE_DRIVER", driver);
         let outcome = job.passes(&["memory-workflow"]);
-        let took = took(driver, &outcome.stdout);
-        assert!(took.iter().all(|&mib| mib <= may), "{driver}: ranks may hold {may} MiB, and took {took:?}");
+        let peaks = peak_mib(driver, &outcome.stdout);
+        assert!(
+            peaks.iter().all(|&mib| mib <= may),
+            "{driver}: ranks may hold {may} MiB, and took {peaks:?}"
+        );
     }
 }

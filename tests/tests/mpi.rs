@@ -24,17 +24,17 @@ fn all_cases(ranks: usize, env: &[(&str, &str)]) {
 }
 
 #[test]
-fn one_rank() {
+fn all_cases_pass_on_one_rank() {
     all_cases(1, &[]);
 }
 
 #[test]
-fn two_ranks() {
+fn all_cases_pass_on_two_ranks() {
     all_cases(2, &[]);
 }
 
 #[test]
-fn more_ranks_than_cores() {
+fn all_cases_pass_with_more_ranks_than_cores() {
     all_cases(6, &[]);
 }
 
@@ -48,12 +48,12 @@ fn loops_pass_while_units_move_for_hundreds_of_seeds() {
 }
 
 #[test]
-fn three_ranks_with_messages_in_tiny_pieces() {
+fn all_cases_pass_on_three_ranks_with_tiny_message_pieces() {
     all_cases(3, &[("ARMATURE_SPLIT_BYTES", "1009"), ("ARMATURE_CASES_BIG_BYTES", "300001")]);
 }
 
 #[test]
-fn live_balancing() {
+fn all_cases_pass_with_live_balancing() {
     all_cases(4, &[("ARMATURE_BALANCE", "live")]);
 }
 
@@ -61,7 +61,7 @@ fn live_balancing() {
 /// program that depends on eager sends hangs with them.
 #[test]
 #[ignore = "`ci/test.sh no-eager` runs it on both libraries"]
-fn without_eager_sends() {
+fn all_cases_pass_without_eager_sends() {
     let env: &[(&str, &str)] = match Job::new(PROGRAM, 1).mpi() {
         Mpi::OpenMpi => &[
             ("OMPI_MCA_pml", "ob1"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use armature_launch::Mpi;
 use armature_tests::mpirun::{Job, Outcome, linked};
-use armature_tests::phases::kills::{Kill, Subject, histogram};
+use armature_tests::phases::kills::{Kill, TestedProgram, histogram};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-phases");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
@@ -20,15 +20,16 @@ fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
     let times = armature_tests::check::setting("ARMATURE_TEST_DEATHS", 1).unwrap_or_else(|e| panic!("{e}"));
     // With seed 233 the first nine kills cover every skeleton, a worker in a workflow, and jobs with and without
     // recovery.
-    let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::drawn(233, number, mpi)).collect();
-    let subject = Subject { armature: ARMATURE.into(), program: PROGRAM.into(), words: Vec::new() };
+    let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::from_seed(233, number, mpi)).collect();
+    let tested_program =
+        TestedProgram { armature: ARMATURE.into(), program: PROGRAM.into(), leading_arguments: Vec::new() };
     // The jobs wait most of the time, so three of them run concurrently.
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(kill) = kills.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match kill.run(&subject) {
+                    match kill.run(&tested_program) {
                         Ok(outcome) => println!("{kill}: {} after {:.1?}", outcome.status, outcome.took),
                         Err(error) => wrong.lock().expect("nobody panics here").push(error),
                     }
@@ -42,12 +43,12 @@ fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
 }
 
 /// Runs `armature run OPTIONS armature-phases DIR SKELETON DEED`.
-fn run(options: &[&str], skeleton: &str, deed: &str) -> Outcome {
+fn run(options: &[&str], skeleton: &str, action: &str) -> Outcome {
     let dir = tempfile::tempdir().expect("a directory");
     let line = [&[ARMATURE, "run"], options].concat();
     let job = Job::new(PROGRAM, 3).through(line).limit(Duration::from_secs(60));
-    let outcome = job.arg(dir.path()).arg(skeleton).arg(deed).run();
-    assert!(!outcome.hung && outcome.left_behind.is_empty(), "{options:?} {skeleton} {deed}: {outcome}");
+    let outcome = job.arg(dir.path()).arg(skeleton).arg(action).run();
+    assert!(!outcome.hung && outcome.left_behind.is_empty(), "{options:?} {skeleton} {action}: {outcome}");
     outcome
 }
 
@@ -57,7 +58,7 @@ fn run(options: &[&str], skeleton: &str, deed: &str) -> Outcome {
 fn rank_that_exits_early_outside_a_farm_fails_the_job() {
     let recover: &[&str] =
         if linked(PROGRAM.as_ref()) == Mpi::OpenMpi { &["--recover"] } else { &["--start-limit", "5m"] };
-    for (skeleton, deed, said) in [
+    for (skeleton, action, expected) in [
         ("pipeline", "launched:1:fail", "rank 1"),
         ("farm", "started:1:exit", "the process of rank 1 has ended before it reached the farm"),
         ("explore", "started:1:exit", "the process of rank 1 has ended before it reached the farm"),
@@ -70,11 +71,14 @@ fn rank_that_exits_early_outside_a_farm_fails_the_job() {
         ("farm", "ended:2:exit", "for all ranks to leave, but the process of rank 2 has ended"),
         ("pipeline", "ended:1:panic", "rank 1 panics: ended"),
     ] {
-        let outcome = run(recover, skeleton, deed);
-        assert!(!outcome.status.success(), "{skeleton} {deed}: {outcome}");
+        let outcome = run(recover, skeleton, action);
+        assert!(!outcome.status.success(), "{skeleton} {action}: {outcome}");
         if recover == ["--recover"] {
-            assert_eq!(outcome.status.code(), Some(1), "{skeleton} {deed}: {outcome}");
-            assert!(outcome.stderr.contains(said), "{skeleton} {deed}: `{said}` is not said\n{outcome}");
+            assert_eq!(outcome.status.code(), Some(1), "{skeleton} {action}: {outcome}");
+            assert!(
+                outcome.stderr.contains(expected),
+                "{skeleton} {action}: `{expected}` is not said\n{outcome}"
+            );
         }
     }
 }
@@ -129,8 +133,8 @@ fn rank_waiting_for_a_rank_that_died_before_mpi_init_reports_it() {
     let job = Job::new(PROGRAM, 2).flag("--enable-recovery").limit(Duration::from_secs(60));
     let running = job.arg(dir.path()).arg("pipeline").arg("launched:0:exit").start();
     let start = Instant::now();
-    while !running.complaints().contains("armature: rank 1 has waited 10 s for MPI to start") {
-        assert!(start.elapsed() < Duration::from_secs(40), "nothing is said: {}", running.complaints());
+    while !running.stderr_text().contains("armature: rank 1 has waited 10 s for MPI to start") {
+        assert!(start.elapsed() < Duration::from_secs(40), "nothing is said: {}", running.stderr_text());
         std::thread::sleep(Duration::from_millis(50));
     }
     running.kill();

@@ -19,9 +19,9 @@ use armature_tests::local;
 /// Log messages of all runs in this process.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-struct Kept;
+struct LogCollector;
 
-impl log::Log for Kept {
+impl log::Log for LogCollector {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -35,14 +35,14 @@ impl log::Log for Kept {
 
 /// Runs `body` on two ranks and returns the log lines that begin with `start`.
 #[track_caller]
-fn told(
+fn log_lines(
     start: &str,
     progress: Progress,
     body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync,
 ) -> Vec<String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        log::set_logger(&Kept).expect("there is no other");
+        log::set_logger(&LogCollector).expect("there is no other");
         log::set_max_level(log::LevelFilter::Info);
     });
     local::run(start, &local::config(2).progress(progress), body)
@@ -53,8 +53,8 @@ fn told(
 
 /// Checks that the first progress line of the run `name` contains `text`.
 #[track_caller]
-fn tells(name: &str, text: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
-    let lines = told(name, Progress::On, body);
+fn assert_progress_line(name: &str, text: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
+    let lines = log_lines(name, Progress::On, body);
     let first = lines.first().unwrap_or_else(|| panic!("nothing is told of {name}"));
     assert!(first.contains(text), "{name}: `{text}` is not told in `{first}`");
 }
@@ -133,11 +133,11 @@ const SHAPE: Shape = Shape { rows: 6, columns: 8 };
 
 #[test]
 fn farm_reports_its_progress() {
-    tells("farm \"tell\"", "of 40 tasks (0 %)", |session| {
+    assert_progress_line("farm \"tell\"", "of 40 tasks (0 %)", |session| {
         Ok(Farm::new("tell", work::<u64>).collect(session, 0..40).map(drop)?)
     });
     // The number of tasks of a filtered source is unknown, so the line has no total.
-    tells("farm \"filtered\"", "s  0 tasks", |session| {
+    assert_progress_line("farm \"filtered\"", "s  0 tasks", |session| {
         let tasks = (0..40).filter(|n| n % 2 == 0);
         Ok(Farm::new("filtered", work::<u64>).collect(session, tasks).map(drop)?)
     });
@@ -145,7 +145,7 @@ fn farm_reports_its_progress() {
 
 #[test]
 fn pipeline_reports_its_progress() {
-    tells("pipeline \"tell\"", "of 40 items", |session| {
+    assert_progress_line("pipeline \"tell\"", "of 40 items", |session| {
         let work = Pipeline::source("numbers", || 0..40u64).map("work", work);
         Ok(work.name("tell").collect(session).map(drop)?)
     });
@@ -153,14 +153,16 @@ fn pipeline_reports_its_progress() {
 
 #[test]
 fn loops_report_their_progress() {
-    tells("loop \"map\"", "of 40 units", |session| Ok(loops::map(session, "map", 0..40, work).map(drop)?));
-    tells("loop \"passes\"", "of 60 units", |session| {
+    assert_progress_line("loop \"map\"", "of 40 units", |session| {
+        Ok(loops::map(session, "map", 0..40, work).map(drop)?)
+    });
+    assert_progress_line("loop \"passes\"", "of 60 units", |session| {
         Ok(DoAllLoop::new("passes", 20, Rows::quick()).run(session, 3).map(drop)?)
     });
-    tells("loop \"sweeps\"", "of 3 sweeps", |session| {
+    assert_progress_line("loop \"sweeps\"", "of 3 sweeps", |session| {
         Ok(DoAcrossLoop::new("sweeps", SHAPE, Rows::quick()).run(session, 3).map(drop)?)
     });
-    tells("loop \"steps\"", "of 3 sweeps", |session| {
+    assert_progress_line("loop \"steps\"", "of 3 sweeps", |session| {
         Ok(StencilLoop::new("steps", SHAPE, Rows::quick()).run(session, 3).map(drop)?)
     });
 }
@@ -189,13 +191,16 @@ fn single_sweep_reports_its_progress() {
             Ok(())
         }
     }
-    let moves = |name: &str, what: &str, body: &(dyn Fn(&mut Session) -> Result<(), BoxError> + Sync)| {
-        let lines = told(name, Progress::Auto, body);
-        let (_, rest) =
-            lines.first().and_then(|line| line.split_once(what)).expect("one is told of, and how much of it");
-        let percent: u32 = rest.split_once(" %").expect("per cent").0.parse().expect("a number");
-        assert!((10..95).contains(&percent) && rest.contains(" left"), "{lines:?}");
-    };
+    let assert_partial_progress =
+        |name: &str, what: &str, body: &(dyn Fn(&mut Session) -> Result<(), BoxError> + Sync)| {
+            let lines = log_lines(name, Progress::Auto, body);
+            let (_, rest) = lines
+                .first()
+                .and_then(|line| line.split_once(what))
+                .expect("one is told of, and how much of it");
+            let percent: u32 = rest.split_once(" %").expect("per cent").0.parse().expect("a number");
+            assert!((10..95).contains(&percent) && rest.contains(" left"), "{lines:?}");
+        };
     let sweep = |session: &mut Session| {
         let shape = Shape { rows: 4, columns: 16 };
         Ok(DoAcrossLoop::new("one sweep", shape, Slow).strip_width(1).run(session, 1).map(drop)?)
@@ -205,21 +210,21 @@ fn single_sweep_reports_its_progress() {
         Ok(TableLoop::new("one panel", shape, Slow).strip_width(1).run(session).map(drop)?)
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| moves("loop \"one sweep\"", " 0 of 1 sweeps (", &sweep));
-        scope.spawn(|| moves("loop \"one panel\"", " 0 of 1 panels (", &table));
+        scope.spawn(|| assert_partial_progress("loop \"one sweep\"", " 0 of 1 sweeps (", &sweep));
+        scope.spawn(|| assert_partial_progress("loop \"one panel\"", " 0 of 1 panels (", &table));
     });
 }
 
 #[test]
 fn loop_until_convergence_reports_no_total() {
-    let lines = told("loop \"units\"", Progress::On, |session| {
+    let lines = log_lines("loop \"units\"", Progress::On, |session| {
         let mut units = DoAllLoop::new("units", 8, Rows::quick());
         units.run_until(session, Until::at_most(5), |_| 1.0, |_| false)?;
         Ok(())
     });
     assert!(lines.iter().any(|line| line.contains("pass 3 of at most 5")), "{lines:#?}");
     assert!(lines.iter().all(|line| !line.contains('%') && !line.contains("left")), "{lines:#?}");
-    tells("loop \"rows\"", " sweeps  at most 5", |session| {
+    assert_progress_line("loop \"rows\"", " sweeps  at most 5", |session| {
         let mut rows = StencilLoop::new("rows", SHAPE, Rows::quick());
         rows.run_until(session, Until::at_most(5), |_| 1.0, |_| false)?;
         Ok(())
@@ -244,12 +249,14 @@ fn two_tasks(name: &str, session: &mut Session, time: Duration) -> Result<(), Bo
 
 #[test]
 fn workflow_reports_its_progress() {
-    tells("workflow \"tell\"", "of 2 tasks", |session| two_tasks("tell", session, Duration::from_millis(50)));
+    assert_progress_line("workflow \"tell\"", "of 2 tasks", |session| {
+        two_tasks("tell", session, Duration::from_millis(50))
+    });
 }
 
 #[test]
 fn progress_is_silent_when_switched_off() {
-    let lines = told("farm \"off\"", Progress::Off, |session| {
+    let lines = log_lines("farm \"off\"", Progress::Off, |session| {
         Ok(Farm::new("off", work::<u64>).collect(session, 0..40).map(drop)?)
     });
     assert_eq!(lines, [""; 0]);
@@ -257,33 +264,38 @@ fn progress_is_silent_when_switched_off() {
 
 /// Duration of a wait that must be reported: longer than the 10 s after which ranks report waits, plus time for a
 /// heartbeat.
-const LONG: Duration = Duration::from_millis(12_500);
+const LONG_WAIT: Duration = Duration::from_millis(12_500);
 
-/// Checks that a run of a `kind` of skeleton logs exactly one line with the text `does`: the line reports that one rank
-/// waits for the other, and `does` describes the activity of the rank that is waited for.
+/// Checks that a run of a `kind` of skeleton logs exactly one line with the text `activity`: the line reports that one rank
+/// waits for the other, and `activity` describes the activity of the rank that is waited for.
 #[track_caller]
-fn tells_of_a_wait(kind: &str, does: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
-    let lines = told(&format!("in the {kind} rank "), Progress::Off, body);
-    let of_this = lines.iter().filter(|line| line.contains(does)).collect::<Vec<_>>();
-    let [line] = of_this[..] else { panic!("{kind}: `{does}` is not told once in {lines:#?}") };
+fn assert_wait_is_reported(
+    kind: &str,
+    activity: &str,
+    body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync,
+) {
+    let lines = log_lines(&format!("in the {kind} rank "), Progress::Off, body);
+    let matching = lines.iter().filter(|line| line.contains(activity)).collect::<Vec<_>>();
+    let [line] = matching[..] else { panic!("{kind}: `{activity}` is not told once in {lines:#?}") };
     let others = [("rank 0 has waited 1", "for rank 1 (for "), ("rank 1 has waited 1", "for rank 0 (for ")];
-    let is_told = others.iter().any(|(waits, whom)| line.contains(waits) && line.contains(whom));
-    assert!(is_told, "{line}");
+    let names_both_ranks =
+        others.iter().any(|(waiting, awaited)| line.contains(waiting) && line.contains(awaited));
+    assert!(names_both_ranks, "{line}");
 }
 
-fn a_farm_tells_who_is_waited_for() {
-    tells_of_a_wait("farm", "s in task 1 or the chunk", |session| {
-        let farm = Farm::new("one is long", |n: u64| if n == 1 { sleep(LONG) } else { work(()) });
+fn farm_names_the_awaited_rank() {
+    assert_wait_is_reported("farm", "s in task 1 or the chunk", |session| {
+        let farm = Farm::new("one is long", |n: u64| if n == 1 { sleep(LONG_WAIT) } else { work(()) });
         Ok(farm.chunking(armature::farm::Chunking::fixed(1)).collect(session, 0..2).map(drop)?)
     });
 }
 
-fn a_pipeline_tells_who_is_waited_for() {
-    tells_of_a_wait("pipeline", "s in stage slow, items from 1 on", |session| {
+fn pipeline_names_the_awaited_rank() {
+    assert_wait_is_reported("pipeline", "s in stage slow, items from 1 on", |session| {
         let numbers = Pipeline::source("numbers", || 0..2u64);
         let slow = numbers.map("slow", |n| {
             if n == 1 {
-                sleep(LONG)
+                sleep(LONG_WAIT)
             }
         });
         let slow = slow.batch(armature::BatchMode::Fixed(1)).mapping(MappingChoice::Text("slow@1".into()));
@@ -291,37 +303,39 @@ fn a_pipeline_tells_who_is_waited_for() {
     });
 }
 
-fn a_doall_loop_tells_who_is_waited_for() {
-    tells_of_a_wait("loop", "s computing units 3 to 4 of pass 1", |session| {
-        let rows = Rows { slow: Some((3, LONG)) };
+fn doall_loop_names_the_awaited_rank() {
+    assert_wait_is_reported("loop", "s computing units 3 to 4 of pass 1", |session| {
+        let rows = Rows { slow: Some((3, LONG_WAIT)) };
         Ok(DoAllLoop::new("one is long", 4, rows).block_size(1).run(session, 1).map(drop)?)
     });
 }
 
-fn a_loop_over_a_grid_tells_who_is_waited_for() {
-    tells_of_a_wait("loop", "s computes in sweep 0, ", |session| {
-        let rows = Rows { slow: Some((4, LONG)) };
+fn grid_loop_names_the_awaited_rank() {
+    assert_wait_is_reported("loop", "s computes in sweep 0, ", |session| {
+        let rows = Rows { slow: Some((4, LONG_WAIT)) };
         Ok(StencilLoop::new("one is long", SHAPE, rows).run(session, 1).map(drop)?)
     });
 }
 
-fn a_workflow_tells_who_is_waited_for() {
-    tells_of_a_wait("workflow", "s runs long; ", |session| two_tasks("one is long", session, LONG));
+fn workflow_names_the_awaited_rank() {
+    assert_wait_is_reported("workflow", "s runs long; ", |session| {
+        two_tasks("one is long", session, LONG_WAIT)
+    });
 }
 
 #[test]
 fn every_skeleton_reports_which_ranks_it_waits_for() {
     let all = [
-        a_farm_tells_who_is_waited_for,
-        a_pipeline_tells_who_is_waited_for,
-        a_doall_loop_tells_who_is_waited_for,
-        a_loop_over_a_grid_tells_who_is_waited_for,
-        a_workflow_tells_who_is_waited_for,
+        farm_names_the_awaited_rank,
+        pipeline_names_the_awaited_rank,
+        doall_loop_names_the_awaited_rank,
+        grid_loop_names_the_awaited_rank,
+        workflow_names_the_awaited_rank,
     ];
     // Each of the tests waits for more than ten seconds, so they run concurrently.
     std::thread::scope(|scope| {
-        for tells in all {
-            scope.spawn(tells);
+        for test in all {
+            scope.spawn(test);
         }
     });
 }

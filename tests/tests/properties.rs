@@ -8,7 +8,7 @@ use armature::pipeline::{
     Block, Context, Dispatch, Mapping, MappingChoice, Pipeline, RankReport, Stage, StageResult, Summary,
 };
 use armature::{BatchMode, Config, Driver, Session};
-use armature_tests::check::{Work, noise, same};
+use armature_tests::check::{Work, check_equal, noise};
 use armature_tests::local;
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
@@ -87,7 +87,7 @@ impl Plan {
             out.sort_unstable();
             expected.sort_unstable();
         }
-        same(session, "the result", &out, &expected)?;
+        check_equal(session, "the result", &out, &expected)?;
         if let Some(summary) = &summary {
             let counts = (summary.items, summary.delivered);
             assert_eq!(counts, (items, expected.len() as u64), "{summary}");

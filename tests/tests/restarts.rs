@@ -22,10 +22,10 @@ fn squares(dir: &Path, options: &[&str], tasks: u64, what: &str) -> Job {
 }
 
 #[track_caller]
-fn ended_with(outcome: &Outcome, code: i32, said: &[&str]) {
+fn assert_exit(outcome: &Outcome, code: i32, expected_texts: &[&str]) {
     assert_eq!(outcome.status.code(), Some(code), "{outcome}");
     assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-    for text in said {
+    for text in expected_texts {
         assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
     }
 }
@@ -33,7 +33,7 @@ fn ended_with(outcome: &Outcome, code: i32, said: &[&str]) {
 /// Checks that each task was computed, and that no task was computed that the journal contained at an earlier start.
 /// Returns the number of tasks that the journal contained at the starts.
 #[track_caller]
-fn nothing_kept_was_computed_again(dir: &Path, tasks: u64) -> usize {
+fn assert_journalled_tasks_not_recomputed(dir: &Path, tasks: u64) -> usize {
     let log = std::fs::read_to_string(dir.join("log")).expect("a log");
     let (mut known, mut computed) = (BTreeSet::new(), BTreeSet::new());
     for line in log.lines() {
@@ -56,8 +56,8 @@ fn nothing_kept_was_computed_again(dir: &Path, tasks: u64) -> usize {
 #[track_caller]
 fn wait_for_restart(running: &Running, number: usize) {
     let (start, text) = (Instant::now(), format!("restart {number} of "));
-    while !running.complaints().contains(&text) {
-        assert!(start.elapsed() < Duration::from_secs(60), "`{text}` is not said: {}", running.complaints());
+    while !running.stderr_text().contains(&text) {
+        assert!(start.elapsed() < Duration::from_secs(60), "`{text}` is not said: {}", running.stderr_text());
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -74,9 +74,9 @@ fn job_that_dies_twice_resumes_from_its_journal() {
     running.wait_for("kept 150\n");
     running.kill_rank(0);
     let outcome = running.wait();
-    ended_with(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
+    assert_exit(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
-    assert!(nothing_kept_was_computed_again(dir.path(), 300) >= 150);
+    assert!(assert_journalled_tasks_not_recomputed(dir.path(), 300) >= 150);
     // The events of each attempt are kept, and readers show the last attempt.
     for restarts in 0..3 {
         let attempt = events.join(format!("attempts/{}", restarts + 1));
@@ -109,18 +109,18 @@ fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     long.wait_for("kept 5\n");
     let (shares_status, shares_events) = (start(1, "status", 20), start(2, "another", 20));
     let outcome = shares_status.wait();
-    ended_with(&outcome, 1, &[&path("status"), "(armature", "uses it", "Each job needs a file of its own"]);
+    assert_exit(&outcome, 1, &[&path("status"), "(armature", "uses it", "Each job needs a file of its own"]);
     let outcome = shares_events.wait();
-    ended_with(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a directory of its own"]);
+    assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a directory of its own"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
     // A status that another job writes without checking must not end the job either.
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();
-    let said = Instant::now();
-    while !long.complaints().contains("started by process 1 on elsewhere, and is ignored") {
-        assert!(said.elapsed() < Duration::from_secs(60), "{}", long.complaints());
+    let start = Instant::now();
+    while !long.stderr_text().contains("started by process 1 on elsewhere, and is ignored") {
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", long.stderr_text());
         foreign.write(path("status").as_ref()).expect("written");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -140,7 +140,7 @@ fn job_that_dies_without_restarts_fails() {
     let outcome = running.wait();
     // Open MPI returns 137. MPICH returns 9, or 15 if its clean-up ends a rank with signal 15.
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
-    ended_with(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
+    assert_exit(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
     // Another rank may have had time to report the missing rank.
     let is_missed = job_status.state == State::Failed && job_status.restart;
@@ -151,7 +151,7 @@ fn job_that_dies_without_restarts_fails() {
 fn failed_program_is_not_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let outcome = squares(dir.path(), &["--restarts", "3"], 20, "fail").run();
-    ended_with(&outcome, 1, &["no square for the last one"]);
+    assert_exit(&outcome, 1, &["no square for the last one"]);
     assert!(!outcome.stderr.contains("restart"), "{outcome}");
 }
 
@@ -164,9 +164,9 @@ fn job_that_dies_without_progress_is_no_longer_restarted() {
     running.wait_for("kept 1\n");
     running.kill_rank(0);
     let mut restarts = 0;
-    while restarts < 9 && !running.complaints().contains("does not help") {
-        assert!(start.elapsed() < Duration::from_secs(90), "{}", running.complaints());
-        if running.complaints().contains(&format!("restart {} of 9", restarts + 1)) {
+    while restarts < 9 && !running.stderr_text().contains("does not help") {
+        assert!(start.elapsed() < Duration::from_secs(90), "{}", running.stderr_text());
+        if running.stderr_text().contains(&format!("restart {} of 9", restarts + 1)) {
             restarts += 1;
             let known = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default().len();
             while std::fs::read_to_string(dir.path().join("log")).unwrap_or_default().len() == known {
@@ -202,7 +202,7 @@ fn time_limit_includes_restarts() {
     running.kill_rank(1);
     wait_for_restart(&running, 1);
     let outcome = running.wait();
-    ended_with(&outcome, 124, &["has not ended within its time limit"]);
+    assert_exit(&outcome, 124, &["has not ended within its time limit"]);
     assert!(outcome.took < Duration::from_secs(30), "{outcome}");
 }
 
@@ -211,7 +211,7 @@ fn time_limit_includes_restarts() {
 fn hanging_launcher_is_ended_after_the_job_finishes() {
     let dir = tempfile::tempdir().expect("a directory");
     let outcome = squares(dir.path(), &["--restarts", "1"], 20, "linger").run();
-    ended_with(&outcome, 0, &[]);
+    assert_exit(&outcome, 0, &[]);
     assert!(outcome.stdout.contains("all 20 squares are right"), "{outcome}");
     assert!(outcome.took < Duration::from_secs(40), "{outcome}");
 }
@@ -227,16 +227,16 @@ fn dead_rank_0_is_detected_with_recovery_and_the_job_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--recover", "--restarts", "2"], 200, "");
     if !on_open_mpi(dir.path()) {
-        ended_with(&running.run(), 2, &["--recover needs Open MPI"]);
+        assert_exit(&running.run(), 2, &["--recover needs Open MPI"]);
         return;
     }
     let running = running.start();
     running.wait_for("kept 50\n");
     running.kill_rank(0);
     let outcome = running.wait();
-    ended_with(&outcome, 0, &["restart 1 of 2"]);
+    assert_exit(&outcome, 0, &["restart 1 of 2"]);
     assert!(outcome.stdout.contains("all 200 squares are right"), "{outcome}");
-    assert!(nothing_kept_was_computed_again(dir.path(), 200) >= 50);
+    assert!(assert_journalled_tasks_not_recomputed(dir.path(), 200) >= 50);
 }
 
 /// With recovery mpirun exits with 0 although the job has failed.
@@ -248,7 +248,7 @@ fn exit_code_is_correct_with_recovery() {
     }
     let start = Instant::now();
     let outcome = squares(dir.path(), &["--recover", "--restarts", "2"], 20, "fail").run();
-    ended_with(&outcome, 1, &["no square for the last one"]);
+    assert_exit(&outcome, 1, &["no square for the last one"]);
     assert!(!outcome.stderr.contains("restart 1"), "{outcome}");
     assert!(start.elapsed() < Duration::from_secs(40), "{outcome}");
 }
@@ -258,7 +258,7 @@ fn program_that_leaves_no_job_status_fails() {
     let job = Job::new(PROGRAM, RANKS).through([ARMATURE, "run", "--restarts", "2"]);
     // The program ends before its ranks start, because an argument is missing.
     let outcome = job.arg("only one argument").run();
-    ended_with(&outcome, 1, &["the job has left no job status"]);
+    assert_exit(&outcome, 1, &["the job has left no job status"]);
 }
 
 /// `armature top` must follow a job until its end and report how the job ended.

@@ -17,17 +17,17 @@ const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 /// Directory with a workflow file.
-struct Place {
+struct WorkDir {
     dir: TempDir,
     file: PathBuf,
 }
 
-impl Place {
+impl WorkDir {
     fn new(name: &str, text: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(name);
         fs::write(&file, text).unwrap();
-        Place { dir, file }
+        WorkDir { dir, file }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -97,33 +97,33 @@ fn joined() -> String {
 #[test]
 fn commands_give_the_same_results_on_threads_and_processes() {
     for ranks in [1, 3] {
-        let place = Place::new("diamond.toml", DIAMOND);
-        assert!(succeeded(place.run(ranks, &[])).starts_with("4 tasks are done"));
-        assert_eq!(place.text("joined"), joined());
+        let work_dir = WorkDir::new("diamond.toml", DIAMOND);
+        assert!(succeeded(work_dir.run(ranks, &[])).starts_with("4 tasks are done"));
+        assert_eq!(work_dir.text("joined"), joined());
     }
     for ranks in [2, 4] {
-        let place = Place::new("diamond.toml", DIAMOND);
-        place.job(ranks, &[]).succeeds();
-        assert_eq!(place.text("joined"), joined());
+        let work_dir = WorkDir::new("diamond.toml", DIAMOND);
+        work_dir.job(ranks, &[]).succeeds();
+        assert_eq!(work_dir.text("joined"), joined());
         // A restart of the finished workflow runs no task.
-        fs::remove_file(place.path("joined")).unwrap();
-        let outcome = place.job(ranks, &[]).succeeds();
+        fs::remove_file(work_dir.path("joined")).unwrap();
+        let outcome = work_dir.job(ranks, &[]).succeeds();
         assert!(
             outcome.stderr.contains("the workflow is finished: remove that file to run it again"),
             "{outcome}"
         );
-        assert!(!place.path("joined").exists());
+        assert!(!work_dir.path("joined").exists());
     }
 }
 
 #[test]
 fn task_output_is_shown_and_resource_usage_becomes_a_trace() {
-    let place = Place::new("diamond.toml", DIAMOND);
-    let file = place.file.to_str().unwrap();
+    let work_dir = WorkDir::new("diamond.toml", DIAMOND);
+    let file = work_dir.file.to_str().unwrap();
     let run = ["workflow", "run", "-n", "2", "--program", TASKS, file, "--trace", "trace.json"];
-    succeeded(place.armature(&run));
-    assert_eq!(place.text("joined"), joined());
-    let shown = |more: &[&str]| place.armature(&[&["workflow", "output", file], more].concat());
+    succeeded(work_dir.armature(&run));
+    assert_eq!(work_dir.text("joined"), joined());
+    let shown = |more: &[&str]| work_dir.armature(&[&["workflow", "output", file], more].concat());
     let split = shown(&["split"]);
     assert_eq!(String::from_utf8_lossy(&split.stderr), "split it\n");
     assert_eq!(succeeded(split), "");
@@ -138,26 +138,26 @@ fn task_output_is_shown_and_resource_usage_becomes_a_trace() {
     assert_eq!(error.status.code(), Some(2));
     // The trace of the measured run is a valid input for the planner.
     let platform = "[[processor]]\ncount = 2\nmemory = \"1 GiB\"\n";
-    fs::write(place.path("two.toml"), platform).unwrap();
-    let plan = succeeded(place.armature(&["plan", "workflow", "trace.json", "--platform", "two.toml"]));
+    fs::write(work_dir.path("two.toml"), platform).unwrap();
+    let plan = succeeded(work_dir.armature(&["plan", "workflow", "trace.json", "--platform", "two.toml"]));
     assert!(plan.starts_with("diamond.toml: 4 tasks, 4 edges"), "{plan}");
-    let trace = place.text("trace.json");
+    let trace = work_dir.text("trace.json");
     assert_eq!(trace.matches("\"memoryInBytes\": ").count(), 4, "{trace}");
     assert!(!trace.contains("\"memoryInBytes\": 0,"), "{trace}");
 }
 
 #[test]
 fn workflow_errors_are_reported_before_any_task_starts() {
-    let place = Place::new("cycle.dag", "TASK a touch a\nTASK b touch b\nEDGE a b\nEDGE b a\n");
-    let output = place.armature(&["workflow", "run", "-n", "2", "--program", TASKS, "cycle.dag"]);
+    let work_dir = WorkDir::new("cycle.dag", "TASK a touch a\nTASK b touch b\nEDGE a b\nEDGE b a\n");
+    let output = work_dir.armature(&["workflow", "run", "-n", "2", "--program", TASKS, "cycle.dag"]);
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), complaints.lines().count()), (Some(2), 1), "{complaints}");
-    let place = Place::new(
+    let work_dir = WorkDir::new(
         "a.toml",
         "[[task]]\nid = \"a\"\ncommand = \"touch done\"\n[[task]]\nid = \"b\"\ncommand = \"x\"\ninputs = [\"no\"]\n",
     );
-    failed(place.run(2, &[]), &["task \"b\" reads \"no\", which no task writes", "expected a file"]);
-    assert!(!place.path("done").exists());
+    failed(work_dir.run(2, &[]), &["task \"b\" reads \"no\", which no task writes", "expected a file"]);
+    assert!(!work_dir.path("done").exists());
 }
 
 /// Task `bad` fails twice. The tasks that do not depend on `bad` must run, and the next run must execute only the
@@ -167,9 +167,9 @@ fn tasks_done_in_the_rescue_file_are_skipped() {
     let dag = "TASK a sh -c 'echo a >> log'\nTASK bad -t 2 sh -c 'echo bad >> log; test -e good'\nTASK c sh -c 'echo c >> log'\n\
                TASK behind sh -c 'echo behind >> log'\nEDGE a bad\nEDGE bad behind\n";
     for ranks in [1, 2] {
-        let place = Place::new("some.dag", dag);
+        let work_dir = WorkDir::new("some.dag", dag);
         failed(
-            place.run(ranks, &[]),
+            work_dir.run(ranks, &[]),
             &[
                 "task \"bad\" failed on rank ",
                 " after 2 tries: ",
@@ -181,13 +181,13 @@ fn tasks_done_in_the_rescue_file_are_skipped() {
             lines.sort();
             lines
         };
-        assert_eq!(sorted(place.text("log")), ["a", "bad", "bad", "c"]);
-        assert_eq!(sorted(place.done("some.dag.rescue").join("\n")), ["a", "c"]);
-        fs::write(place.path("good"), "").unwrap();
-        fs::remove_file(place.path("log")).unwrap();
-        succeeded(place.run(3 - ranks, &[]));
-        assert_eq!(sorted(place.text("log")), ["bad", "behind"]);
-        assert_eq!(sorted(place.done("some.dag.rescue").join("\n")), ["a", "bad", "behind", "c"]);
+        assert_eq!(sorted(work_dir.text("log")), ["a", "bad", "bad", "c"]);
+        assert_eq!(sorted(work_dir.done("some.dag.rescue").join("\n")), ["a", "c"]);
+        fs::write(work_dir.path("good"), "").unwrap();
+        fs::remove_file(work_dir.path("log")).unwrap();
+        succeeded(work_dir.run(3 - ranks, &[]));
+        assert_eq!(sorted(work_dir.text("log")), ["bad", "behind"]);
+        assert_eq!(sorted(work_dir.done("some.dag.rescue").join("\n")), ["a", "bad", "behind", "c"]);
     }
 }
 
@@ -198,30 +198,33 @@ fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     let file = format!(
         "[[task]]\nid = \"greedy\"\ncommand = \"{hold}\"\nmemory = \"20 MB\"\ntries = 3\noutputs = [\"held\"]\n"
     );
-    let place = Place::new("limits.toml", &file);
-    succeeded(place.run(1, &["--enforce-memory"]));
-    let records = place.text("limits.toml.outputs/rank-0.jsonl");
+    let work_dir = WorkDir::new("limits.toml", &file);
+    succeeded(work_dir.run(1, &["--enforce-memory"]));
+    let records = work_dir.text("limits.toml.outputs/rank-0.jsonl");
     let attempts: Vec<bool> = records.lines().map(|line| line.contains("\"done\":true")).collect();
     assert_eq!(attempts, [false, false, true], "20, 40 and 80 MB: {records}");
     assert!(records.contains("ended at its memory limit"));
-    let place =
-        Place::new("time.toml", "[[task]]\nid = \"slow\"\ncommand = \"sleep 1000; true\"\ntime_limit = 1\n");
-    failed(place.run(1, &[]), &["ended at its time limit, after 1.", "task \"slow\""]);
-    let place = Place::new("liar.toml", "[[task]]\nid = \"liar\"\ncommand = \"true\"\noutputs = [\"f\"]\n");
-    failed(place.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
+    let work_dir = WorkDir::new(
+        "time.toml",
+        "[[task]]\nid = \"slow\"\ncommand = \"sleep 1000; true\"\ntime_limit = 1\n",
+    );
+    failed(work_dir.run(1, &[]), &["ended at its time limit, after 1.", "task \"slow\""]);
+    let work_dir =
+        WorkDir::new("liar.toml", "[[task]]\nid = \"liar\"\ncommand = \"true\"\noutputs = [\"f\"]\n");
+    failed(work_dir.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
 }
 
 /// Each of two tasks ends only after the other one has started.
 #[test]
-fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
+fn rank_runs_one_task_per_core_concurrently() {
     let task = |name: &str, other: &str| {
         let line = format!("touch {name}; until test -e {other}; do sleep 0.01; done");
         format!("[[task]]\nid = \"{name}\"\ncommand = \"{line}\"\ntime_limit = 5\n")
     };
-    let place = Place::new("both.toml", &(task("a", "b") + &task("b", "a")));
-    succeeded(place.run(1, &["--cores", "2"]));
-    let place = Place::new("apart.toml", &(task("a", "b") + &task("b", "a")));
-    failed(place.run(1, &[]), &["task \"a\"", "ended at its time limit"]);
+    let work_dir = WorkDir::new("both.toml", &(task("a", "b") + &task("b", "a")));
+    succeeded(work_dir.run(1, &["--cores", "2"]));
+    let work_dir = WorkDir::new("apart.toml", &(task("a", "b") + &task("b", "a")));
+    failed(work_dir.run(1, &[]), &["task \"a\"", "ended at its time limit"]);
 }
 
 /// Each of the four tasks after the first one ends only when all four have started. A plan exists only if the file
@@ -243,9 +246,9 @@ fn long_tasks_with_one_parent_run_concurrently() {
     };
     for (ranks, cores) in [(4, "1"), (2, "2"), (3, "2")] {
         for (known, unplanned) in [("", false), ("run_time = 0.2\n", false), ("run_time = 0.2\n", true)] {
-            let place = Place::new("fan.toml", &tasks(known));
+            let work_dir = WorkDir::new("fan.toml", &tasks(known));
             let more = ["--cores", cores, "--summary", "--unplanned"];
-            let output = place.run(ranks, if unplanned { &more } else { &more[..3] });
+            let output = work_dir.run(ranks, if unplanned { &more } else { &more[..3] });
             let is_planned = String::from_utf8_lossy(&output.stderr).contains("planned by");
             assert!(succeeded(output).starts_with("5 tasks are done"));
             assert_eq!(is_planned, !known.is_empty() && !unplanned);
@@ -259,23 +262,23 @@ fn tasks_are_admitted_by_memory_and_cores() {
     let alone = "sh -c 'mkdir lock && sleep 0.2 && rmdir lock'";
     for options in ["-m 60", "-c 2"] {
         let dag: String = (0..4).map(|n| format!("TASK t{n} {options} {alone}\n")).collect();
-        let place = Place::new("alone.dag", &dag);
-        succeeded(place.run(1, &["--cores", "2", "--memory", "100MiB"]));
+        let work_dir = WorkDir::new("alone.dag", &dag);
+        succeeded(work_dir.run(1, &["--cores", "2", "--memory", "100MiB"]));
     }
-    let beside =
+    let touch_and_wait_for =
         |name: &str, other: &str| format!("touch {name}; until test -e {other}; do sleep 0.01; done");
     let dag = format!(
         "TASK a -m 40 timeout 5 sh -c '{}'\nTASK b -m 40 timeout 5 sh -c '{}'\n",
-        beside("a", "b"),
-        beside("b", "a")
+        touch_and_wait_for("a", "b"),
+        touch_and_wait_for("b", "a")
     );
-    succeeded(Place::new("beside.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
+    succeeded(WorkDir::new("beside.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
     // The outputs of a command are files and take no memory of the rank, so both tasks of 50 MiB still fit into 100
     // MiB.
     let dag = dag.replace("-m 40", "-m 50") + "TASK first true\nEDGE first a\nEDGE first b\n";
-    succeeded(Place::new("full.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
-    let place = Place::new("large.dag", "TASK large -m 200 true\n");
-    failed(place.run(1, &["--memory", "100MiB"]), &["task \"large\" needs 209715200 bytes"]);
+    succeeded(WorkDir::new("full.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
+    let work_dir = WorkDir::new("large.dag", "TASK large -m 200 true\n");
+    failed(work_dir.run(1, &["--memory", "100MiB"]), &["task \"large\" needs 209715200 bytes"]);
 }
 
 /// Text that tasks write to pipes (`-f`) and files that they forward (`-F`) are appended when a task is done, one task
@@ -290,10 +293,10 @@ fn output_forwarded_by_a_task_is_appended_contiguously() {
     };
     let dag: String = (0..8).map(line).collect();
     for ranks in [1, 3] {
-        let place = Place::new("pipes.dag", &dag);
-        fs::create_dir(place.path("sub")).unwrap();
-        succeeded(place.run(ranks, &["--cores", "2"]));
-        let all = place.text("all");
+        let work_dir = WorkDir::new("pipes.dag", &dag);
+        fs::create_dir(work_dir.path("sub")).unwrap();
+        succeeded(work_dir.run(ranks, &["--cores", "2"]));
+        let all = work_dir.text("all");
         let lines: Vec<&str> = all.lines().collect();
         let mut tasks: Vec<&str> = Vec::new();
         for three in lines.chunks(3) {
@@ -303,10 +306,10 @@ fn output_forwarded_by_a_task_is_appended_contiguously() {
         }
         tasks.sort_unstable();
         assert_eq!(tasks, ["0", "1", "2", "3", "4", "5", "6", "7"]);
-        assert_eq!(place.text("sub/log").lines().count(), 8);
-        let left = fs::read_dir(place.path("pipes.dag.outputs")).unwrap().flatten();
-        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-        assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("forward")), "{left:?}");
+        assert_eq!(work_dir.text("sub/log").lines().count(), 8);
+        let remaining = fs::read_dir(work_dir.path("pipes.dag.outputs")).unwrap().flatten();
+        let remaining: Vec<_> = remaining.map(|entry| entry.file_name()).collect();
+        assert!(!remaining.iter().any(|name| name.to_string_lossy().starts_with("forward")), "{remaining:?}");
     }
 }
 
@@ -322,10 +325,10 @@ fn task_forwards_only_files_that_it_has_written_itself() {
         ),
         ("TASK A -t 2 -F part=all sh -c 'echo A >> part; test -e flag || { touch flag; exit 1; }'\n", "A\n"),
     ] {
-        let place = Place::new("once.dag", dag);
-        succeeded(place.run(1, &[]));
-        assert_eq!(place.text("all"), all, "{dag}");
-        assert!(!place.path("part").exists(), "{dag}");
+        let work_dir = WorkDir::new("once.dag", dag);
+        succeeded(work_dir.run(1, &[]));
+        assert_eq!(work_dir.text("all"), all, "{dag}");
+        assert!(!work_dir.path("part").exists(), "{dag}");
     }
 }
 
@@ -334,16 +337,17 @@ fn task_forwards_only_files_that_it_has_written_itself() {
 fn output_files_do_not_follow_planted_symbolic_links() {
     let dag = "TASK a -f OUT=all sh -c 'echo part >&$OUT; echo text'\n";
     for name in ["rank-0.out", "rank-0.jsonl", "forward-0-0"] {
-        let place = Place::new("a.dag", dag);
-        fs::create_dir(place.path("a.dag.outputs")).unwrap();
-        fs::write(place.path("victim"), "precious").unwrap();
-        std::os::unix::fs::symlink(place.path("victim"), place.path("a.dag.outputs").join(name)).unwrap();
+        let work_dir = WorkDir::new("a.dag", dag);
+        fs::create_dir(work_dir.path("a.dag.outputs")).unwrap();
+        fs::write(work_dir.path("victim"), "precious").unwrap();
+        std::os::unix::fs::symlink(work_dir.path("victim"), work_dir.path("a.dag.outputs").join(name))
+            .unwrap();
         match name {
             // The run creates this file itself and replaces the link.
-            "forward-0-0" => assert!(succeeded(place.run(1, &[])).starts_with("1 task is done")),
-            _ => failed(place.run(1, &[]), &["is a symbolic link, expected a regular file"]),
+            "forward-0-0" => assert!(succeeded(work_dir.run(1, &[])).starts_with("1 task is done")),
+            _ => failed(work_dir.run(1, &[]), &["is a symbolic link, expected a regular file"]),
         }
-        assert_eq!(place.text("victim"), "precious", "{name}");
+        assert_eq!(work_dir.text("victim"), "precious", "{name}");
     }
 }
 
@@ -351,20 +355,20 @@ fn output_files_do_not_follow_planted_symbolic_links() {
 #[test]
 fn task_whose_output_cannot_be_stored_fails() {
     let dag = "TASK much sh -c 'head -c 100000 /dev/zero'\nTASK little echo text\nEDGE little much\n";
-    let place = Place::new("full.dag", dag);
+    let work_dir = WorkDir::new("full.dag", dag);
     let mut command = Command::new("sh");
     let line = "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"";
-    command.args(["-c", line, TASKS]).arg(&place.file).args(["--ranks", "1"]);
-    let output = command.current_dir(place.dir.path()).output().unwrap();
+    command.args(["-c", line, TASKS]).arg(&work_dir.file).args(["--ranks", "1"]);
+    let output = command.current_dir(work_dir.dir.path()).output().unwrap();
     failed(output, &["bytes of its output could not be written", "1 task has failed (\"much\")"]);
-    assert_eq!(place.done("full.dag.rescue"), ["little"]);
+    assert_eq!(work_dir.done("full.dag.rescue"), ["little"]);
 }
 
 #[test]
 fn failed_tasks_are_explained_and_too_many_end_the_run() {
     let dag = "TASK a -p 9 sh -c 'echo first >&2; echo \"cannot open it\" >&2; exit 3'\nTASK b -p 8 false\nTASK c -p 7 touch c.ran\n";
-    let place = Place::new("few.dag", dag);
-    let output = place.run(1, &["-m", "0", "--unplanned"]);
+    let work_dir = WorkDir::new("few.dag", dag);
+    let output = work_dir.run(1, &["-m", "0", "--unplanned"]);
     failed(
         output,
         &[
@@ -374,83 +378,83 @@ fn failed_tasks_are_explained_and_too_many_end_the_run() {
             "TASK` shows what a task wrote",
         ],
     );
-    assert!(place.path("c.ran").exists(), "there is no limit");
-    for (limit, said) in [
+    assert!(work_dir.path("c.ran").exists(), "there is no limit");
+    for (limit, expected) in [
         ("2", "(task \"b\", after 1 try); the run ends after 2 failed tasks"),
         ("1", "(task \"a\", after 1 try)"),
     ] {
-        let place = Place::new("few.dag", dag);
-        failed(place.run(1, &["-m", limit, "--unplanned"]), &[said]);
+        let work_dir = WorkDir::new("few.dag", dag);
+        failed(work_dir.run(1, &["-m", limit, "--unplanned"]), &[expected]);
     }
 }
 
 /// The second run must wait until the first one has ended, so that no task runs twice at the same time.
 #[test]
 fn two_runs_of_a_workflow_do_not_share_a_rescue_file() {
-    let place =
-        Place::new("lock.dag", "TASK a sh -c 'echo x >> count; until test -e go; do sleep 0.01; done'\n");
+    let work_dir =
+        WorkDir::new("lock.dag", "TASK a sh -c 'echo x >> count; until test -e go; do sleep 0.01; done'\n");
     let start = |outputs: &str| {
         let mut command = Command::new(TASKS);
-        command.arg(&place.file).args(["--ranks", "1", "--outputs", outputs]);
-        command.current_dir(place.dir.path()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        command.arg(&work_dir.file).args(["--ranks", "1", "--outputs", outputs]);
+        command.current_dir(work_dir.dir.path()).stderr(std::process::Stdio::piped()).spawn().unwrap()
     };
     let first = start("one");
     let begin = std::time::Instant::now();
-    while place.text("count").is_empty() {
+    while work_dir.text("count").is_empty() {
         assert!(begin.elapsed().as_secs() < 60, "the task does not start");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let mut second = start("two");
-    let mut said = String::new();
+    let mut message = String::new();
     let mut errors = BufReader::new(second.stderr.take().unwrap());
-    errors.read_line(&mut said).unwrap();
-    let counted = place.text("count");
-    fs::write(place.path("go"), "").unwrap();
+    errors.read_line(&mut message).unwrap();
+    let counted = work_dir.text("count");
+    fs::write(work_dir.path("go"), "").unwrap();
     succeeded(first.wait_with_output().unwrap());
     assert!(second.wait().unwrap().success());
-    assert!(said.contains("waits for another run of this workflow: process "), "{said}");
+    assert!(message.contains("waits for another run of this workflow: process "), "{message}");
     assert_eq!(counted, "x\n");
-    assert!(!place.path("lock.dag.rescue.lock").exists());
+    assert!(!work_dir.path("lock.dag.rescue.lock").exists());
 }
 
 #[test]
 fn task_environment_has_name_cores_rank_try_and_memory() {
     let dag = "TASK 'the task' -m 17 -c 3 -t 2 sh -c 'env | grep -E ^ARMATURE_TASK\\|^PMC_ | sort > env; test $ARMATURE_TASK_TRY = 2'\n\
                TASK plain sh -c 'echo ${ARMATURE_TASK_MEMORY-none} $PMC_MEMORY > plain'\nEDGE 'the task' plain\n";
-    let place = Place::new("env.dag", dag);
+    let work_dir = WorkDir::new("env.dag", dag);
     let mut command = Command::new(TASKS);
-    command.arg(&place.file).args(["--ranks", "1", "--cores", "3"]);
+    command.arg(&work_dir.file).args(["--ranks", "1", "--cores", "3"]);
     // The workflow may be a task of another workflow, whose variables must not reach the tasks.
-    command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(place.dir.path());
+    command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(work_dir.dir.path());
     succeeded(command.output().unwrap());
     let memory = 17 << 20;
     let expected = format!(
         "ARMATURE_TASK_CPUS=3\nARMATURE_TASK_MEMORY={memory}\nARMATURE_TASK_NAME=the task\nARMATURE_TASK_RANK=0\nARMATURE_TASK_TRY=2\n\
          PMC_CPUS=3\nPMC_MEMORY=17\nPMC_RANK=0\nPMC_TASK=the task\n"
     );
-    assert_eq!(place.text("env"), expected);
-    assert_eq!(place.text("plain"), "none 0\n");
+    assert_eq!(work_dir.text("env"), expected);
+    assert_eq!(work_dir.text("plain"), "none 0\n");
 }
 
 /// With recovery `mpirun` exits with 0 whatever the program returns.
 #[test]
 fn failed_task_fails_the_job_with_every_option() {
     use armature::job_status::{JobStatus, State};
-    let place = Place::new("bad.dag", "TASK a true\nTASK b sh -c 'exit 3'\n");
+    let work_dir = WorkDir::new("bad.dag", "TASK a true\nTASK b sh -c 'exit 3'\n");
     let recovers = linked(TASKS.as_ref()) == Mpi::OpenMpi;
     for options in [&["--recover"][..], &["--restarts", "2"], &[]] {
         if options == ["--recover"] && !recovers {
             continue;
         }
         let run = ["workflow", "run", "-n", "2", "--job-status", "status", "--program", TASKS];
-        let output = place.armature(&[&run, options, &["bad.dag"]].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let output = work_dir.armature(&[&run, options, &["bad.dag"]].concat());
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         failed(output, &["task \"b\" failed on rank ", " after 1 try: exit code 3 after "]);
-        assert!(!said.contains("launcher") && !said.contains("restart"), "{said}");
-        let status = JobStatus::read(&place.path("status")).unwrap().unwrap();
+        assert!(!messages.contains("launcher") && !messages.contains("restart"), "{messages}");
+        let status = JobStatus::read(&work_dir.path("status")).unwrap().unwrap();
         assert_eq!((status.state, status.code, status.restart), (State::Failed, 1, false));
         assert_eq!(status.message, "1 of 2 tasks has failed");
-        fs::remove_file(place.path("bad.dag.rescue")).unwrap();
+        fs::remove_file(work_dir.path("bad.dag.rescue")).unwrap();
     }
 }
 
@@ -461,10 +465,10 @@ fn killed_job_resumes_without_repeating_finished_tasks() {
     let task =
         |n: usize| format!("TASK t{n} -f OUT=all sh -c 'echo t{n} >> log; echo t{n} >&$OUT; sleep 0.2'\n");
     let tasks: String = (0..12).map(task).collect();
-    let place = Place::new("many.dag", &tasks);
-    let running = place.job(2, &["--unplanned"]).start();
+    let work_dir = WorkDir::new("many.dag", &tasks);
+    let running = work_dir.job(2, &["--unplanned"]).start();
     let start = std::time::Instant::now();
-    while place.text("many.dag.rescue").matches("DONE ").count() < 4 {
+    while work_dir.text("many.dag.rescue").matches("DONE ").count() < 4 {
         assert!(start.elapsed().as_secs() < 60, "no task ends");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -472,36 +476,36 @@ fn killed_job_resumes_without_repeating_finished_tasks() {
         let _ = kill_process(process, Signal::KILL);
     }
     drop(running);
-    let done = place.done("many.dag.rescue");
+    let done = work_dir.done("many.dag.rescue");
     assert!((4..12).contains(&done.len()), "{done:?}");
-    succeeded(place.run(3, &[]));
+    succeeded(work_dir.run(3, &[]));
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
-    place.text("log").lines().for_each(|task| *times.entry(task.into()).or_default() += 1);
+    work_dir.text("log").lines().for_each(|task| *times.entry(task.into()).or_default() += 1);
     assert_eq!(times.len(), 12);
     for task in done {
         assert_eq!(times[&task], 1, "{task} was run again");
     }
-    let mut handed_on: Vec<String> = place.text("all").lines().map(String::from).collect();
-    handed_on.sort();
-    assert!(handed_on.iter().eq(times.keys()), "{handed_on:?}");
+    let mut forwarded: Vec<String> = work_dir.text("all").lines().map(String::from).collect();
+    forwarded.sort();
+    assert!(forwarded.iter().eq(times.keys()), "{forwarded:?}");
 }
 
 /// A run with a wall time ends before the batch system's own limit would end it, and continues at the next start.
 #[test]
 fn run_ends_at_its_wall_time_and_can_be_resumed() {
     let slow = |n: usize| format!("TASK t{n} sleep 60\n");
-    let place = Place::new("long.dag", &format!("TASK first true\n{}", slow(0) + &slow(1)));
-    let outcome = place.job(2, &["--wall-time", "2s"]).start().wait();
+    let work_dir = WorkDir::new("long.dag", &format!("TASK first true\n{}", slow(0) + &slow(1)));
+    let outcome = work_dir.job(2, &["--wall-time", "2s"]).start().wait();
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-    let said = outcome.to_string();
+    let messages = outcome.to_string();
     assert!(
-        said.contains("the run has exceeded its time limit of 2.000 s: 1 of 3 tasks have ended"),
-        "{said}"
+        messages.contains("the run has exceeded its time limit of 2.000 s: 1 of 3 tasks have ended"),
+        "{messages}"
     );
-    assert!(said.contains("it waits for rank"), "{said}");
-    assert_eq!(place.done("long.dag.rescue"), ["first"]);
-    fs::write(&place.file, "TASK first false\nTASK t0 true\nTASK t1 true\n").unwrap();
-    assert!(succeeded(place.run(2, &["--wall-time", "5m"])).contains("3 tasks are done"));
+    assert!(messages.contains("it waits for rank"), "{messages}");
+    assert_eq!(work_dir.done("long.dag.rescue"), ["first"]);
+    fs::write(&work_dir.file, "TASK first false\nTASK t0 true\nTASK t1 true\n").unwrap();
+    assert!(succeeded(work_dir.run(2, &["--wall-time", "5m"])).contains("3 tasks are done"));
 }
 
 /// Tasks that a dead rank has finished stay done, because their files exist. Open MPI's launcher keeps the other ranks
@@ -517,12 +521,12 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
     let edges: String = (2..24).map(|n| format!("EDGE t{} t{n}\n", n - 2)).collect();
     let last: String = (0..24).map(|n| format!("EDGE t{n} last\n")).collect();
     let tasks: String = (0..24).map(task).collect();
-    let place = Place::new("mortal.dag", &format!("{tasks}TASK last true\n{edges}{last}"));
-    let running = place.job(3, &["--tries", "2"]).flag("--enable-recovery").start();
+    let work_dir = WorkDir::new("mortal.dag", &format!("{tasks}TASK last true\n{edges}{last}"));
+    let running = work_dir.job(3, &["--tries", "2"]).flag("--enable-recovery").start();
     let start = std::time::Instant::now();
     let done = loop {
         assert!(start.elapsed().as_secs() < 60, "no task ends");
-        let done = place.done("mortal.dag.rescue");
+        let done = work_dir.done("mortal.dag.rescue");
         if done.len() >= 8 {
             break done;
         }
@@ -533,26 +537,26 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
     running.kill_rank(1);
     let outcome = running.wait();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-    let log = place.text("log");
+    let log = work_dir.text("log");
     for task in done {
         assert_eq!(log.lines().filter(|line| **line == task).count(), 1, "{task} was run again\n{outcome}");
     }
-    let mut handed_on: Vec<String> = place.text("all").lines().map(String::from).collect();
-    handed_on.sort();
+    let mut forwarded: Vec<String> = work_dir.text("all").lines().map(String::from).collect();
+    forwarded.sort();
     let mut expected: Vec<String> = (0..24).map(|n| format!("t{n}")).collect();
     expected.sort();
-    assert_eq!(handed_on, expected, "{outcome}");
+    assert_eq!(forwarded, expected, "{outcome}");
 }
 
 /// A rank without the process that starts its commands cannot execute tasks. The job must end, because the rank would
 /// otherwise fail one task after the other.
 #[test]
-fn the_death_of_a_starter_ends_the_job() {
+fn job_ends_when_a_command_starter_dies() {
     let seconds = format!("1{:07}.5", std::process::id());
-    let place =
-        Place::new("sleep.toml", &format!("[[task]]\nid = \"a\"\ncommand = [\"sleep\", \"{seconds}\"]\n"));
+    let work_dir =
+        WorkDir::new("sleep.toml", &format!("[[task]]\nid = \"a\"\ncommand = [\"sleep\", \"{seconds}\"]\n"));
     let mut job = Command::new(TASKS);
-    job.arg(&place.file).current_dir(place.dir.path()).stderr(std::process::Stdio::piped());
+    job.arg(&work_dir.file).current_dir(work_dir.dir.path()).stderr(std::process::Stdio::piped());
     let job = job.spawn().unwrap();
     let sleeper = || {
         let line = format!("sleep\0{seconds}\0");
@@ -576,23 +580,24 @@ fn the_death_of_a_starter_ends_the_job() {
 }
 
 #[test]
-fn a_real_trace_is_replayed() {
+fn recorded_trace_is_replayed() {
     let trace =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../framework/workflow-files/tests/data/bacass-1.5.json");
-    let place = Place::new("bacass.json", &fs::read_to_string(trace).unwrap());
-    let toil =
+    let work_dir = WorkDir::new("bacass.json", &fs::read_to_string(trace).unwrap());
+    let replay_options =
         ["--toil", "--sleep", "--time-scale", "0.0001", "--memory-scale", "0.01", "--size-scale", "0.01"];
     for ranks in [1, 3] {
-        assert!(succeeded(place.run(ranks, &toil)).starts_with("11 tasks are done"));
+        assert!(succeeded(work_dir.run(ranks, &replay_options)).starts_with("11 tasks are done"));
     }
-    let outcome = place.job(2, &[&toil[..], &["--memory", "20MB", "--summary"]].concat()).succeeds();
+    let outcome =
+        work_dir.job(2, &[&replay_options[..], &["--memory", "20MB", "--summary"]].concat()).succeeds();
     assert!(outcome.stderr.contains("planned by "), "{outcome}");
-    failed(place.run(1, &[]), &["no task has a command: expected commands"]);
+    failed(work_dir.run(1, &[]), &["no task has a command: expected commands"]);
     let two = "[[processor]]\nname = \"a\"\nspeed = 2\nmemory = \"20 MB\"\n[[processor]]\nname = \"b\"\nmemory = \"15 MB\"\n";
-    fs::write(place.path("two.toml"), two).unwrap();
-    let on_two = [&toil[..], &["--platform", "two.toml"]].concat();
-    assert!(succeeded(place.run(2, &on_two)).starts_with("11 tasks are done"));
-    failed(place.run(3, &on_two), &["the cluster has 2 processors, expected one for each of the 3 ranks"]);
+    fs::write(work_dir.path("two.toml"), two).unwrap();
+    let on_two = [&replay_options[..], &["--platform", "two.toml"]].concat();
+    assert!(succeeded(work_dir.run(2, &on_two)).starts_with("11 tasks are done"));
+    failed(work_dir.run(3, &on_two), &["the cluster has 2 processors, expected one for each of the 3 ranks"]);
 }
 
 #[test]

@@ -18,17 +18,18 @@ const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 /// Directory of rank 0, which contains the workflow, and the parent of the directories of the other ranks.
-struct Place {
+struct WorkDir {
     dir: TempDir,
     others: TempDir,
     file: &'static str,
 }
 
-impl Place {
+impl WorkDir {
     fn new(file: &'static str, text: &str) -> Self {
-        let place = Place { dir: tempfile::tempdir().unwrap(), others: tempfile::tempdir().unwrap(), file };
-        fs::write(place.path(file), text).unwrap();
-        place
+        let work_dir =
+            WorkDir { dir: tempfile::tempdir().unwrap(), others: tempfile::tempdir().unwrap(), file };
+        fs::write(work_dir.path(file), text).unwrap();
+        work_dir
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -66,7 +67,7 @@ impl Place {
     fn wait_for(&self, tasks: usize, running: &Running) -> Vec<String> {
         let start = Instant::now();
         while self.done().len() < tasks {
-            assert!(start.elapsed() < Duration::from_secs(60), "no task ends: {}", running.complaints());
+            assert!(start.elapsed() < Duration::from_secs(60), "no task ends: {}", running.stderr_text());
             std::thread::sleep(Duration::from_millis(5));
         }
         self.done()
@@ -93,9 +94,12 @@ impl Place {
         let mut found = BTreeMap::new();
         add_files(self.others.path(), Path::new(""), &mut found);
         assert!(found.is_empty(), "{:?}", found.keys());
-        let left: Vec<_> =
+        let remaining: Vec<_> =
             fs::read_dir(self.dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".armature")), "{left:?}");
+        assert!(
+            !remaining.iter().any(|name| name.to_string_lossy().starts_with(".armature")),
+            "{remaining:?}"
+        );
     }
 }
 
@@ -152,14 +156,14 @@ outputs = ["sums", "check", "nothing"]
 /// and its content depends on the name of the part.
 const TOOL: &str = "#!/bin/sh\nsleep 0.2; wc -l < $1 > $1.sum\nyes \"$1\" | head -c 3200000 > $1.large\n";
 
-fn thirds() -> Place {
-    let place = Place::new("thirds.toml", THIRDS);
+fn thirds() -> WorkDir {
+    let work_dir = WorkDir::new("thirds.toml", THIRDS);
     let numbers: String = (0..10_000).map(|n| format!("{n}\n")).collect();
-    fs::write(place.path("numbers"), numbers).unwrap();
-    fs::create_dir(place.path("bin")).unwrap();
-    fs::write(place.path("bin/tool"), TOOL).unwrap();
-    fs::set_permissions(place.path("bin/tool"), Permissions::from_mode(0o755)).unwrap();
-    place
+    fs::write(work_dir.path("numbers"), numbers).unwrap();
+    fs::create_dir(work_dir.path("bin")).unwrap();
+    fs::write(work_dir.path("bin/tool"), TOOL).unwrap();
+    fs::set_permissions(work_dir.path("bin/tool"), Permissions::from_mode(0o755)).unwrap();
+    work_dir
 }
 
 #[test]
@@ -170,46 +174,46 @@ fn ranks_without_a_shared_directory_give_the_same_results() {
     assert_eq!(expected[Path::new("nothing")], (Vec::new(), 0o750));
     assert_eq!(expected.len(), 14);
     for ranks in [1, 3] {
-        let place = thirds();
-        assert!(succeeded(place.run(ranks, &["--send-files"])).starts_with("5 tasks are done"));
-        assert_eq!(place.ranks().len(), ranks);
-        assert!(place.files() == expected, "{:?}", place.files().keys());
-        place.has_nothing_elsewhere();
+        let work_dir = thirds();
+        assert!(succeeded(work_dir.run(ranks, &["--send-files"])).starts_with("5 tasks are done"));
+        assert_eq!(work_dir.ranks().len(), ranks);
+        assert!(work_dir.files() == expected, "{:?}", work_dir.files().keys());
+        work_dir.has_nothing_elsewhere();
     }
     for ranks in [2, 4] {
-        let place = thirds();
+        let work_dir = thirds();
         let memory = ["--memory", "1MiB", "--trace", "trace.json"];
-        place.job(ranks, if ranks == 2 { &memory } else { &[] }).succeeds();
-        assert!(ranks == 2 || place.ranks().len() == 3, "three run at a time: {:?}", place.ranks());
-        let mut found = place.files();
+        work_dir.job(ranks, if ranks == 2 { &memory } else { &[] }).succeeds();
+        assert!(ranks == 2 || work_dir.ranks().len() == 3, "three run at a time: {:?}", work_dir.ranks());
+        let mut found = work_dir.files();
         assert_eq!(found.remove(Path::new("trace.json")).is_some(), ranks == 2);
         assert!(found == expected, "{:?}", found.keys());
-        place.has_nothing_elsewhere();
-        assert_eq!(place.done().len(), 5, "a restart does nothing");
+        work_dir.has_nothing_elsewhere();
+        assert_eq!(work_dir.done().len(), 5, "a restart does nothing");
         // The output of commands on other ranks is shown in the directory in which the run was started.
         let show = |task: &str| {
             let mut show = Command::new(ARMATURE);
             show.args(["workflow", "output", "thirds.toml", task])
-                .current_dir(place.dir.path())
+                .current_dir(work_dir.dir.path())
                 .output()
                 .unwrap()
         };
         assert_eq!(String::from_utf8_lossy(&show("split").stderr), "split them\n");
-        assert_eq!(succeeded(show("join")), place.text("sums"));
+        assert_eq!(succeeded(show("join")), work_dir.text("sums"));
     }
 }
 
 #[test]
 fn files_that_cannot_be_sent_are_reported_before_any_task_starts() {
     let task = |files: &str| format!("[[task]]\nid = \"a\"\ncommand = \"touch ran; touch f\"\n{files}\n");
-    let refused = |files: &str, said: &[&str]| {
-        let place = Place::new("a.toml", &task(files));
-        fs::create_dir(place.path("d")).unwrap();
-        symlink("a.toml", place.path("link")).unwrap();
-        symlink(place.others.path(), place.path("away")).unwrap();
-        fs::write(place.others.path().join("f"), "").unwrap();
-        failed(place.run(2, &["--send-files"]), said);
-        assert!(!place.path("ran").exists(), "{files}");
+    let refused = |files: &str, expected: &[&str]| {
+        let work_dir = WorkDir::new("a.toml", &task(files));
+        fs::create_dir(work_dir.path("d")).unwrap();
+        symlink("a.toml", work_dir.path("link")).unwrap();
+        symlink(work_dir.others.path(), work_dir.path("away")).unwrap();
+        fs::write(work_dir.others.path().join("f"), "").unwrap();
+        failed(work_dir.run(2, &["--send-files"]), expected);
+        assert!(!work_dir.path("ran").exists(), "{files}");
     };
     refused("outputs = [\"../f\"]", &["expected no part \"..\""]);
     refused("outputs = [\"/f\"]", &["task \"a\" has the file \"/f\": expected a name within the directory"]);
@@ -220,14 +224,14 @@ fn files_that_cannot_be_sent_are_reported_before_any_task_starts() {
     refused("inputs = [\"link\"]", &["task \"a\" reads \"link\"", "symbolic link"]);
     refused("inputs = [\"away/f\"]", &["leads out of the directory"]);
     refused("", &["no task names a file that it reads or writes"]);
-    let place = Place::new("a.dag", "TASK a -F s=d touch ran\n");
-    failed(place.run(2, &["--send-files"]), &["task \"a\" forwards output (-f, -F)"]);
-    let place = Place::new("a.toml", &task("outputs = [\"f\"]"));
-    fs::write(place.path("a.toml.rescue"), "DONE a\n").unwrap();
+    let work_dir = WorkDir::new("a.dag", "TASK a -F s=d touch ran\n");
+    failed(work_dir.run(2, &["--send-files"]), &["task \"a\" forwards output (-f, -F)"]);
+    let work_dir = WorkDir::new("a.toml", &task("outputs = [\"f\"]"));
+    fs::write(work_dir.path("a.toml.rescue"), "DONE a\n").unwrap();
     let reader = "[[task]]\nid = \"b\"\ncommand = \"cat f\"\ninputs = [\"f\"]\n";
-    fs::write(place.path("a.toml"), task("outputs = [\"f\"]") + reader).unwrap();
-    let said = "task \"b\" reads \"f\", which task \"a\" should have written: there is no such file";
-    failed(place.run(2, &["--send-files"]), &[said]);
+    fs::write(work_dir.path("a.toml"), task("outputs = [\"f\"]") + reader).unwrap();
+    let expected = "task \"b\" reads \"f\", which task \"a\" should have written: there is no such file";
+    failed(work_dir.run(2, &["--send-files"]), &[expected]);
 }
 
 #[test]
@@ -235,22 +239,22 @@ fn attempt_without_its_declared_output_files_fails() {
     let task =
         |line: &str| format!("[[task]]\nid = \"a\"\ncommand = \"{line}\"\noutputs = [\"f\"]\ntries = 2\n");
     for ranks in [1, 2] {
-        let refused = |line: &str, says: &str| {
-            let place = Place::new("a.toml", &task(line));
-            let said = "the command ended with exit code 0, but its output file \"f\" cannot be sent";
-            failed(place.run(ranks, &["--send-files"]), &[said, says, "after 2 tries"]);
+        let refused = |line: &str, cause: &str| {
+            let work_dir = WorkDir::new("a.toml", &task(line));
+            let expected = "the command ended with exit code 0, but its output file \"f\" cannot be sent";
+            failed(work_dir.run(ranks, &["--send-files"]), &[expected, cause, "after 2 tries"]);
         };
         refused("true", "there is no such file");
         refused("mkdir -p f", "is a directory");
         refused("ln -sf /etc/passwd f", "symbolic link");
-        let once = tempfile::tempdir().unwrap();
-        let once = once.path().join("once").display().to_string();
-        let place = Place::new(
+        let marker = tempfile::tempdir().unwrap();
+        let marker = marker.path().join("once").display().to_string();
+        let work_dir = WorkDir::new(
             "a.toml",
-            &task(&format!("if test -e {once}; then echo x > f; else touch {once}; fi")),
+            &task(&format!("if test -e {marker}; then echo x > f; else touch {marker}; fi")),
         );
-        succeeded(place.run(ranks, &["--send-files"]));
-        assert_eq!(place.text("f"), "x\n");
+        succeeded(work_dir.run(ranks, &["--send-files"]));
+        assert_eq!(work_dir.text("f"), "x\n");
     }
 }
 
@@ -263,20 +267,20 @@ fn only_files_written_by_the_attempt_are_outputs() {
     let tasks = |line: &str| (0..2).map(|n| task(n, &line.replace('N', &n.to_string()))).collect::<String>();
     for ranks in [1, 2] {
         let stale = |line: &str| {
-            let place = Place::new("stale.toml", &tasks(line));
-            (0..2).for_each(|n| fs::write(place.path(&format!("out{n}")), "stale\n").unwrap());
-            place
+            let work_dir = WorkDir::new("stale.toml", &tasks(line));
+            (0..2).for_each(|n| fs::write(work_dir.path(&format!("out{n}")), "stale\n").unwrap());
+            work_dir
         };
-        let place = stale("sleep 0.2");
-        failed(place.run(ranks, &["--send-files"]), &["2 tasks have failed", "there is no such file"]);
-        let place = stale("sleep 0.2; test -e outN || echo new > outN");
-        succeeded(place.run(ranks, &["--send-files"]));
-        assert_eq!((place.text("out0"), place.text("out1")), ("new\n".into(), "new\n".into()));
+        let work_dir = stale("sleep 0.2");
+        failed(work_dir.run(ranks, &["--send-files"]), &["2 tasks have failed", "there is no such file"]);
+        let work_dir = stale("sleep 0.2; test -e outN || echo new > outN");
+        succeeded(work_dir.run(ranks, &["--send-files"]));
+        assert_eq!((work_dir.text("out0"), work_dir.text("out1")), ("new\n".into(), "new\n".into()));
     }
     // In a shared directory a command may find that its file is up to date.
-    let place = Place::new("stale.toml", &tasks("test -e outN"));
-    (0..2).for_each(|n| fs::write(place.path(&format!("out{n}")), "up to date\n").unwrap());
-    succeeded(place.run(1, &[]));
+    let work_dir = WorkDir::new("stale.toml", &tasks("test -e outN"));
+    (0..2).for_each(|n| fs::write(work_dir.path(&format!("out{n}")), "up to date\n").unwrap());
+    succeeded(work_dir.run(1, &[]));
 }
 
 /// Returns chains of tasks. Each task appends a line to the file of the task before it, and writes its name to the
@@ -296,10 +300,10 @@ fn chains(log: &Path, chains: usize, length: usize) -> String {
     (0..chains).flat_map(|chain| (0..length).map(move |at| task(chain, at))).collect()
 }
 
-fn check_chains(place: &Place, chains: usize, length: usize) {
+fn check_chains(work_dir: &WorkDir, chains: usize, length: usize) {
     for chain in 0..chains {
         let expected: String = (0..length).map(|at| format!("{chain} {at}\n")).collect();
-        assert_eq!(place.text(&format!("f{chain}-{}", length - 1)), expected);
+        assert_eq!(work_dir.text(&format!("f{chain}-{}", length - 1)), expected);
     }
 }
 
@@ -307,17 +311,17 @@ fn check_chains(place: &Place, chains: usize, length: usize) {
 #[test]
 fn killed_job_resumes_with_the_files_on_rank_0() {
     let log = tempfile::NamedTempFile::new().unwrap();
-    let place = Place::new("chains.toml", &chains(log.path(), 3, 6));
-    let running = place.job(3, &["--unplanned"]).start();
-    place.wait_for(5, &running);
+    let work_dir = WorkDir::new("chains.toml", &chains(log.path(), 3, 6));
+    let running = work_dir.job(3, &["--unplanned"]).start();
+    work_dir.wait_for(5, &running);
     for process in [running.process(0), running.process(1), running.process(2), running.launcher()] {
         let _ = kill_process(process, Signal::KILL);
     }
     drop(running);
-    let done = place.done();
+    let done = work_dir.done();
     assert!((5..18).contains(&done.len()), "{done:?}");
-    place.job(2, &[]).succeeds();
-    check_chains(&place, 3, 6);
+    work_dir.job(2, &[]).succeeds();
+    check_chains(&work_dir, 3, 6);
     let ran = fs::read_to_string(log.path()).unwrap();
     for task in done {
         assert_eq!(ran.lines().filter(|line| **line == task).count(), 1, "{task} was run again");
@@ -331,15 +335,15 @@ fn no_file_is_lost_when_a_rank_dies() {
         return;
     }
     let log = tempfile::NamedTempFile::new().unwrap();
-    let place = Place::new("chains.toml", &chains(log.path(), 4, 6));
-    let running = place.job(4, &["--tries", "2", "--unplanned"]).flag("--enable-recovery").start();
-    let done = place.wait_for(8, &running);
+    let work_dir = WorkDir::new("chains.toml", &chains(log.path(), 4, 6));
+    let running = work_dir.job(4, &["--tries", "2", "--unplanned"]).flag("--enable-recovery").start();
+    let done = work_dir.wait_for(8, &running);
     // After this time rank 0 knows of the finished tasks.
     std::thread::sleep(Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-    check_chains(&place, 4, 6);
+    check_chains(&work_dir, 4, 6);
     let ran = fs::read_to_string(log.path()).unwrap();
     for task in done {
         assert_eq!(ran.lines().filter(|line| **line == task).count(), 1, "{task} was run again\n{outcome}");

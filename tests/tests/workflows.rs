@@ -147,17 +147,17 @@ fn spill_files_of_a_killed_job_are_removed_by_the_next_job() {
         let place = directory.path().to_str().unwrap();
         Job::new(PROGRAM, 2).arg("workflow-short-of-memory").env("TMPDIR", place)
     };
-    let left = || {
+    let spill_file_count = || {
         let entries = std::fs::read_dir(directory.path()).unwrap().flatten();
         entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("armature-spill-")).count()
     };
     let (running, start) = (job().start(), Instant::now());
-    while left() == 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "nothing is on disk: {}", running.complaints());
+    while spill_file_count() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing is on disk: {}", running.stderr_text());
         std::thread::sleep(Duration::from_millis(1));
     }
     running.kill();
-    assert!(left() > 0, "the job had ended before it was killed");
+    assert!(spill_file_count() > 0, "the job had ended before it was killed");
     job().passes(&["workflow-short-of-memory"]);
-    assert_eq!(left(), 0);
+    assert_eq!(spill_file_count(), 0);
 }

@@ -1,16 +1,16 @@
 //! Command line of the program.
 
 use crate::fasta::{self, Sequence, Unknown};
-use crate::kept;
 use crate::kernel::{Best, serial};
 use crate::lines::{Format, line};
-use crate::scores::{Gaps, LARGEST, Scores};
+use crate::saved;
+use crate::scores::{Gaps, MAX_SCORE, Scores};
 use crate::table::align;
 use armature::loops::{Settings, Summary};
 use armature::{BoxError, Session};
 use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
 use armature_apps::names;
-use armature_apps::terminal::{print, tell};
+use armature_apps::terminal::{eprint_line, print};
 use armature_files::output::Output;
 use clap::Parser;
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ struct Cli {
     #[arg(long = "match", default_value_t = 2, value_name = "SCORE", value_parser = score(0))]
     alike: i32,
     /// Score of two different nucleotides, and of ambiguity codes such as N
-    #[arg(long, default_value_t = -3, value_name = "SCORE", value_parser = score(-LARGEST), allow_negative_numbers = true)]
+    #[arg(long, default_value_t = -3, value_name = "SCORE", value_parser = score(-MAX_SCORE), allow_negative_numbers = true)]
     mismatch: i32,
     /// Matrix of scores, for proteins for example: `blosum62`, or a file in NCBI's format. J, O and U count as X if the matrix does not contain them
     #[arg(long, value_name = "blosum62|FILE", conflicts_with_all = ["alike", "mismatch"])]
@@ -71,7 +71,7 @@ struct Cli {
 
 /// Returns a parser for a score or a cost of at least `least`.
 fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
-    clap::value_parser!(i32).range(i64::from(least)..=i64::from(LARGEST))
+    clap::value_parser!(i32).range(i64::from(least)..=i64::from(MAX_SCORE))
 }
 
 /// Runs the program with the process's arguments.
@@ -88,18 +88,19 @@ impl Cli {
 
     /// Returns the scores of letters. Only rank 0 calls this function, because it may read a file.
     fn scores(&self) -> Result<Scores, String> {
-        self.matrix
-            .as_ref()
-            .map_or_else(|| Ok(Scores::dna(self.alike, self.mismatch)), |name| Scores::named(name))
+        self.matrix.as_ref().map_or_else(
+            || Ok(Scores::dna(self.alike, self.mismatch)),
+            |name| Scores::from_name_or_file(name),
+        )
     }
 
     /// Opens the file for the alignments, if one was requested, before the computation begins.
     fn output(&self) -> Result<Option<Output>, String> {
         let file = self.output.as_ref().map(|path| Output::create(path)).transpose();
-        file.map_err(|error| self.refused(&error))
+        file.map_err(|error| self.write_error(&error))
     }
 
-    fn refused(&self, error: &io::Error) -> String {
+    fn write_error(&self, error: &io::Error) -> String {
         let path = self.output.as_ref().map(|path| names::path(path)).unwrap_or_default();
         format!("cannot write {path}: {error}")
     }
@@ -108,7 +109,7 @@ impl Cli {
     fn settings(&self, pair: &Pair<'_>) -> Settings {
         let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
         match pair.other.letters.len() as u64 > self.panel {
-            true => self.checkpoint.within(&pair.place).add_to(settings, &pair.of),
+            true => self.checkpoint.within(&pair.directory).add_to(settings, &pair.fingerprint),
             false => settings,
         }
     }
@@ -118,25 +119,25 @@ impl Cli {
 struct Pair<'p> {
     one: &'p Sequence,
     other: &'p Sequence,
-    place: String,
-    of: String,
+    directory: String,
+    fingerprint: String,
 }
 
 /// Returns all pairs in the order of the files.
-fn pairs<'p>((scores, first, second): &'p Read, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
+fn pairs<'p>((scores, first, second): &'p Inputs, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
     let numbered = |all: &'p [Sequence]| all.iter().enumerate();
     numbered(first).flat_map(move |(i, one)| {
         numbered(second).map(move |(k, other)| {
-            let of = kept::fingerprint(one, other, scores, gaps);
-            Pair { one, other, place: format!("{i}-{k}"), of }
+            let fingerprint = saved::fingerprint(one, other, scores, gaps);
+            Pair { one, other, directory: format!("{i}-{k}"), fingerprint }
         })
     })
 }
 
 /// Input that rank 0 reads and broadcasts: scores, first sequences and second sequences.
-type Read = (Scores, Vec<Sequence>, Vec<Sequence>);
+type Inputs = (Scores, Vec<Sequence>, Vec<Sequence>);
 
-fn read(cli: &Cli) -> Result<Read, String> {
+fn read(cli: &Cli) -> Result<Inputs, String> {
     let scores = cli.scores()?;
     let mut unknown = Unknown::new();
     let first = fasta::read(&cli.first, &scores, &mut unknown)?;
@@ -144,17 +145,22 @@ fn read(cli: &Cli) -> Result<Read, String> {
     if !unknown.is_empty() {
         let counts: Vec<String> =
             unknown.iter().map(|(letter, count)| format!("{letter} ({count})")).collect();
-        tell(format_args!("align: letters without scores in the matrix count as X: {}", counts.join(", ")));
+        eprint_line(format_args!(
+            "align: letters without scores in the matrix count as X: {}",
+            counts.join(", ")
+        ));
     }
     Ok((scores, first, second))
 }
 
 fn run(cli: &Cli) -> Result<(), armature::BoxError> {
-    let done = cli.args.run(|session, verify| on_rank(session, cli, verify), |seconds| Ok(*seconds))?;
+    let done = cli.args.run(|session, verify| align_pairs(session, cli, verify), |seconds| Ok(*seconds))?;
     if let Some((summary, serial)) = done {
-        cli.args.tell_aside("the last pair", &summary);
+        cli.args.eprint_result("the last pair", &summary);
         if let Some(seconds) = serial {
-            tell(format_args!("the same bits as the serial loop, which takes {seconds:.3} s row by row"));
+            eprint_line(format_args!(
+                "the same bits as the serial loop, which takes {seconds:.3} s row by row"
+            ));
         }
     }
     Ok(())
@@ -162,15 +168,15 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
 
 /// Aligns all pairs on this rank together with the other ranks. Rank 0 reads the files and prints the alignments. If verification was requested, rank
 /// 0 compares them with the serial program and returns the time of the serial program in seconds.
-fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
+fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
     let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
     let mut output = if session.is_root() { cli.output()? } else { None };
-    for (pair, known) in pairs(&read, gaps).zip(known(session, cli, &read)?) {
+    for (pair, saved) in pairs(&read, gaps).zip(saved_alignments(session, cli, &read)?) {
         let Pair { one, other, .. } = &pair;
         let letters = (&one.letters[..], &other.letters[..]);
-        let best = match known {
+        let best = match saved {
             Some(best) => best,
             None => {
                 let (best, summary) = align(session, letters, &read.0, gaps, cli.settings(&pair))?;
@@ -181,18 +187,18 @@ fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Sum
         if !session.is_root() {
             continue;
         }
-        if let (Some(dir), None) = (cli.checkpoint.dir(), known) {
-            kept::write(&dir.join(&pair.place), &pair.of, best)?;
+        if let (Some(dir), None) = (cli.checkpoint.dir(), saved) {
+            saved::write(&dir.join(&pair.directory), &pair.fingerprint, best)?;
         }
         let line = line(cli.format, one, other, best);
         match &mut output {
-            Some(file) => file.write_all(line.as_bytes()).map_err(|error| cli.refused(&error))?,
+            Some(file) => file.write_all(line.as_bytes()).map_err(|error| cli.write_error(&error))?,
             None => print(line)?,
         }
         if verify {
-            let begun = Instant::now();
+            let start = Instant::now();
             let expected = serial(&one.letters, &other.letters, &read.0, gaps);
-            seconds += begun.elapsed().as_secs_f64();
+            seconds += start.elapsed().as_secs_f64();
             if best != expected {
                 return Err(format!(
                     "{} and {}: {best:?}, where the serial program finds {expected:?}",
@@ -203,20 +209,20 @@ fn on_rank(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Sum
         }
     }
     if let Some(file) = output {
-        file.commit().map_err(|error| cli.refused(&error))?;
+        file.commit().map_err(|error| cli.write_error(&error))?;
     }
     if session.is_root() && last.is_none() {
-        tell("all pairs were aligned by earlier jobs");
+        eprint_line("all pairs were aligned by earlier jobs");
     }
     Ok(last.map(|summary| (summary, seconds)))
 }
 
 /// Returns the alignments that earlier jobs have saved, one entry for each pair.
-fn known(session: &mut Session, cli: &Cli, read: &Read) -> Result<Vec<Option<Best>>, BoxError> {
+fn saved_alignments(session: &mut Session, cli: &Cli, read: &Inputs) -> Result<Vec<Option<Best>>, BoxError> {
     let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
-    let known = |pair: Pair<'_>| kept::read(&dir.join(&pair.place), &pair.of);
-    let known = session.is_root().then(|| pairs(read, cli.gaps()).map(known).collect::<Result<_, _>>());
-    Ok(session.broadcast(known.transpose()?)?)
+    let saved = |pair: Pair<'_>| saved::read(&dir.join(&pair.directory), &pair.fingerprint);
+    let saved = session.is_root().then(|| pairs(read, cli.gaps()).map(saved).collect::<Result<_, _>>());
+    Ok(session.broadcast(saved.transpose()?)?)
 }
 
 #[cfg(test)]
@@ -224,8 +230,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["align"].into_iter().chain(words.split_whitespace()))
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["align"].into_iter().chain(arguments.split_whitespace()))
             .map_err(|error| error.to_string())
     }
 
@@ -242,7 +248,7 @@ mod tests {
 
     #[test]
     fn unusable_options_are_refused() {
-        for (words, expected) in [
+        for (arguments, expected) in [
             ("a", "FILE"),
             ("a b --match -1", "unexpected argument '-1'"),
             ("a b --gap-open 10001", "0..=10000"),
@@ -251,8 +257,8 @@ mod tests {
             ("a b --matrix x --match 3", "cannot be used with"),
             ("a b --format xml", "possible values: tsv, json"),
         ] {
-            let error = parse(words).unwrap_err();
-            assert!(error.contains(expected), "{words}: {error}");
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
     }
 }

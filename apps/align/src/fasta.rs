@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Maximum size of a file in bytes. Every rank holds the letters of both files.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Named sequence of letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub type Unknown = BTreeMap<char, u64>;
 /// # Errors
 /// The file cannot be read or is no FASTA file. The error contains the file, the line and the expected content.
 pub fn read(path: &Path, scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
-    let bytes = regular::read_at_most(path, MOST_BYTES);
+    let bytes = regular::read_at_most(path, MAX_BYTES);
     let bytes = bytes.map_err(|error| format!("cannot read {}: {error}", shown(path)))?;
     parse(&bytes, scores, unknown).map_err(|error| format!("{}{error}", shown(path)))
 }
@@ -105,8 +105,9 @@ mod tests {
         let scores = Scores::blosum62();
         let mut unknown = Unknown::new();
         let sequences = parse(b">a\nMuOJ\n>b\nUX\n", &scores, &mut unknown).unwrap();
-        let told = |n: usize| sequences[n].letters.iter().map(|&l| scores.shown(l)).collect::<String>();
-        assert_eq!((told(0), told(1)), ("MXXX".into(), "XX".into()));
+        let shown_letters =
+            |n: usize| sequences[n].letters.iter().map(|&l| scores.shown(l)).collect::<String>();
+        assert_eq!((shown_letters(0), shown_letters(1)), ("MXXX".into(), "XX".into()));
         assert_eq!(unknown, Unknown::from([('J', 1), ('O', 1), ('U', 2)]));
         // The matrix of this test has no X, so that J, O and U are errors.
         let own = Scores::parse("A B\nA 1 0\nB 0 1\n").unwrap();
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_named() {
+    fn errors_name_an_unreadable_file() {
         let error = read(Path::new("nowhere/at.fa"), &Scores::dna(1, -1), &mut Unknown::new()).unwrap_err();
         assert!(error.starts_with("cannot read nowhere/at.fa: "), "{error}");
     }

@@ -33,7 +33,7 @@ pub struct Best {
 
 impl Best {
     /// Returns the better of two alignments.
-    pub fn or(self, other: Best) -> Best {
+    pub fn better_of(self, other: Best) -> Best {
         let key = |best: &Best| (std::cmp::Reverse(best.score), best.first_end, best.second_end);
         if key(&other) < key(&self) { other } else { self }
     }
@@ -72,8 +72,9 @@ pub fn serial(first: &[u8], second: &[u8], scores: &Scores, gaps: Gaps) -> Best 
     let mut row = above.clone();
     let mut all = Best::default();
     for (number, &letter) in (1..).zip(first) {
-        let (best, at) = fill(&above, row[0], &mut row[1..], scores.of(letter), second, gaps);
-        all = all.or(Best { score: best, first_end: number, second_end: at as u64 + 1 }.unless_empty());
+        let (best, at) = fill(&above, row[0], &mut row[1..], scores.row_of(letter), second, gaps);
+        all =
+            all.better_of(Best { score: best, first_end: number, second_end: at as u64 + 1 }.unless_empty());
         std::mem::swap(&mut above, &mut row);
     }
     all
@@ -100,7 +101,7 @@ mod tests {
             for j in 1..=second.len() {
                 let cost = |length: usize| gaps.open + length as i32 * gaps.extend;
                 let both =
-                    table[(i - 1) * width + j - 1] + scores.of(first[i - 1])[usize::from(second[j - 1])];
+                    table[(i - 1) * width + j - 1] + scores.row_of(first[i - 1])[usize::from(second[j - 1])];
                 let down = (1..=i).map(|k| table[(i - k) * width + j] - cost(k)).max().unwrap();
                 let along = (1..=j).map(|k| table[i * width + j - k] - cost(k)).max().unwrap();
                 let score = both.max(down).max(along).max(0);

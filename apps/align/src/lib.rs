@@ -9,13 +9,13 @@
 //! - [`kernel`]: recurrence, and the serial program
 //! - [`table`]: parallel table
 //! - [`lines`]: lines of the output
-//! - [`kept`]: results that a restarted job reuses
+//! - [`saved`]: results that a restarted job reuses
 //! - [`cli`]: command line
 
 pub mod cli;
 pub mod fasta;
-pub mod kept;
 pub mod kernel;
 pub mod lines;
+pub mod saved;
 pub mod scores;
 pub mod table;

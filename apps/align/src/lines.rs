@@ -48,10 +48,10 @@ mod tests {
 
     #[test]
     fn output_is_one_line_in_tsv_and_json() {
-        let named = |name: &str| Sequence { name: name.into(), letters: vec![0] };
+        let sequence = |name: &str| Sequence { name: name.into(), letters: vec![0] };
         let best = Best { score: 7, first_end: 3, second_end: 12 };
-        let (a, b) = (named("a\u{1}"), named("\"b\""));
-        assert_eq!(line(Format::Tsv, &named("a"), &b, best), "a\t\"b\"\t7\t3\t12\n");
+        let (a, b) = (sequence("a\u{1}"), sequence("\"b\""));
+        assert_eq!(line(Format::Tsv, &sequence("a"), &b, best), "a\t\"b\"\t7\t3\t12\n");
         assert_eq!(
             line(Format::Json, &a, &b, best),
             "{\"first\":\"a\\u0001\",\"second\":\"\\\"b\\\"\",\"score\":7,\"first_end\":3,\"second_end\":12}\n"

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Maximum number of letters of a matrix.
-const MOST_LETTERS: usize = 64;
+const MAX_LETTERS: usize = 64;
 /// Maximum absolute value of a score, and maximum cost of a gap. The score of a hundred thousand letters then fits into 32 bits.
-pub const LARGEST: i32 = 10_000;
+pub const MAX_SCORE: i32 = 10_000;
 /// Maximum size in bytes of a file with a matrix. The largest matrix fits, with space for blanks and comments.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Letters of DNA and RNA, followed by ambiguity codes, which match no letter, not even themselves.
 const NUCLEOTIDES: &[u8] = b"ACGTNRYKMSWBDHV";
@@ -54,11 +54,11 @@ impl Scores {
     ///
     /// # Errors
     /// The file does not exist or contains no matrix.
-    pub fn named(name: &Path) -> Result<Self, String> {
+    pub fn from_name_or_file(name: &Path) -> Result<Self, String> {
         if name.to_str().is_some_and(|name| name.eq_ignore_ascii_case("blosum62")) {
             return Ok(Scores::blosum62());
         }
-        let text = regular::read_text_at_most(name, MOST_BYTES);
+        let text = regular::read_text_at_most(name, MAX_BYTES);
         let text = text.map_err(|error| format!("cannot read the matrix {}: {error}", shown(name)))?;
         Scores::parse(&text).map_err(|error| format!("{}{error}", shown(name)))
     }
@@ -75,11 +75,9 @@ impl Scores {
         let (number, header) = lines.next().ok_or(" has no matrix, expected a line of letters")?;
         let letters = header.split_whitespace().map(letter).collect::<Option<Vec<u8>>>();
         let expected = || {
-            format!(
-                ", line {number}: expected different letters, {MOST_LETTERS} at most, with blanks between"
-            )
+            format!(", line {number}: expected different letters, {MAX_LETTERS} at most, with blanks between")
         };
-        let letters = letters.filter(|all| all.len() <= MOST_LETTERS).ok_or_else(expected)?;
+        let letters = letters.filter(|all| all.len() <= MAX_LETTERS).ok_or_else(expected)?;
         if (1..letters.len()).any(|at| letters[..at].contains(&letters[at])) {
             return Err(expected());
         }
@@ -91,10 +89,14 @@ impl Scores {
             let of =
                 of.ok_or_else(|| format!(", line {number}: expected one of the letters of the first line"))?;
             let scores =
-                words.map(|word| word.parse().ok().filter(|score| (-LARGEST..=LARGEST).contains(score)));
+                words.map(|word| word.parse().ok().filter(|score| (-MAX_SCORE..=MAX_SCORE).contains(score)));
             let scores = scores.collect::<Option<Vec<i32>>>().filter(|scores| scores.len() == letters.len());
             let scores = scores.ok_or_else(|| {
-                format!(", line {number}: expected {} scores, from {} to {LARGEST}", letters.len(), -LARGEST)
+                format!(
+                    ", line {number}: expected {} scores, from {} to {MAX_SCORE}",
+                    letters.len(),
+                    -MAX_SCORE
+                )
             })?;
             if rows[of].replace(scores).is_some() {
                 return Err(format!(
@@ -135,7 +137,7 @@ impl Scores {
     /// # Panics
     /// Panics if there is no letter with this number.
     #[inline]
-    pub fn of(&self, letter: u8) -> &[i32] {
+    pub fn row_of(&self, letter: u8) -> &[i32] {
         &self.rows[usize::from(letter)]
     }
 
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     fn score(scores: &Scores, a: u8, b: u8) -> i32 {
-        scores.of(scores.letter(a).unwrap())[usize::from(scores.letter(b).unwrap())]
+        scores.row_of(scores.letter(a).unwrap())[usize::from(scores.letter(b).unwrap())]
     }
 
     #[test]
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_matrix_is_named_with_its_line() {
+    fn errors_name_the_broken_line_of_a_matrix() {
         assert_eq!(score(&Scores::parse("# two\n a b # letters\nB 3 4\nA 1 2\n").unwrap(), b'A', b'b'), 2);
         for (text, expected) in [
             ("", " has no matrix, expected a line of letters"),
@@ -211,8 +213,8 @@ mod tests {
         ] {
             assert_eq!(Scores::parse(text).unwrap_err(), expected, "{text:?}");
         }
-        let error = Scores::named(Path::new("nowhere")).unwrap_err();
+        let error = Scores::from_name_or_file(Path::new("nowhere")).unwrap_err();
         assert!(error.starts_with("cannot read the matrix nowhere: "), "{error}");
-        assert_eq!(Scores::named(Path::new("BLOSUM62")).unwrap(), Scores::blosum62());
+        assert_eq!(Scores::from_name_or_file(Path::new("BLOSUM62")).unwrap(), Scores::blosum62());
     }
 }

@@ -24,10 +24,10 @@ impl Table for Pair<'_> {
         armature::declare(operations, || {
             for row in rows {
                 let Line { above, left, values } = cells.line(row);
-                let scores = self.scores.of(self.first[row as usize]);
+                let scores = self.scores.row_of(self.first[row as usize]);
                 let (score, at) = fill(above, left, values, scores, letters, self.gaps);
                 let found = Best { score, first_end: row + 1, second_end: columns.start + at as u64 + 1 };
-                self.best = self.best.or(found.unless_empty());
+                self.best = self.best.better_of(found.unless_empty());
             }
         });
         Ok(())
@@ -39,7 +39,7 @@ impl Table for Pair<'_> {
     }
 
     fn restore(&mut self, saved: &[u8]) -> Result<(), BoxError> {
-        self.best = self.best.or(serde_json::from_slice(saved)?);
+        self.best = self.best.better_of(serde_json::from_slice(saved)?);
         Ok(())
     }
 }
@@ -68,7 +68,7 @@ pub fn align(
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
     let summary = table.run(session)?.into_summary();
     // The best alignment does not depend on the distribution of the rows.
-    Ok((session.all_reduce(table.body().best, Best::or)?, summary))
+    Ok((session.all_reduce(table.body().best, Best::better_of)?, summary))
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_number_of_ranks_finds_the_serial_scores(
+        fn scores_equal_serial_scores_for_any_rank_count(
             ranks in 1..6_usize, first in proptest::collection::vec(0..4_u8, 1..70),
             second in proptest::collection::vec(0..4_u8, 1..90),
             open in 0..6, extend in 0..3, panel in 1..100_u64, seed in any::<Option<u64>>()
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_that_may_be_too_large_is_refused() {
+    fn scores_that_could_overflow_are_refused() {
         let (scores, gaps) = (Scores::dna(10_000, -1), Gaps { open: 1, extend: 1 });
         let long = vec![0; 214_749];
         let error = armature::run(&Config::new(), |session| {

@@ -1,7 +1,7 @@
 //! Tests of the `align` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,12 +35,12 @@ fn sequences(dir: &Path, letters: &[u8], count: usize) -> [PathBuf; 2] {
     paths
 }
 
-fn words(paths: &[PathBuf; 2]) -> [&str; 2] {
+fn file_arguments(paths: &[PathBuf; 2]) -> [&str; 2] {
     [paths[0].to_str().unwrap(), paths[1].to_str().unwrap()]
 }
 
 #[test]
-fn every_number_of_ranks_finds_the_same() {
+fn alignments_are_equal_for_any_rank_count() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 300);
     for (scores, of_c) in [(&[][..], "188"), (&["--match", "3", "--gap-open", "0"], "285")] {
@@ -52,7 +52,8 @@ fn every_number_of_ranks_finds_the_same() {
             &["--ranks", "2", "--block", "5", "--balance", "off", "--shares", "3,1"],
             &["--ranks", "5", "--panel", "1000"],
         ] {
-            let run = succeeds(&mut align(&[&words(&paths)[..], &["--verify"], scores, more].concat()));
+            let run =
+                succeeds(&mut align(&[&file_arguments(&paths)[..], &["--verify"], scores, more].concat()));
             assert!(run.messages.contains("the same bits as the serial loop"), "{}", run.messages);
             assert_eq!(
                 run.messages.contains("loop align: "),
@@ -78,7 +79,7 @@ fn proteins_are_aligned_with_a_score_matrix() {
         fs::write(dir.path().join(name), text).unwrap();
         dir.path().join(name)
     });
-    let blosum = [&words(&paths)[..], &["--matrix", "blosum62"]].concat();
+    let blosum = [&file_arguments(&paths)[..], &["--matrix", "blosum62"]].concat();
     assert_eq!(succeeds(&mut align(&blosum)).printed, "p\tq\t17\t3\t6\n");
     let json = succeeds(&mut align(&[&blosum[..], &["--format", "json", "--ranks", "3"]].concat()));
     assert_eq!(
@@ -87,7 +88,7 @@ fn proteins_are_aligned_with_a_score_matrix() {
     );
     let own = dir.path().join("own");
     fs::write(&own, "  H E A G W P\nH 1 0 0 0 0 0\nE 0 1 0 0 0 0\nA 0 0 1 0 0 0\nG 0 0 0 1 0 0\nW 0 0 0 0 9 0\nP 0 0 0 0 0 1\n").unwrap();
-    let own = [&words(&paths)[..], &["--matrix", own.to_str().unwrap(), "--ranks", "2"]].concat();
+    let own = [&file_arguments(&paths)[..], &["--matrix", own.to_str().unwrap(), "--ranks", "2"]].concat();
     assert_eq!(succeeds(&mut align(&own)).printed, "p\tq\t11\t10\t7\n");
 }
 
@@ -100,7 +101,9 @@ fn letters_of_proteins_without_scores_count_as_x() {
             fs::write(dir.path().join(name), format!(">{name}\n{letters}\n")).unwrap();
             dir.path().join(name)
         });
-        succeeds(&mut align(&[&words(&files)[..], &["--matrix", "blosum62", "--ranks", ranks]].concat()))
+        succeeds(&mut align(
+            &[&file_arguments(&files)[..], &["--matrix", "blosum62", "--ranks", ranks]].concat(),
+        ))
     };
     let expected = align_all("MKTXAYLXGQWERXK", "1");
     assert!(!expected.messages.contains("count as X"), "{}", expected.messages);
@@ -113,17 +116,17 @@ fn letters_of_proteins_without_scores_count_as_x() {
 }
 
 #[test]
-fn broken_input_is_named() {
+fn errors_name_the_broken_input() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 30);
     let refused = |text: &str, more: &[&str], expected: &str| {
         let broken = dir.path().join("broken.fa");
         fs::write(&broken, text).unwrap();
         for ranks in ["1", "3"] {
-            let files = [words(&paths)[0], broken.to_str().unwrap()];
-            let said = fails(&mut align(&[&files[..], &["--ranks", ranks], more].concat()));
+            let files = [file_arguments(&paths)[0], broken.to_str().unwrap()];
+            let messages = fails(&mut align(&[&files[..], &["--ranks", ranks], more].concat()));
             let expected = format!("{}{expected}", broken.display());
-            assert!(said.contains(&expected), "{expected}: {said}");
+            assert!(messages.contains(&expected), "{expected}: {messages}");
         }
     };
     refused("ACGT\n", &[], ", line 1: expected a header that begins with '>' before any letters");
@@ -134,18 +137,18 @@ fn broken_input_is_named() {
     );
     refused(">x\n>y\nA\n", &[], ", line 1: the sequence x has no letters");
     refused(">x\nAC1\n", &["--matrix", "blosum62"], ", line 2: '1' is not a letter of the matrix");
-    let said = fails(&mut align(&["nowhere", words(&paths)[0]]));
-    assert!(said.contains("cannot read nowhere: "), "{said}");
+    let messages = fails(&mut align(&["nowhere", file_arguments(&paths)[0]]));
+    assert!(messages.contains("cannot read nowhere: "), "{messages}");
 }
 
 #[test]
 fn ranks_are_processes_under_mpirun() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACDEFGHIKLMNPQRSTVWY", 900);
-    let alone = succeeds(&mut align(&[&words(&paths)[..], &["--matrix", "blosum62"]].concat()));
+    let alone = succeeds(&mut align(&[&file_arguments(&paths)[..], &["--matrix", "blosum62"]].concat()));
     for ranks in [2, 3] {
         let more = ["--matrix", "blosum62", "--panel", "40", "--forced", "5", "--verify"];
-        let all = [&words(&paths)[..], &more].concat();
+        let all = [&file_arguments(&paths)[..], &more].concat();
         let outcome = all.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
         assert_eq!(outcome.stdout, alone.printed, "{outcome}");
         assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
@@ -157,7 +160,7 @@ fn ranks_are_processes_under_mpirun() {
 fn job_completes_when_its_output_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 90);
-    outlives_its_reader(|| align(&[&words(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
+    survives_closed_output(|| align(&[&file_arguments(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
 }
 
 /// A restarted job must not write an alignment to its output file again. Only on standard output all alignments are
@@ -166,14 +169,14 @@ fn job_completes_when_its_output_is_closed() {
 fn job_killed_after_a_pair_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 1_200);
-    let alone = succeeds(&mut align(&words(&paths)));
-    let (kept, output) = (dir.path().join("kept"), dir.path().join("alignments"));
-    let writing = |ranks| keeping(&paths, &kept, ranks).arg("-o").arg(&output);
+    let alone = succeeds(&mut align(&file_arguments(&paths)));
+    let (checkpoints, output) = (dir.path().join("kept"), dir.path().join("alignments"));
+    let writing = |ranks| checkpointed_job(&paths, &checkpoints, ranks).arg("-o").arg(&output);
     let running = writing(2).start();
     let start = Instant::now();
-    while !kept.join("0-0/best").exists() {
+    while !checkpoints.join("0-0/best").exists() {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.complaints());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.stderr_text());
     }
     running.kill();
     let outcome = writing(3).succeeds();
@@ -186,15 +189,15 @@ fn job_killed_after_a_pair_writes_each_alignment_once() {
 fn restarted_job_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 1_200);
-    let alone = succeeds(&mut align(&words(&paths)));
-    let (kept, output) = (dir.path().join("kept"), dir.path().join("alignments"));
+    let alone = succeeds(&mut align(&file_arguments(&paths)));
+    let (checkpoints, output) = (dir.path().join("kept"), dir.path().join("alignments"));
     let starter = Path::new(PROGRAM).with_file_name("armature-run").into_os_string();
-    let job = keeping(&paths, &kept, 3).arg("-o").arg(&output);
+    let job = checkpointed_job(&paths, &checkpoints, 3).arg("-o").arg(&output);
     let running = job.through([starter, "run".into(), "--restarts".into(), "3".into()]).start();
     let start = Instant::now();
-    while !kept.join("0-0/best").exists() {
+    while !checkpoints.join("0-0/best").exists() {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.complaints());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.stderr_text());
     }
     running.kill_rank(1);
     let outcome = running.wait();
@@ -204,13 +207,14 @@ fn restarted_job_writes_each_alignment_once() {
 }
 
 /// Returns a job that writes checkpoints without pause.
-fn keeping(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
-    let words = [&words(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();
-    words.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).arg("--checkpoint").arg(dir)
+fn checkpointed_job(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
+    let arguments =
+        [&file_arguments(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();
+    arguments.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).arg("--checkpoint").arg(dir)
 }
 
 /// Returns the number of panels in the valid checkpoint of a pair, if there is one.
-fn panels(dir: &Path, pair: &str) -> Option<u64> {
+fn completed_panels(dir: &Path, pair: &str) -> Option<u64> {
     let manifest = fs::read_to_string(dir.join(pair).join("manifest")).ok()?;
     let (_, rest) = manifest.split_once("\"pass\":")?;
     rest.split(',').next()?.parse().ok()
@@ -223,34 +227,34 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     // The alignment takes long enough for five kills.
     let paths = sequences(dir.path(), b"ACGT", 4_500);
-    let alone = succeeds(&mut align(&words(&paths)));
-    let kept = dir.path().join("kept");
+    let alone = succeeds(&mut align(&file_arguments(&paths)));
+    let checkpoints = dir.path().join("kept");
     let mut last = None;
     for (round, ranks) in [2, 3, 1, 3, 2].into_iter().enumerate() {
-        let running = keeping(&paths, &kept, ranks).start();
+        let running = checkpointed_job(&paths, &checkpoints, ranks).start();
         let start = Instant::now();
-        while panels(&kept, "0-0") <= last {
+        while completed_panels(&checkpoints, "0-0") <= last {
             std::thread::sleep(Duration::from_millis(5));
-            assert!(start.elapsed() < Duration::from_secs(60), "after {last:?}: {}", running.complaints());
+            assert!(start.elapsed() < Duration::from_secs(60), "after {last:?}: {}", running.stderr_text());
         }
         std::thread::sleep(Duration::from_millis(7 * round as u64));
         running.kill();
-        last = panels(&kept, "0-0");
+        last = completed_panels(&checkpoints, "0-0");
     }
     let went_on = last.unwrap();
-    let outcome = keeping(&paths, &kept, 3).succeeds();
+    let outcome = checkpointed_job(&paths, &checkpoints, 3).succeeds();
     assert!(outcome.stderr.contains(&format!("loop align: resumes after {went_on} passes")), "{outcome}");
     assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
     assert_eq!(outcome.stdout, alone.printed, "{outcome}");
     // All pairs are aligned, so another start computes nothing.
-    let again = keeping(&paths, &kept, 2).succeeds();
+    let again = checkpointed_job(&paths, &checkpoints, 2).succeeds();
     assert!(again.stderr.contains("all pairs were aligned by earlier jobs"), "{again}");
     assert_eq!(again.stdout, alone.printed, "{again}");
-    let kept = kept.to_str().unwrap();
-    let other = [&words(&paths)[..], &["--checkpoint", kept, "--match", "3"]].concat();
-    let said = fails(&mut align(&other));
+    let checkpoints = checkpoints.to_str().unwrap();
+    let other = [&file_arguments(&paths)[..], &["--checkpoint", checkpoints, "--match", "3"]].concat();
+    let messages = fails(&mut align(&other));
     assert!(
-        said.contains("best contains the alignment of ") && said.contains("name another directory"),
-        "{said}"
+        messages.contains("best contains the alignment of ") && messages.contains("name another directory"),
+        "{messages}"
     );
 }

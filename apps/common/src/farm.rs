@@ -1,6 +1,6 @@
 //! Options of a farm.
 
-use crate::terminal::tell;
+use crate::terminal::eprint_line;
 use armature::farm::{Chunking, Farm};
 use armature::{Item, Session};
 use clap::Args;
@@ -49,8 +49,9 @@ impl FarmArgs {
     /// Applies the options to the farm. Prints a message for each option that has no effect because the session has only one rank.
     pub fn set_up<'f, I: Item, O: Item>(&self, session: &Session, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
         if session.size() == 1 {
-            self.idle_options()
-                .for_each(|option| tell(format_args!("{option} has no effect: there is only one rank")));
+            self.idle_options().for_each(|option| {
+                eprint_line(format_args!("{option} has no effect: there is only one rank"))
+            });
         }
         let mut farm = farm.chunking(self.chunking).retries(self.retries.into());
         if self.dedicated_master {
@@ -67,11 +68,11 @@ impl FarmArgs {
 
     /// Returns the given options that have no effect on one rank. The task limit is not among them, because the farm rejects it there.
     fn idle_options(&self) -> impl Iterator<Item = &'static str> {
-        let given = [
+        let flags = [
             ("--dedicated-master", self.dedicated_master),
             ("--request-ahead", self.request_ahead.is_some()),
         ];
-        given.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
+        flags.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
     }
 }
 
@@ -95,15 +96,15 @@ mod tests {
         farm: FarmArgs,
     }
 
-    fn parse(words: &str) -> Result<FarmArgs, String> {
-        let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+    fn parse(arguments: &str) -> Result<FarmArgs, String> {
+        let line = Line::try_parse_from(["test"].into_iter().chain(arguments.split_whitespace()));
         line.map(|line| line.farm).map_err(|e| e.to_string())
     }
 
     #[test]
     fn farm_options_reach_the_farm() {
-        let farm = |words| {
-            let line = parse(words).unwrap();
+        let farm = |arguments| {
+            let line = parse(arguments).unwrap();
             let show = |session: &mut Session| {
                 Ok(format!("{:?}", line.set_up(session, Farm::new("same", |x: u64| x))))
             };
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn options_without_effect_on_one_rank_are_listed() {
-        let idle = |words| parse(words).unwrap().idle_options().collect::<Vec<_>>();
+        let idle = |arguments| parse(arguments).unwrap().idle_options().collect::<Vec<_>>();
         assert!(idle("--retries 2 --chunking ss").is_empty());
         assert_eq!(
             idle("--dedicated-master --task-limit 3 --request-ahead 1"),

@@ -4,9 +4,9 @@ use armature::loops::Shape;
 use std::time::Instant;
 
 /// Maximum number of values of a grid: 16 GiB of `f64`.
-const MOST_VALUES: u64 = 1 << 31;
+const MAX_VALUES: u64 = 1 << 31;
 /// Minimum number of rows and of columns of a grid: two fixed edges, and a computed row or column between them.
-const LEAST: u64 = 3;
+const MIN_SIDE: u64 = 3;
 
 /// Parses the shape of a grid on a command line: `N` or `ROWSxCOLUMNS`. The accepted shapes have at least one value to compute.
 ///
@@ -16,11 +16,11 @@ pub fn parse_shape(text: &str) -> Result<Shape, String> {
     let (rows, columns) = text.split_once('x').unwrap_or((text, text));
     let shape = rows.parse().ok().zip(columns.parse().ok()).map(|(rows, columns)| Shape { rows, columns });
     shape
-        .filter(|shape| shape.rows.min(shape.columns as u64) >= LEAST)
-        .filter(|shape| shape.rows.checked_mul(shape.columns as u64).is_some_and(|n| n <= MOST_VALUES))
+        .filter(|shape| shape.rows.min(shape.columns as u64) >= MIN_SIDE)
+        .filter(|shape| shape.rows.checked_mul(shape.columns as u64).is_some_and(|n| n <= MAX_VALUES))
         .ok_or_else(|| {
             format!(
-                "expected N or ROWSxCOLUMNS, each at least {LEAST} with its two fixed edges, and {MOST_VALUES} values at \
+                "expected N or ROWSxCOLUMNS, each at least {MIN_SIDE} with its two fixed edges, and {MAX_VALUES} values at \
                  most: 2000 or 500x800"
             )
         })

@@ -62,19 +62,19 @@ impl LoopArgs {
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub fn tell(&self, what: &str, summary: &Summary) -> io::Result<()> {
-        terminal::print(self.told(what, summary))
+    pub fn print_result(&self, what: &str, summary: &Summary) -> io::Result<()> {
+        terminal::print(self.result_line(what, summary))
     }
 
     /// Prints the result of a run of `what` on standard error, for programs that write their data to standard output.
-    pub fn tell_aside(&self, what: &str, summary: &Summary) {
-        terminal::tell(self.told(what, summary).trim_end());
+    pub fn eprint_result(&self, what: &str, summary: &Summary) {
+        terminal::eprint_line(self.result_line(what, summary).trim_end());
     }
 
     /// Returns the line with the result of a run. Prints the summary first if it was requested.
-    fn told(&self, what: &str, summary: &Summary) -> String {
+    fn result_line(&self, what: &str, summary: &Summary) -> String {
         if self.summary {
-            terminal::tell(summary);
+            terminal::eprint_line(summary);
         }
         let (seconds, efficiency) = (summary.elapsed.as_secs_f64(), 100.0 * summary.efficiency());
         let (moved, movements) = (summary.moved(), summary.movements);
@@ -162,14 +162,17 @@ mod tests {
 
     #[test]
     fn checkpoints_reach_the_loop() {
-        let settings = |words: &str| {
-            let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+        let settings = |arguments: &str| {
+            let line = Line::try_parse_from(["test"].into_iter().chain(arguments.split_whitespace()));
             line.map(|l| format!("{:?}", l.checkpoint.add_to(l.args.settings(), "50x40")))
                 .map_err(|e| e.to_string())
         };
         assert!(settings("").unwrap().contains("checkpoint: None"));
-        let kept = settings("--checkpoint kept --checkpoint-every 1.5").unwrap();
-        assert!(kept.contains("dir: \"kept\"") && kept.contains("every: 1.5s"), "{kept}");
+        let checkpointed = settings("--checkpoint kept --checkpoint-every 1.5").unwrap();
+        assert!(
+            checkpointed.contains("dir: \"kept\"") && checkpointed.contains("every: 1.5s"),
+            "{checkpointed}"
+        );
         let line = line("--checkpoint kept").unwrap();
         let within = format!("{:?}", line.checkpoint.within("a").add_to(line.args.settings(), ""));
         assert!(within.contains("dir: \"kept/a\""), "{within}");
@@ -177,19 +180,19 @@ mod tests {
         assert!(settings("--checkpoint a --checkpoint-every -1").is_err());
     }
 
-    fn line(words: &str) -> Result<Line, String> {
-        let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+    fn line(arguments: &str) -> Result<Line, String> {
+        let line = Line::try_parse_from(["test"].into_iter().chain(arguments.split_whitespace()));
         line.map_err(|e| e.to_string())
     }
 
-    fn parse(words: &str) -> Result<LoopArgs, String> {
-        line(words).map(|line| line.args)
+    fn parse(arguments: &str) -> Result<LoopArgs, String> {
+        line(arguments).map(|line| line.args)
     }
 
     #[test]
     fn loop_options_reach_the_loop() {
-        let settings = |words| {
-            let Line { args, block, .. } = line(words).unwrap();
+        let settings = |arguments| {
+            let Line { args, block, .. } = line(arguments).unwrap();
             format!("{:?} {:?}", block.units(args.settings()), block.columns(Settings::new()))
         };
         let plain = settings("");
@@ -206,12 +209,12 @@ mod tests {
 
     #[test]
     fn result_is_compared_only_if_requested() {
-        let run = |words: &str, compare: fn(&u64) -> Result<f64, BoxError>| {
+        let run = |arguments: &str, compare: fn(&u64) -> Result<f64, BoxError>| {
             let work = |session: &mut Session, whole: bool| {
                 let outcome = ParallelFor::new("nothing", 0..3).run(session, |_| Ok(()))?;
                 Ok(outcome.into_summary().map(|summary| (summary, if whole { 3 } else { 0 })))
             };
-            let done = parse(words).unwrap().run(work, compare);
+            let done = parse(arguments).unwrap().run(work, compare);
             done.map(|done| done.unwrap().1).map_err(|e| e.to_string())
         };
         let wrong = |result: &u64| Err(format!("{result} is wrong").into());

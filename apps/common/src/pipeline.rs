@@ -1,7 +1,7 @@
 //! Options of every pipeline.
 
 use crate::names::shown;
-use crate::terminal::tell;
+use crate::terminal::eprint_line;
 use armature::Config;
 use armature::pipeline::{MappingChoice, Pipeline, Summary};
 use clap::Args;
@@ -49,9 +49,9 @@ impl PipelineArgs {
     }
 
     /// Prints a summary of every rank if it was requested.
-    pub fn tell(&self, summary: &Summary) {
+    pub fn print_summary(&self, summary: &Summary) {
         if self.summary {
-            tell(summary);
+            eprint_line(summary);
         }
     }
 }
@@ -80,14 +80,14 @@ mod tests {
         args: PipelineArgs,
     }
 
-    fn parse(words: &str) -> Result<PipelineArgs, String> {
-        let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+    fn parse(arguments: &str) -> Result<PipelineArgs, String> {
+        let line = Line::try_parse_from(["test"].into_iter().chain(arguments.split_whitespace()));
         line.map(|line| line.args).map_err(|e| e.to_string())
     }
 
     #[test]
     fn pipeline_options_reach_the_config() {
-        let config = |words: &str| format!("{:?}", parse(words).unwrap().config().unwrap());
+        let config = |arguments: &str| format!("{:?}", parse(arguments).unwrap().config().unwrap());
         assert!(config("--no-balance --ranks 3").contains("balance: Some(Off)"));
         assert!(config("--no-balance --ranks 3").contains("ranks: Some(3)"));
         assert!(config("--balance live").contains("balance: Some(Live)"));

@@ -22,12 +22,12 @@ pub fn spin(operations: u64) {
 
 /// Returns the number of [`spin`] operations per second of CPU time on this processor.
 pub fn speed() -> f64 {
-    let once = || {
+    let measure = || {
         let start = cpu_seconds();
         spin(black_box(SAMPLE));
         cpu_seconds() - start
     };
-    let shortest = (0..ROUNDS).map(|_| once()).fold(f64::INFINITY, f64::min);
+    let shortest = (0..ROUNDS).map(|_| measure()).fold(f64::INFINITY, f64::min);
     SAMPLE as f64 / shortest.max(1e-9)
 }
 

@@ -19,13 +19,13 @@ pub struct Output<W = Stdout> {
 /// Shared state of an [`Output`]'s reader, so that producers of the output can stop early.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
-    left: Arc<AtomicBool>,
+    closed: Arc<AtomicBool>,
 }
 
 impl Reader {
     /// Returns true if the reader has closed the output, so that further output is not needed.
-    pub fn has_left(&self) -> bool {
-        self.left.load(Ordering::Relaxed)
+    pub fn has_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 }
 
@@ -48,13 +48,13 @@ impl<W: Write> Output<W> {
     }
 
     /// Returns the result of `write`, or `dropped` if the reader has closed the output.
-    fn unless_left<T>(&mut self, dropped: T, write: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
-        if self.reader.has_left() {
+    fn unless_closed<T>(&mut self, dropped: T, write: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
+        if self.reader.has_closed() {
             return Ok(dropped);
         }
         match write(&mut self.to) {
             Err(e) if e.kind() == ErrorKind::BrokenPipe => {
-                self.reader.left.store(true, Ordering::Relaxed);
+                self.reader.closed.store(true, Ordering::Relaxed);
                 Ok(dropped)
             }
             result => {
@@ -66,11 +66,11 @@ impl<W: Write> Output<W> {
 
 impl<W: Write> Write for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.unless_left(bytes.len(), |to| to.write(bytes))
+        self.unless_closed(bytes.len(), |to| to.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.unless_left((), W::flush)
+        self.unless_closed((), W::flush)
     }
 }
 
@@ -84,12 +84,12 @@ pub fn print(text: impl Display) -> io::Result<()> {
 }
 
 /// Writes `text` as a line to standard error. Characters that act on a terminal are escaped, and errors are ignored.
-pub fn tell(text: impl Display) {
+pub fn eprint_line(text: impl Display) {
     // One write keeps the line together, because other ranks write to standard error, too. An error could not be reported anywhere.
-    let _ = io::stderr().write_all(told(text).as_bytes());
+    let _ = io::stderr().write_all(escaped_line(text).as_bytes());
 }
 
-fn told(text: impl Display) -> String {
+fn escaped_line(text: impl Display) -> String {
     format!("{}\n", armature_text::lines(text))
 }
 
@@ -98,13 +98,13 @@ mod tests {
     use super::*;
 
     /// Writer that accepts a number of bytes and then fails.
-    struct Takes(usize, ErrorKind);
+    struct LimitedWriter(usize, ErrorKind);
 
-    impl Write for Takes {
+    impl Write for LimitedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let taken = bytes.len().min(self.0);
-            self.0 -= taken;
-            if taken == 0 { Err(self.1.into()) } else { Ok(taken) }
+            let accepted = bytes.len().min(self.0);
+            self.0 -= accepted;
+            if accepted == 0 { Err(self.1.into()) } else { Ok(accepted) }
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -114,27 +114,27 @@ mod tests {
 
     #[test]
     fn closed_pipe_is_not_a_write_failure() {
-        let mut output = Output::new(Takes(10, ErrorKind::BrokenPipe));
+        let mut output = Output::new(LimitedWriter(10, ErrorKind::BrokenPipe));
         let reader = output.reader();
         output.write_all(b"123456789\n").unwrap();
-        assert!(!reader.has_left());
+        assert!(!reader.has_closed());
         output.write_all(b"more").unwrap();
-        assert!(reader.has_left());
+        assert!(reader.has_closed());
         output.write_all(b"and more").unwrap();
         output.flush().unwrap();
     }
 
     #[test]
     fn control_characters_in_messages_are_escaped() {
-        assert_eq!(told("a\nb\u{1b}[2J\u{202e}"), "a\nb\\u{1b}[2J\\u{202e}\n");
+        assert_eq!(escaped_line("a\nb\u{1b}[2J\u{202e}"), "a\nb\\u{1b}[2J\\u{202e}\n");
     }
 
     #[test]
     fn other_write_errors_are_failures() {
         for kind in [ErrorKind::StorageFull, ErrorKind::PermissionDenied, ErrorKind::ConnectionReset] {
-            let mut output = Output::new(Takes(3, kind));
+            let mut output = Output::new(LimitedWriter(3, kind));
             assert_eq!(output.write_all(b"1234").unwrap_err().kind(), kind);
-            assert!(!output.reader().has_left());
+            assert!(!output.reader().has_closed());
         }
     }
 }

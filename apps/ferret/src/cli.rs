@@ -7,16 +7,16 @@ use crate::database::Database;
 use crate::eval::{PLACES, evaluate, synthetic};
 use crate::files::{Listing, Skipped};
 use crate::lsh::Settings;
-use crate::pairs::{Key, examine};
+use crate::pairs::{Key, prepare_evaluation};
 use crate::pipeline::{Found, Root, Search, search};
 use crate::queries::Variants;
-use crate::record::Tape;
+use crate::record::CostRecorder;
 use crate::synth::Plan;
 use crate::timing;
 use armature::{BoxError, Session};
 use armature_apps::names;
 use armature_apps::pipeline::PipelineArgs;
-use armature_apps::terminal::{self, Reader, print, tell};
+use armature_apps::terminal::{self, Reader, eprint_line, print};
 use armature_files::{output::Output, regular};
 use clap::{Args, Parser, Subcommand};
 use std::io::{self, BufWriter, Write};
@@ -211,7 +211,7 @@ fn index(args: &IndexArgs) -> Result<(), armature::BoxError> {
     database.save(output).map_err(refuse)?;
     let regions: usize = database.entries().iter().map(|entry| entry.regions.len()).sum();
     let path = names::path(&args.output);
-    tell(format_args!("{} images with {regions} regions in {path}", database.len()));
+    eprint_line(format_args!("{} images with {regions} regions in {path}", database.len()));
     Ok(())
 }
 
@@ -222,22 +222,22 @@ fn query(args: &QueryArgs) -> Result<(), armature::BoxError> {
         k: args.k as usize,
         strict: args.strict,
         mapping: args.run.mapping(),
-        tape: args.record_profile.as_ref().map(|_| Tape::default()),
+        recorder: args.record_profile.as_ref().map(|_| CostRecorder::default()),
     };
     let found = armature::run(&config, |session| answer(session, args, &wanted))?;
-    if let (Some(path), Some(tape), Some(_)) = (&args.record_profile, &wanted.tape, &found) {
-        write_profile(path, tape, args)?;
+    if let (Some(path), Some(recorder), Some(_)) = (&args.record_profile, &wanted.recorder, &found) {
+        write_profile(path, recorder, args)?;
     }
     if let Some(Found { answered, skipped, run }) = found {
-        args.run.tell(&run);
-        tell(format_args!("{answered} queries answered, {skipped} images skipped"));
+        args.run.print_summary(&run);
+        eprint_line(format_args!("{answered} queries answered, {skipped} images skipped"));
     }
     Ok(())
 }
 
-fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), armature::BoxError> {
+fn write_profile(path: &Path, recorder: &CostRecorder, args: &QueryArgs) -> Result<(), armature::BoxError> {
     let images = Database::open(&args.db)?.len();
-    let profile = tape.profile(vec![format!("{images} images in the database, k {}", args.k)]);
+    let profile = recorder.profile(vec![format!("{images} images in the database, k {}", args.k)]);
     if profile.items.is_empty() {
         return Err("no query could be answered, so no profile was written".into());
     }
@@ -272,7 +272,7 @@ fn answer(session: &mut Session, args: &QueryArgs, wanted: &Search) -> Result<Op
 fn synth(args: &SynthArgs) -> Result<(), armature::BoxError> {
     let queries = args.scenes.plan().write(&args.directory)?;
     let (scenes, path) = (args.scenes.scenes, names::path(&args.directory));
-    tell(format_args!("{scenes} scenes and {queries} queries in {path}"));
+    eprint_line(format_args!("{scenes} scenes and {queries} queries in {path}"));
     Ok(())
 }
 
@@ -284,7 +284,7 @@ fn vary(args: &VaryArgs) -> Result<(), armature::BoxError> {
     if queries == 0 {
         return Err(format!("no usable PNG or JPEG image below {}", names::path(&args.images)).into());
     }
-    tell(format_args!("{queries} queries in {}", names::path(&args.output)));
+    eprint_line(format_args!("{queries} queries in {}", names::path(&args.output)));
     Ok(())
 }
 
@@ -296,8 +296,12 @@ fn eval_synth(plan: &Plan, times: bool) -> Result<(), armature::BoxError> {
     print(evaluate(&index, &questions))?;
     if times {
         let sample = Plan { scenes: plan.scenes.min(100), ..*plan };
-        let files: Vec<_> =
-            sample.make_all().into_iter().flat_map(|made| made.queries).map(|q| q.file).collect();
+        let files: Vec<_> = sample
+            .generate_all()
+            .into_iter()
+            .flat_map(|generated| generated.queries)
+            .map(|q| q.file)
+            .collect();
         print(format_args!("\n{}", timing::measure(&files, &index, PLACES)))?;
     }
     Ok(())
@@ -312,24 +316,24 @@ fn eval_pairs(database: &Path, queries: &Path, truth: Option<&Path>) -> Result<(
             Key::parse(&text).map_err(|e| format!("{}: {e}", names::path(path)))?
         }
     };
-    let exam = examine(&Listing::of(database)?, &Listing::of(queries)?, &key, Settings::default())?;
-    report_skipped(&exam.skipped);
-    if exam.unanswerable > 0 {
-        let queries = exam.unanswerable;
-        tell(format_args!("{queries} queries have no right answer in the database and are left out"));
+    let set = prepare_evaluation(&Listing::of(database)?, &Listing::of(queries)?, &key, Settings::default())?;
+    report_skipped(&set.skipped);
+    if set.unanswerable > 0 {
+        let queries = set.unanswerable;
+        eprint_line(format_args!("{queries} queries have no right answer in the database and are left out"));
     }
-    if exam.questions.is_empty() {
+    if set.questions.is_empty() {
         return Err("there is no query with a right answer in the database".into());
     }
-    Ok(print(evaluate(&exam.index, &exam.questions))?)
+    Ok(print(evaluate(&set.index, &set.questions))?)
 }
 
 fn report_skipped(skipped: &[Skipped]) {
     for image in skipped {
-        tell(format_args!("skipped {}: {}", image.name, image.reason));
+        eprint_line(format_args!("skipped {}: {}", image.name, image.reason));
     }
     if !skipped.is_empty() {
-        tell(format_args!("{} images skipped", skipped.len()));
+        eprint_line(format_args!("{} images skipped", skipped.len()));
     }
 }
 

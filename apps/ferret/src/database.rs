@@ -279,17 +279,17 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], DatabaseError> {
-        let Some((taken, rest)) = self.rest.split_at_checked(count) else {
+    fn take_bytes(&mut self, count: usize) -> Result<&'a [u8], DatabaseError> {
+        let Some((bytes_taken, rest)) = self.rest.split_at_checked(count) else {
             return Err(error(format!("the file ends too early, after {} bytes", self.total)));
         };
         self.rest = rest;
-        Ok(taken)
+        Ok(bytes_taken)
     }
 
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DatabaseError> {
         let mut bytes = [0; N];
-        bytes.copy_from_slice(self.take(N)?);
+        bytes.copy_from_slice(self.take_bytes(N)?);
         Ok(bytes)
     }
 
@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
 
     fn entry(&mut self) -> Result<Entry, DatabaseError> {
         let length = self.u32()? as usize;
-        let name = std::str::from_utf8(self.take(length)?)
+        let name = std::str::from_utf8(self.take_bytes(length)?)
             .map_err(|_| error("an image's name is not UTF-8"))?
             .to_owned();
         let count = self.u32()? as usize;

@@ -31,14 +31,14 @@ pub struct Tally {
     /// Number of queries whose first answer is right.
     pub first: usize,
     /// Number of queries with the right image among the first [`PLACES`] answers.
-    pub among: usize,
+    pub in_top: usize,
     /// Number of queries whose first answer is right in an exhaustive search, which ranks every image.
     pub exhaustive_first: usize,
     /// Number of queries with the right image among the first [`PLACES`] answers of an exhaustive search.
-    pub exhaustive_among: usize,
+    pub exhaustive_in_top: usize,
     /// Number of images among the first [`PLACES`] answers of an exhaustive search.
-    pub wanted: usize,
-    /// Number of the images in `wanted` that the search with the index also returned.
+    pub expected: usize,
+    /// Number of the images in `expected` that the search with the index also returned.
     pub found: usize,
     /// Number of ranked images.
     pub ranked: usize,
@@ -56,10 +56,10 @@ impl Tally {
     fn add(&mut self, other: &Tally) {
         self.queries += other.queries;
         self.first += other.first;
-        self.among += other.among;
+        self.in_top += other.in_top;
         self.exhaustive_first += other.exhaustive_first;
-        self.exhaustive_among += other.exhaustive_among;
-        self.wanted += other.wanted;
+        self.exhaustive_in_top += other.exhaustive_in_top;
+        self.expected += other.expected;
         self.found += other.found;
         self.ranked += other.ranked;
         self.touched += other.touched;
@@ -69,18 +69,18 @@ impl Tally {
     }
 
     /// Returns the share of queries whose first answer is right.
-    pub fn first_rate(&self) -> f64 {
+    pub fn first_right_rate(&self) -> f64 {
         share(self.first, self.queries)
     }
 
     /// Returns the share of queries with the right image among the first [`PLACES`] answers.
-    pub fn among_rate(&self) -> f64 {
-        share(self.among, self.queries)
+    pub fn in_top_rate(&self) -> f64 {
+        share(self.in_top, self.queries)
     }
 
     /// Returns the share of the first [`PLACES`] answers of the exhaustive search that the index finds: recall@10.
     pub fn recall(&self) -> f64 {
-        share(self.found, self.wanted)
+        share(self.found, self.expected)
     }
 
     /// Returns the mean share of the database that is ranked for a query.
@@ -104,7 +104,7 @@ pub struct Report {
 
 /// Evaluates every question on all cores, with the index and with an exhaustive search.
 pub fn evaluate(index: &Index, questions: &[Question]) -> Report {
-    let tallies = parallel::map(questions.len(), |i| ask(index, &questions[i]));
+    let tallies = parallel::map(questions.len(), |i| evaluate_question(index, &questions[i]));
     let mut report = Report { all: Tally::default(), by_kind: BTreeMap::new() };
     for (question, tally) in questions.iter().zip(&tallies) {
         report.all.add(tally);
@@ -116,7 +116,7 @@ pub fn evaluate(index: &Index, questions: &[Question]) -> Report {
     report
 }
 
-fn ask(index: &Index, question: &Question) -> Tally {
+fn evaluate_question(index: &Index, question: &Question) -> Tally {
     let entries = index.database().entries();
     let regions_of = |image: u32| entries[image as usize].regions.as_slice();
     let everything: Vec<u32> = (0..entries.len() as u32).collect();
@@ -127,10 +127,10 @@ fn ask(index: &Index, question: &Question) -> Tally {
     Tally {
         queries: 1,
         first: usize::from(answers.first().is_some_and(is_right)),
-        among: usize::from(answers.iter().any(is_right)),
+        in_top: usize::from(answers.iter().any(is_right)),
         exhaustive_first: usize::from(exhaustive.first().is_some_and(is_right)),
-        exhaustive_among: usize::from(exhaustive.iter().any(is_right)),
-        wanted: exhaustive.len(),
+        exhaustive_in_top: usize::from(exhaustive.iter().any(is_right)),
+        expected: exhaustive.len(),
         found: exhaustive.iter().filter(|scored| answers.contains(scored)).count(),
         ranked: search.candidates.len(),
         touched: search.touched,
@@ -154,9 +154,9 @@ pub fn synthetic(
     let regions =
         |bytes: &[u8]| crate::build::regions_of(bytes).expect("an image that was just encoded decodes again");
     let described = parallel::map(plan.scenes as usize, |number| {
-        let made = plan.make(number as u32);
-        let entry = Entry { regions: regions(&made.original.bytes), name: made.original.name };
-        let queries = made.queries.iter().map(|q| (q.kind.name().to_owned(), regions(&q.file.bytes)));
+        let generated = plan.generate(number as u32);
+        let entry = Entry { regions: regions(&generated.original.bytes), name: generated.original.name };
+        let queries = generated.queries.iter().map(|q| (q.kind.name().to_owned(), regions(&q.file.bytes)));
         (entry, queries.collect::<Vec<_>>())
     });
     let (entries, queries): (Vec<Entry>, Vec<_>) = described.into_iter().unzip();
@@ -181,14 +181,14 @@ impl fmt::Display for Report {
         writeln!(f, "{:<36}{:>12}{:>14}", "", "with index", "exhaustive")?;
         let rates = [
             ("right image is the first answer", all.first, all.exhaustive_first),
-            ("right image is among ten", all.among, all.exhaustive_among),
+            ("right image is among ten", all.in_top, all.exhaustive_in_top),
         ];
         for (what, indexed, exhaustive) in rates {
             let (indexed, exhaustive) = (percent(indexed, all.queries), percent(exhaustive, all.queries));
             writeln!(f, "{what:<36}{indexed:>12}{exhaustive:>14}")?;
         }
         let shares = [
-            ("recall@10 of the exhaustive answers", all.found, all.wanted, all.wanted),
+            ("recall@10 of the exhaustive answers", all.found, all.expected, all.expected),
             ("pairs of regions compared", all.hits, all.pairs, all.pairs),
             ("images touched a query", all.touched, all.images, all.images),
             ("images ranked a query", all.ranked, all.images, all.images),
@@ -202,8 +202,8 @@ impl fmt::Display for Report {
         for (kind, tally) in &self.by_kind {
             let rates = [
                 percent(tally.first, tally.queries),
-                percent(tally.among, tally.queries),
-                percent(tally.found, tally.wanted),
+                percent(tally.in_top, tally.queries),
+                percent(tally.found, tally.expected),
             ];
             writeln!(f, "{kind:<14}{:>8}{:>10}{:>10}{:>10}", tally.queries, rates[0], rates[1], rates[2])?;
         }
@@ -224,8 +224,8 @@ mod tests {
         let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
         let report = evaluate(&index, &questions);
         assert_eq!(report.all.queries, 240);
-        assert!(report.all.first_rate() >= 0.9, "{report}");
-        assert!(report.all.among_rate() >= 0.98, "{report}");
+        assert!(report.all.first_right_rate() >= 0.9, "{report}");
+        assert!(report.all.in_top_rate() >= 0.98, "{report}");
         assert!(report.all.recall() >= 0.9, "{report}");
         assert_eq!(report.by_kind.len(), 4);
     }
@@ -263,6 +263,6 @@ mod tests {
         let (index, mut questions) = synthetic(&plan, Settings::default()).unwrap();
         questions.iter_mut().for_each(|q| q.right = (q.right + 1) % 30);
         let report = evaluate(&index, &questions);
-        assert!(report.all.first_rate() < 0.2, "{report}");
+        assert!(report.all.first_right_rate() < 0.2, "{report}");
     }
 }

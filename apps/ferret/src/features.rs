@@ -131,9 +131,9 @@ fn share_out(sizes: &[f32]) -> Vec<u32> {
     let mut weights: Vec<u32> =
         sizes.iter().map(|size| ((size / sum * TOTAL_WEIGHT as f32) as u32).max(1)).collect();
     // Rounding down leaves a few units, and rounding up to one may take some; the largest region compensates the difference.
-    let given: u32 = weights.iter().sum();
+    let assigned: u32 = weights.iter().sum();
     let largest = (0..sizes.len()).rev().max_by(|&a, &b| sizes[a].total_cmp(&sizes[b])).unwrap_or(0);
-    weights[largest] = weights[largest] + TOTAL_WEIGHT - given;
+    weights[largest] = weights[largest] + TOTAL_WEIGHT - assigned;
     weights
 }
 

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_is_named() {
+    fn error_names_the_missing_directory() {
         let text = Listing::of(Path::new("/nonexistent/images")).unwrap_err().to_string();
         assert!(text.contains("/nonexistent/images"), "{text}");
     }

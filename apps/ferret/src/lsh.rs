@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_finds_itself_and_equal_seeds_agree() {
+    fn vector_is_its_own_neighbour_and_equal_seeds_give_equal_tables() {
         let vectors = vectors(300, 2);
         let lsh = Lsh::build(Settings::default(), &vectors);
         let again = Lsh::build(Settings::default(), &vectors);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn perturbations_come_in_order_of_their_score_without_repeats() {
+    fn perturbations_are_ordered_by_score_without_repeats() {
         let margins: Vec<Margin> =
             [(0.01, 0, -1), (0.04, 1, 1), (0.3, 2, 1), (0.4, 2, -1), (0.6, 1, -1), (0.8, 0, 1)]
                 .into_iter()

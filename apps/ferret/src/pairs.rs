@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Questions created from files.
 #[derive(Clone, Debug)]
-pub struct Exam {
+pub struct EvaluationSet {
     /// Index of the database directory.
     pub index: Index,
     /// Questions, one for each query image with a right answer.
@@ -65,16 +65,16 @@ fn stem(name: &str) -> &str {
 ///
 /// # Errors
 /// The images form no database.
-pub fn examine(
+pub fn prepare_evaluation(
     images: &Listing,
     queries: &Listing,
     key: &Key,
     settings: Settings,
-) -> Result<Exam, DatabaseError> {
+) -> Result<EvaluationSet, DatabaseError> {
     let (database, mut skipped) = build(images, settings)?;
     let by_stem: BTreeMap<&str, u32> =
         (0..).zip(database.entries()).map(|(number, entry)| (stem(&entry.name), number)).collect();
-    let (paired, lonely): (Vec<_>, Vec<_>) = queries
+    let (paired, unpaired): (Vec<_>, Vec<_>) = queries
         .names()
         .iter()
         .map(|name| (name, key.answer(name, &database, &by_stem)))
@@ -92,7 +92,7 @@ pub fn examine(
             (Ok(_), None) => {}
         }
     }
-    Ok(Exam { index: Index::new(database), questions, unanswerable: lonely.len(), skipped })
+    Ok(EvaluationSet { index: Index::new(database), questions, unanswerable: unpaired.len(), skipped })
 }
 
 #[cfg(test)]
@@ -116,20 +116,20 @@ mod tests {
         let images = Listing::of(&dir.path().join("database")).unwrap();
         let queries = Listing::of(&dir.path().join("queries")).unwrap();
         let key = Key::parse(&std::fs::read_to_string(dir.path().join("truth.tsv")).unwrap()).unwrap();
-        let exam = examine(&images, &queries, &key, Settings::default()).unwrap();
-        assert_eq!((exam.questions.len(), exam.unanswerable, exam.skipped.len()), (30, 0, 0));
-        let report = evaluate(&exam.index, &exam.questions);
-        assert!(report.all.among >= 29, "{report}");
+        let set = prepare_evaluation(&images, &queries, &key, Settings::default()).unwrap();
+        assert_eq!((set.questions.len(), set.unanswerable, set.skipped.len()), (30, 0, 0));
+        let report = evaluate(&set.index, &set.questions);
+        assert!(report.all.in_top >= 29, "{report}");
         // The queries have other names than the images, so [`Key::SameName`] finds no right answers.
-        let exam = examine(&images, &queries, &Key::SameName, Settings::default()).unwrap();
-        assert_eq!((exam.questions.len(), exam.unanswerable), (0, 30));
+        let set = prepare_evaluation(&images, &queries, &Key::SameName, Settings::default()).unwrap();
+        assert_eq!((set.questions.len(), set.unanswerable), (0, 30));
         // If the images are the queries, each image is its own right answer.
-        let exam = examine(&images, &images, &Key::SameName, Settings::default()).unwrap();
-        assert_eq!(evaluate(&exam.index, &exam.questions).all.first, 30);
+        let set = prepare_evaluation(&images, &images, &Key::SameName, Settings::default()).unwrap();
+        assert_eq!(evaluate(&set.index, &set.questions).all.first, 30);
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn parse_errors_name_the_line() {
         assert!(Key::parse("a\tb\nc d\n").unwrap_err().contains("line 2"));
     }
 }

@@ -11,12 +11,12 @@ use crate::database::Database;
 use crate::files::{Listing, Skipped};
 use crate::fingerprint::Fingerprint;
 use crate::index::Index;
-use crate::record::{Bytes, Recorded, Tape};
+use crate::record::{Bytes, CostRecorder, RecordingStage};
 use crate::stages::{self, Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult, Summary};
 use armature::{BoxError, Session};
 use armature_apps::names;
-use armature_apps::terminal::{Reader, tell};
+use armature_apps::terminal::{Reader, eprint_line};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ pub struct Search {
     /// Mapping of the stages.
     pub mapping: MappingChoice,
     /// Recorder of the cost of every item, for a run on one rank.
-    pub tape: Option<Tape>,
+    pub recorder: Option<CostRecorder>,
 }
 
 /// Data of a search that only rank 0 has.
@@ -78,42 +78,42 @@ pub fn search(
     root: Option<Root<'_>>,
     search: &Search,
 ) -> Result<Option<Found>, BoxError> {
-    if search.tape.is_some() && session.size() > 1 {
+    if search.recorder.is_some() && session.size() > 1 {
         let ranks = session.size();
         return Err(format!(
             "a profile is recorded on one rank, so that stages do not disturb each other, not on {ranks}"
         )
         .into());
     }
-    let mut nowhere = io::sink();
+    let mut discarded = io::sink();
     let (queries, output) = match root {
         Some(Root { listing, output, reader }) => {
             let database = Fingerprint::read(&search.db)?;
             for image in listing.skipped() {
-                unusable(image, search.strict)?;
+                report_unusable(image, search.strict)?;
             }
             (Some((listing, database, reader)), output)
         }
-        None => (None, &mut nowhere as &mut (dyn Write + Send)),
+        None => (None, &mut discarded as &mut (dyn Write + Send)),
     };
     let left_out = queries.as_ref().map_or(0, |(listing, ..)| listing.skipped().len());
     let files = || {
         queries.iter().flat_map(|(listing, database, reader)| {
-            let names = listing.names().iter().take_while(|_| !reader.has_left());
-            names.map(|name| Asked { database: *database, item: QueryFile::read(listing, name) })
+            let names = listing.names().iter().take_while(|_| !reader.has_closed());
+            names.map(|name| QueryItem { database: *database, item: QueryFile::read(listing, name) })
         })
     };
     let index = SharedIndex::new(&search.db);
     let (for_ind, for_rank, k, strict) = (index.clone(), index, search.k, search.strict);
-    let tape = &search.tape;
+    let recorder = &search.recorder;
     let run = Pipeline::source("files", files)
-        .stage("load", move || Ok(Recorded::new(Load { strict }, 0, tape)))
+        .stage("load", move || Ok(RecordingStage::new(Load { strict }, 0, recorder)))
         .serial()
-        .stage("seg", || Ok(Recorded::new(Segment, 1, tape)))
-        .stage("ext", || Ok(Recorded::new(Extract, 2, tape)))
-        .stage("ind", move || Ok(Recorded::new(Probe { opened: for_ind.get()? }, 3, tape)))
-        .stage("rank", move || Ok(Recorded::new(Rank { opened: for_rank.get()?, k }, 4, tape)))
-        .stage("out", || Ok(Recorded::new(Format, 5, tape)))
+        .stage("seg", || Ok(RecordingStage::new(Segment, 1, recorder)))
+        .stage("ext", || Ok(RecordingStage::new(Extract, 2, recorder)))
+        .stage("ind", move || Ok(RecordingStage::new(Probe { opened: for_ind.get()? }, 3, recorder)))
+        .stage("rank", move || Ok(RecordingStage::new(Rank { opened: for_rank.get()?, k }, 4, recorder)))
+        .stage("out", || Ok(RecordingStage::new(Format, 5, recorder)))
         .serial()
         .mapping(search.mapping.clone())
         .try_for_each(session, "write", |lines| Ok(output.write_all(lines.as_bytes())?))?;
@@ -125,31 +125,31 @@ pub fn search(
 }
 
 /// Handles an unusable image: returns an error if `strict` is true, and prints a line on stderr otherwise.
-fn unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
+fn report_unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
     let Skipped { name, reason } = image;
     if strict {
         return Err(format!("cannot use {name}: {reason}").into());
     }
-    tell(format_args!("skipped {name}: {reason}"));
+    eprint_line(format_args!("skipped {name}: {reason}"));
     Ok(())
 }
 
 /// Item in the pipeline, with the database that it refers to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Asked<T> {
+struct QueryItem<T> {
     /// Fingerprint of rank 0's database.
     database: Fingerprint,
     item: T,
 }
 
-impl<T> Asked<T> {
+impl<T> QueryItem<T> {
     /// Applies the function of a stage to the item.
-    fn map<U>(self, stage: impl FnOnce(T) -> U) -> Asked<U> {
-        Asked { database: self.database, item: stage(self.item) }
+    fn map<U>(self, stage: impl FnOnce(T) -> U) -> QueryItem<U> {
+        QueryItem { database: self.database, item: stage(self.item) }
     }
 }
 
-impl<T: Bytes> Bytes for Asked<T> {
+impl<T: Bytes> Bytes for QueryItem<T> {
     fn bytes(&self) -> usize {
         size_of::<Fingerprint>() + self.item.bytes()
     }
@@ -187,11 +187,11 @@ struct Load {
 }
 
 impl Stage for Load {
-    type In = Asked<QueryFile>;
-    type Out = Asked<Loaded>;
+    type In = QueryItem<QueryFile>;
+    type Out = QueryItem<Loaded>;
 
-    fn process(&mut self, asked: Asked<QueryFile>, cx: &mut Context) -> StageResult<Asked<Loaded>> {
-        let Asked { database, item: QueryFile { name, bytes, problem } } = asked;
+    fn process(&mut self, asked: QueryItem<QueryFile>, cx: &mut Context) -> StageResult<QueryItem<Loaded>> {
+        let QueryItem { database, item: QueryFile { name, bytes, problem } } = asked;
         let loaded = match problem {
             Some(problem) => Err(problem),
             None => stages::load(name.clone(), &bytes).map_err(|e| e.to_string()),
@@ -199,9 +199,9 @@ impl Stage for Load {
         match loaded {
             Ok(item) => {
                 let flops = cost::load(bytes.len(), item.picture.width, item.picture.height);
-                Ok(Some(cx.declare(flops, || Asked { database, item })))
+                Ok(Some(cx.declare(flops, || QueryItem { database, item })))
             }
-            Err(reason) => unusable(&Skipped::new(&name, reason), self.strict).map(|()| None),
+            Err(reason) => report_unusable(&Skipped::new(&name, reason), self.strict).map(|()| None),
         }
     }
 
@@ -214,10 +214,10 @@ impl Stage for Load {
 struct Segment;
 
 impl Stage for Segment {
-    type In = Asked<Loaded>;
-    type Out = Asked<Cut>;
+    type In = QueryItem<Loaded>;
+    type Out = QueryItem<Cut>;
 
-    fn process(&mut self, asked: Asked<Loaded>, cx: &mut Context) -> StageResult<Asked<Cut>> {
+    fn process(&mut self, asked: QueryItem<Loaded>, cx: &mut Context) -> StageResult<QueryItem<Cut>> {
         let flops = cost::segment(asked.item.picture.width, asked.item.picture.height);
         Ok(Some(cx.declare(flops, || asked.map(stages::seg))))
     }
@@ -227,10 +227,10 @@ impl Stage for Segment {
 struct Extract;
 
 impl Stage for Extract {
-    type In = Asked<Cut>;
-    type Out = Asked<Described>;
+    type In = QueryItem<Cut>;
+    type Out = QueryItem<Described>;
 
-    fn process(&mut self, asked: Asked<Cut>, cx: &mut Context) -> StageResult<Asked<Described>> {
+    fn process(&mut self, asked: QueryItem<Cut>, cx: &mut Context) -> StageResult<QueryItem<Described>> {
         Ok(Some(cx.declare(cost::describe(), || asked.map(stages::ext))))
     }
 }
@@ -241,10 +241,10 @@ struct Probe {
 }
 
 impl Stage for Probe {
-    type In = Asked<Described>;
-    type Out = Asked<Probed>;
+    type In = QueryItem<Described>;
+    type Out = QueryItem<Probed>;
 
-    fn process(&mut self, asked: Asked<Described>, cx: &mut Context) -> StageResult<Asked<Probed>> {
+    fn process(&mut self, asked: QueryItem<Described>, cx: &mut Context) -> StageResult<QueryItem<Probed>> {
         let index = self.opened.index_for(asked.database)?;
         let flops = cost::search(asked.item.regions.len(), index.regions(), index.database().len());
         Ok(Some(cx.declare(flops, || asked.map(|item| stages::ind(item, index)))))
@@ -258,10 +258,10 @@ struct Rank {
 }
 
 impl Stage for Rank {
-    type In = Asked<Probed>;
+    type In = QueryItem<Probed>;
     type Out = Ranked;
 
-    fn process(&mut self, asked: Asked<Probed>, cx: &mut Context) -> StageResult<Ranked> {
+    fn process(&mut self, asked: QueryItem<Probed>, cx: &mut Context) -> StageResult<Ranked> {
         let index = self.opened.index_for(asked.database)?;
         let (item, entries) = (asked.item, index.database().entries());
         let regions = |&image: &u32| entries.get(image as usize).map_or(0, |e| e.regions.len());

@@ -22,7 +22,7 @@ const TITLE: &str = "# ferret profile 1";
 const SPEED: &str = "# speed ";
 const SPEED_UNIT: &str = " operations/s";
 /// Maximum time in microseconds (1000 s) and maximum size in bytes (1 GB). The limit keeps sums over any profile safe from overflow.
-pub(crate) const MOST: u32 = 1_000_000_000;
+pub(crate) const MAX_COST: u32 = 1_000_000_000;
 
 /// Cost of every item of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,8 +173,8 @@ fn item(line: &str, expected: usize) -> Result<ItemCost, String> {
         return Err(format!("expected {wanted} fields, found {}", fields.len()));
     }
     let number = |field: &str| {
-        let value = field.parse::<u32>().ok().filter(|&v| v <= MOST);
-        value.ok_or_else(|| format!("`{}` is not a whole number from 0 to {MOST}", names::shown(field)))
+        let value = field.parse::<u32>().ok().filter(|&v| v <= MAX_COST);
+        value.ok_or_else(|| format!("`{}` is not a whole number from 0 to {MAX_COST}", names::shown(field)))
     };
     if number(fields[0])? as usize != expected {
         return Err(format!("expected item {expected}, found `{}`", names::shown(fields[0])));
@@ -200,7 +200,7 @@ mod tests {
         #[test]
         fn written_profiles_round_trip(
             speed in 1.0..1e12_f64,
-            numbers in prop::collection::vec(prop::array::uniform13(0..=MOST), 1..20),
+            numbers in prop::collection::vec(prop::array::uniform13(0..=MAX_COST), 1..20),
         ) {
             let item = |n: [u32; 13]| {
                 let stage = |s: usize| StageCost { micros: n[1 + 2 * s], bytes: n[2 + 2 * s] };

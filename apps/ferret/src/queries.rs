@@ -84,30 +84,31 @@ impl Variants {
     pub fn write(&self, listing: &Listing, directory: &Path) -> io::Result<(usize, Vec<Skipped>)> {
         let queries = directory.join("queries");
         let originals = listing.names();
-        let made = parallel::map(originals.len(), |number| -> io::Result<Result<Vec<String>, Skipped>> {
-            let name = &originals[number];
-            let decoded = listing.read(name).map_err(|e| e.to_string());
-            let decoded = decoded.and_then(|bytes| Picture::decode(&bytes).map_err(|e| e.to_string()));
-            let picture = match decoded {
-                Ok(picture) => picture,
-                Err(reason) => return Ok(Err(Skipped::new(name, reason))),
-            };
-            // Each image has its own random stream, so that its copies do not depend on the images after it.
-            let mut random = Random::stream(self.seed, number as u64);
-            let mut lines = Vec::new();
-            for kind in Variant::ALL {
-                for copy in 1..=self.copies {
-                    let changed = enlarged(kind.apply(&picture, &mut random), self.side);
-                    let file =
-                        ImageFile { name: format!("{name}/{kind}-{copy}.jpg"), bytes: changed.to_jpeg() };
-                    file.store(&queries)?;
-                    lines.push(format!("{}\t{}\n", names::escaped(&file.name), names::escaped(name)));
+        let generated =
+            parallel::map(originals.len(), |number| -> io::Result<Result<Vec<String>, Skipped>> {
+                let name = &originals[number];
+                let decoded = listing.read(name).map_err(|e| e.to_string());
+                let decoded = decoded.and_then(|bytes| Picture::decode(&bytes).map_err(|e| e.to_string()));
+                let picture = match decoded {
+                    Ok(picture) => picture,
+                    Err(reason) => return Ok(Err(Skipped::new(name, reason))),
+                };
+                // Each image has its own random stream, so that its copies do not depend on the images after it.
+                let mut random = Random::stream(self.seed, number as u64);
+                let mut lines = Vec::new();
+                for kind in Variant::ALL {
+                    for copy in 1..=self.copies {
+                        let changed = enlarged(kind.apply(&picture, &mut random), self.side);
+                        let file =
+                            ImageFile { name: format!("{name}/{kind}-{copy}.jpg"), bytes: changed.to_jpeg() };
+                        file.store(&queries)?;
+                        lines.push(format!("{}\t{}\n", names::escaped(&file.name), names::escaped(name)));
+                    }
                 }
-            }
-            Ok(Ok(lines))
-        });
+                Ok(Ok(lines))
+            });
         let (mut truth, mut skipped) = (Vec::new(), listing.skipped().to_vec());
-        for image in made {
+        for image in generated {
             match image? {
                 Ok(lines) => truth.extend(lines),
                 Err(image) => skipped.push(image),

@@ -20,8 +20,8 @@ pub struct Scored {
 /// Panics if a set is empty or the total weights of the sets differ.
 pub fn image_distance(a: &[Region], b: &[Region]) -> f64 {
     let mut ranker = Ranker::default();
-    ranker.load(a);
-    ranker.against(b, f64::INFINITY).unwrap_or(f64::INFINITY)
+    ranker.set_query(a);
+    ranker.distance_below(b, f64::INFINITY).unwrap_or(f64::INFINITY)
 }
 
 /// Returns the `k` nearest of `candidates`, nearest first. Equal distances are in the order of the image numbers, which is the order of the
@@ -35,7 +35,7 @@ pub fn nearest<'a>(
     regions_of: impl Fn(u32) -> &'a [Region],
 ) -> Vec<Scored> {
     let mut ranker = Ranker::default();
-    ranker.load(query);
+    ranker.set_query(query);
     let mut best: Vec<Scored> = Vec::with_capacity(k + 1);
     for &image in candidates {
         let limit = if best.len() < k {
@@ -43,7 +43,7 @@ pub fn nearest<'a>(
         } else {
             best.last().map_or(f64::NEG_INFINITY, |s| s.distance)
         };
-        let Some(distance) = ranker.against(regions_of(image), limit) else { continue };
+        let Some(distance) = ranker.distance_below(regions_of(image), limit) else { continue };
         let scored = Scored { image, distance };
         let place = best.partition_point(|other| order(other, &scored) == Ordering::Less);
         if place < k {
@@ -69,13 +69,13 @@ struct Ranker {
 }
 
 impl Ranker {
-    fn load(&mut self, query: &[Region]) {
+    fn set_query(&mut self, query: &[Region]) {
         self.query = query.to_vec();
         self.supply = query.iter().map(|r| r.weight).collect();
     }
 
     /// Returns the distance to `regions`, or `None` if it certainly exceeds `limit`.
-    fn against(&mut self, regions: &[Region], limit: f64) -> Option<f64> {
+    fn distance_below(&mut self, regions: &[Region], limit: f64) -> Option<f64> {
         self.demand.clear();
         self.demand.extend(regions.iter().map(|r| r.weight));
         distance::matrix(&self.query, regions, &mut self.costs);

@@ -1,6 +1,6 @@
 //! Recording of a profile: stages that note the cost of each item while they work.
 
-use crate::profile::{ItemCost, MOST, Profile, StageCost};
+use crate::profile::{ItemCost, MAX_COST, Profile, StageCost};
 use crate::stages::{Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, Stage, StageResult};
 use armature_apps::spin;
@@ -13,24 +13,24 @@ const ROUNDS: usize = 3;
 
 /// Recorded costs by item, shared by all stages of a pipeline.
 #[derive(Clone, Debug, Default)]
-pub struct Tape {
-    items: Arc<Mutex<Vec<Noted>>>,
+pub struct CostRecorder {
+    items: Arc<Mutex<Vec<RecordedCosts>>>,
 }
 
 /// Recorded costs of one item. A stage's cost is `None` until the item has passed the stage.
 #[derive(Clone, Debug, Default)]
-struct Noted {
+struct RecordedCosts {
     input: u32,
     stages: [Option<StageCost>; 6],
 }
 
-impl Tape {
-    fn note(&self, number: u64, write: impl FnOnce(&mut Noted)) {
+impl CostRecorder {
+    fn note(&self, number: u64, write: impl FnOnce(&mut RecordedCosts)) {
         // Every entry is complete at any time, even after a panic.
         let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let number = number as usize;
         if items.len() <= number {
-            items.resize(number + 1, Noted::default());
+            items.resize(number + 1, RecordedCosts::default());
         }
         write(&mut items[number]);
     }
@@ -38,7 +38,7 @@ impl Tape {
     /// Returns a profile of this machine with the items that have passed all stages.
     pub fn profile(&self, remarks: Vec<String>) -> Profile {
         let items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole = |noted: &Noted| {
+        let whole = |noted: &RecordedCosts| {
             let mut item = ItemCost { input: noted.input, ..ItemCost::default() };
             for (stage, cost) in item.stages.iter_mut().zip(noted.stages) {
                 *stage = cost?;
@@ -50,20 +50,20 @@ impl Tape {
 }
 
 /// Stage whose costs are recorded if there is a tape.
-pub(crate) struct Recorded<S> {
+pub(crate) struct RecordingStage<S> {
     stage: S,
     number: usize,
-    tape: Option<Tape>,
+    recorder: Option<CostRecorder>,
 }
 
-impl<S> Recorded<S> {
+impl<S> RecordingStage<S> {
     /// Wraps stage number `number` of the pipeline.
-    pub(crate) fn new(stage: S, number: usize, tape: &Option<Tape>) -> Self {
-        Recorded { stage, number, tape: tape.clone() }
+    pub(crate) fn new(stage: S, number: usize, recorder: &Option<CostRecorder>) -> Self {
+        RecordingStage { stage, number, recorder: recorder.clone() }
     }
 }
 
-impl<S> Stage for Recorded<S>
+impl<S> Stage for RecordingStage<S>
 where
     S: Stage,
     S::In: Clone + Bytes,
@@ -73,7 +73,7 @@ where
     type Out = S::Out;
 
     fn process(&mut self, item: S::In, cx: &mut Context) -> StageResult<S::Out> {
-        let Some(tape) = &self.tape else { return self.stage.process(item, cx) };
+        let Some(recorder) = &self.recorder else { return self.stage.process(item, cx) };
         let input = small(item.bytes());
         let mut shortest = f64::INFINITY;
         let mut timed = |item| {
@@ -91,9 +91,9 @@ where
             result = timed(item.clone());
         }
         if let Ok(Some(out)) = &result {
-            let micros = (1e6 * shortest).ceil().clamp(1.0, f64::from(MOST)) as u32;
+            let micros = (1e6 * shortest).ceil().clamp(1.0, f64::from(MAX_COST)) as u32;
             let cost = StageCost { micros, bytes: small(out.bytes()) };
-            tape.note(cx.number(), |noted| {
+            recorder.note(cx.number(), |noted| {
                 if self.number == 0 {
                     noted.input = input;
                 }
@@ -114,7 +114,7 @@ pub(crate) trait Bytes {
 }
 
 fn small(bytes: usize) -> u32 {
-    u32::try_from(bytes).map_or(MOST, |bytes| bytes.min(MOST))
+    u32::try_from(bytes).map_or(MAX_COST, |bytes| bytes.min(MAX_COST))
 }
 
 impl Bytes for Loaded {
@@ -174,24 +174,25 @@ mod tests {
 
     #[test]
     fn items_that_pass_all_stages_are_recorded() {
-        let tape = Tape::default();
-        let on_tape = Some(tape.clone());
-        let mut stages: Vec<_> = (0..6).map(|n| Recorded::new(Spaces, n, &on_tape)).collect();
+        let recorder = CostRecorder::default();
+        let some_recorder = Some(recorder.clone());
+        let mut stages: Vec<_> = (0..6).map(|n| RecordingStage::new(Spaces, n, &some_recorder)).collect();
         let mut cx = Context::for_test();
         let mut item = Some("ab".to_string());
         for stage in &mut stages {
             item = item.and_then(|item| stage.process(item, &mut cx).unwrap());
         }
         assert_eq!(item.unwrap().len(), 128);
-        let profile = tape.profile(vec![]);
+        let profile = recorder.profile(vec![]);
         assert_eq!((profile.items.len(), profile.items[0].input), (1, 2));
         assert_eq!(profile.items[0].stages.map(|s| s.bytes), [4, 8, 16, 32, 64, 128]);
         assert!(profile.items[0].stages.iter().all(|s| s.micros > 10), "{profile}");
 
-        let tape = Tape::default();
-        let dropped = Recorded::new(Spaces, 0, &Some(tape.clone())).process(String::new(), &mut cx).unwrap();
-        assert!(dropped.is_none() && tape.profile(vec![]).items.is_empty());
-        let plain = Recorded::new(Spaces, 0, &None).process("x".into(), &mut cx).unwrap();
+        let recorder = CostRecorder::default();
+        let dropped =
+            RecordingStage::new(Spaces, 0, &Some(recorder.clone())).process(String::new(), &mut cx).unwrap();
+        assert!(dropped.is_none() && recorder.profile(vec![]).items.is_empty());
+        let plain = RecordingStage::new(Spaces, 0, &None).process("x".into(), &mut cx).unwrap();
         assert_eq!(plain.unwrap(), "  ");
     }
 }

@@ -31,7 +31,7 @@ pub struct Replay {
 
 /// Result of a replay, on rank 0.
 #[derive(Clone, Debug)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// Time at which each item reached the sink, since the start on the rank, in the order of the items.
     pub times: Vec<Duration>,
     /// Checksum of the path of every item through the stages, in order. It is equal for every mapping and number of ranks.
@@ -44,66 +44,67 @@ pub struct Replayed {
 ///
 /// # Errors
 /// A mapping that does not fit, or items that arrive out of order, are missing, or have lost bytes.
-pub fn replay(session: &mut Session, replay: &Replay) -> Result<Option<Replayed>, BoxError> {
+pub fn replay(session: &mut Session, replay: &Replay) -> Result<Option<ReplayResult>, BoxError> {
     let clock = session.stopwatch();
     let simulated = session.is_simulated();
     let (profile, items) = (&replay.profile, replay.items);
     let stage = |number: usize| {
         let profile = profile.clone();
-        move || Ok(Costly { number, simulated, profile: profile.clone() })
+        move || Ok(ReplayStage { number, simulated, profile: profile.clone() })
     };
     let mut times = Vec::new();
     let mut checksum = 0;
     let [load, seg, ext, ind, rank, out] = STAGES;
     let first = profile.clone();
-    let job = Pipeline::source("files", move || (0..items).map(move |n| Parcel::new(n, first.item(n).input)))
-        .stage(load, stage(0))
-        .serial()
-        .stage(seg, stage(1))
-        .stage(ext, stage(2))
-        .stage(ind, stage(3))
-        .stage(rank, stage(4))
-        .stage(out, stage(5))
-        .serial()
-        .mapping(replay.mapping.clone())
-        .dispatch(replay.dispatch);
+    let job =
+        Pipeline::source("files", move || (0..items).map(move |n| ReplayItem::new(n, first.item(n).input)))
+            .stage(load, stage(0))
+            .serial()
+            .stage(seg, stage(1))
+            .stage(ext, stage(2))
+            .stage(ind, stage(3))
+            .stage(rank, stage(4))
+            .stage(out, stage(5))
+            .serial()
+            .mapping(replay.mapping.clone())
+            .dispatch(replay.dispatch);
     let remaps = replay.remaps.iter().cloned();
     let job = remaps.fold(job, |job, (after, mapping)| job.remap_after(after, mapping));
-    let outcome = job.try_for_each(session, "write", |parcel| {
+    let outcome = job.try_for_each(session, "write", |stream_item| {
         let expected = times.len() as u64;
-        if parcel.number != expected {
-            return Err(format!("item {} arrived, expected item {expected}", parcel.number).into());
+        if stream_item.number != expected {
+            return Err(format!("item {} arrived, expected item {expected}", stream_item.number).into());
         }
         times.push(clock.elapsed());
-        checksum = mixed(checksum, parcel.digest);
-        parcel.check(profile.item(parcel.number).stages[5].bytes)
+        checksum = hash_pair(checksum, stream_item.digest);
+        stream_item.check(profile.item(stream_item.number).stages[5].bytes)
     })?;
     let Some(run) = outcome.into_summary() else { return Ok(None) };
     if times.len() as u64 != items {
         return Err(format!("{} items arrived, but {items} were sent", times.len()).into());
     }
-    Ok(Some(Replayed { times, checksum, run }))
+    Ok(Some(ReplayResult { times, checksum, run }))
 }
 
 /// Item of the stream: a number, a digest of its path, and as many bytes as the real item has.
 #[derive(Debug, Serialize, Deserialize)]
-struct Parcel {
+struct ReplayItem {
     number: u64,
     digest: u64,
     #[serde(with = "armature::raw")]
-    load: Vec<u8>,
+    payload: Vec<u8>,
 }
 
-impl Parcel {
+impl ReplayItem {
     /// Size of number and digest in bytes.
-    const HEAD: u32 = 16;
+    const HEADER_BYTES: u32 = 16;
 
     fn new(number: u64, bytes: u32) -> Self {
-        Parcel { number, digest: 0, load: vec![0; bytes.saturating_sub(Self::HEAD) as usize] }
+        ReplayItem { number, digest: 0, payload: vec![0; bytes.saturating_sub(Self::HEADER_BYTES) as usize] }
     }
 
     fn check(&self, bytes: u32) -> Result<(), BoxError> {
-        let (found, expected) = (self.load.len(), bytes.saturating_sub(Self::HEAD) as usize);
+        let (found, expected) = (self.payload.len(), bytes.saturating_sub(Self::HEADER_BYTES) as usize);
         if found == expected {
             return Ok(());
         }
@@ -112,31 +113,34 @@ impl Parcel {
 }
 
 /// Stage with the recorded costs.
-struct Costly {
+struct ReplayStage {
     number: usize,
     simulated: bool,
     profile: Arc<Profile>,
 }
 
-impl Stage for Costly {
-    type In = Parcel;
-    type Out = Parcel;
+impl Stage for ReplayStage {
+    type In = ReplayItem;
+    type Out = ReplayItem;
 
-    fn process(&mut self, parcel: Parcel, cx: &mut Context) -> StageResult<Parcel> {
-        let item = self.profile.item(parcel.number);
-        parcel.check(match self.number {
+    fn process(&mut self, stream_item: ReplayItem, cx: &mut Context) -> StageResult<ReplayItem> {
+        let item = self.profile.item(stream_item.number);
+        stream_item.check(match self.number {
             0 => item.input,
             n => item.stages[n - 1].bytes,
         })?;
-        let work = self.profile.work(parcel.number, self.number);
+        let work = self.profile.work(stream_item.number, self.number);
         cx.declare(work, || {
             // On simulated ranks, the declaration accounts for the time.
             if !self.simulated {
                 spin(work as u64);
             }
         });
-        let out = Parcel::new(parcel.number, item.stages[self.number].bytes);
-        Ok(Some(Parcel { digest: mixed(parcel.digest ^ parcel.number, self.number as u64), ..out }))
+        let out = ReplayItem::new(stream_item.number, item.stages[self.number].bytes);
+        Ok(Some(ReplayItem {
+            digest: hash_pair(stream_item.digest ^ stream_item.number, self.number as u64),
+            ..out
+        }))
     }
 
     /// Returns an empty state, so that serial stages can migrate to any rank.
@@ -146,7 +150,7 @@ impl Stage for Costly {
 }
 
 /// Returns a hash of two numbers that depends on their order.
-fn mixed(a: u64, b: u64) -> u64 {
+fn hash_pair(a: u64, b: u64) -> u64 {
     Random::stream(a, b).next_u64()
 }
 
@@ -156,7 +160,7 @@ mod tests {
     use crate::profile::{ItemCost, StageCost};
     use armature::Config;
 
-    fn replayed(ranks: usize, mapping: MappingChoice, dispatch: Dispatch) -> Replayed {
+    fn run_replay(ranks: usize, mapping: MappingChoice, dispatch: Dispatch) -> ReplayResult {
         let stage = |n: u32| StageCost { micros: 1 + n % 3, bytes: 1000 * (n % 4) };
         let item = |n: u32| ItemCost { input: 40 * n, stages: [0, 1, 2, 3, 4, 5].map(|s| stage(n + s)) };
         let items = (0..7).map(item).collect();
@@ -165,8 +169,8 @@ mod tests {
         let mut found = None;
         let cell = std::sync::Mutex::new(&mut found);
         armature::run(&Config::new().ranks(ranks), |session| {
-            if let Some(replayed) = replay(session, &plan)? {
-                **cell.lock().unwrap() = Some(replayed);
+            if let Some(run_replay) = replay(session, &plan)? {
+                **cell.lock().unwrap() = Some(run_replay);
             }
             Ok(())
         })
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_mapping_delivers_the_same_items_in_order() {
-        let one = replayed(1, MappingChoice::Serial, Dispatch::OnDemand);
+        let one = run_replay(1, MappingChoice::Serial, Dispatch::OnDemand);
         assert_eq!((one.times.len(), one.run.delivered), (60, 60));
         assert!(one.times.is_sorted());
         let replicas = "load@2 | seg+ext@0,1,2 | ind+rank@1,2 | out@1";
@@ -185,17 +189,17 @@ mod tests {
             (MappingChoice::Text(replicas.into()), Dispatch::OnDemand),
             (MappingChoice::Text(replicas.into()), Dispatch::RoundRobin),
         ] {
-            let other = replayed(3, mapping.clone(), dispatch);
+            let other = run_replay(3, mapping.clone(), dispatch);
             assert_eq!((other.checksum, other.times.len()), (one.checksum, 60), "{mapping:?}");
         }
     }
 
     #[test]
     fn lost_payload_byte_is_detected() {
-        let mut parcel = Parcel::new(3, 100);
-        parcel.check(100).unwrap();
-        parcel.load.pop();
-        let error = parcel.check(100).unwrap_err().to_string();
+        let mut stream_item = ReplayItem::new(3, 100);
+        stream_item.check(100).unwrap();
+        stream_item.payload.pop();
+        let error = stream_item.check(100).unwrap_err().to_string();
         assert!(error.contains("item 3") && error.contains("83") && error.contains("84"), "{error}");
     }
 }

@@ -26,7 +26,7 @@ pub struct Plan {
 
 /// Scene with its queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct SceneFiles {
     /// Unchanged scene for the database.
     pub original: ImageFile,
     /// Variants of the scene.
@@ -38,7 +38,7 @@ impl Plan {
     ///
     /// # Panics
     /// Panics if a side is zero.
-    pub fn make(&self, number: u32) -> Made {
+    pub fn generate(&self, number: u32) -> SceneFiles {
         let picture = scene(self.seed, u64::from(number), self.width, self.height);
         let folder = format!("scene-{:04}", number + 1);
         let kinds = Variant::ALL.into_iter().enumerate();
@@ -51,15 +51,15 @@ impl Plan {
             })
             .collect();
         let original = ImageFile { name: format!("{folder}/original.png"), bytes: picture.to_png() };
-        Made { original, queries }
+        SceneFiles { original, queries }
     }
 
     /// Creates the files of all scenes on all cores.
     ///
     /// # Panics
     /// Panics if a side is zero.
-    pub fn make_all(&self) -> Vec<Made> {
-        parallel::map(self.scenes as usize, |number| self.make(number as u32))
+    pub fn generate_all(&self) -> Vec<SceneFiles> {
+        parallel::map(self.scenes as usize, |number| self.generate(number as u32))
     }
 
     /// Writes the collection: images such as `database/scene-0001/original.png`, queries such as `queries/scene-0001/crop.jpg`, and `truth.tsv`
@@ -73,13 +73,14 @@ impl Plan {
     pub fn write(&self, directory: &Path) -> io::Result<usize> {
         let (database, queries) = (directory.join("database"), directory.join("queries"));
         let lines = parallel::map(self.scenes as usize, |number| -> io::Result<Vec<String>> {
-            let made = self.make(number as u32);
-            made.original.store(&database)?;
-            made.queries
+            let generated = self.generate(number as u32);
+            generated.original.store(&database)?;
+            generated
+                .queries
                 .iter()
                 .map(|query| {
                     query.file.store(&queries)?;
-                    Ok(format!("{}\t{}\n", query.file.name, made.original.name))
+                    Ok(format!("{}\t{}\n", query.file.name, generated.original.name))
                 })
                 .collect()
         });
@@ -98,21 +99,22 @@ mod tests {
     const PLAN: Plan = Plan { scenes: 5, seed: 3, width: 48, height: 32, all_variants: false };
 
     #[test]
-    fn equal_plans_make_equal_collections() {
-        assert_eq!(PLAN.make_all(), PLAN.make_all());
-        assert_ne!(PLAN.make_all(), Plan { seed: 4, ..PLAN }.make_all());
+    fn equal_plans_generate_equal_collections() {
+        assert_eq!(PLAN.generate_all(), PLAN.generate_all());
+        assert_ne!(PLAN.generate_all(), Plan { seed: 4, ..PLAN }.generate_all());
         // A longer collection begins with the shorter one.
-        assert_eq!(Plan { scenes: 9, ..PLAN }.make_all()[..5], PLAN.make_all()[..]);
+        assert_eq!(Plan { scenes: 9, ..PLAN }.generate_all()[..5], PLAN.generate_all()[..]);
     }
 
     #[test]
     fn variant_kinds_rotate_unless_all_are_requested() {
-        let kinds: Vec<&str> = PLAN.make_all().iter().map(|made| made.queries[0].kind.name()).collect();
+        let kinds: Vec<&str> =
+            PLAN.generate_all().iter().map(|generated| generated.queries[0].kind.name()).collect();
         assert_eq!(kinds, ["crop", "noise", "brightness", "scale", "crop"]);
-        let all = Plan { all_variants: true, ..PLAN }.make(0);
+        let all = Plan { all_variants: true, ..PLAN }.generate(0);
         assert_eq!(all.queries.len(), 4);
         // A variant does not depend on whether the other variants are created.
-        assert_eq!(all.queries[0], PLAN.make(0).queries[0]);
+        assert_eq!(all.queries[0], PLAN.generate(0).queries[0]);
     }
 
     #[test]
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(PLAN.write(dir.path()).unwrap(), 5);
         let queries = Listing::of(&dir.path().join("queries")).unwrap();
         assert_eq!(queries.names()[..2], ["scene-0001/crop.jpg", "scene-0002/noise.png"]);
-        assert_eq!(queries.read("scene-0001/crop.jpg").unwrap(), PLAN.make(0).queries[0].file.bytes);
+        assert_eq!(queries.read("scene-0001/crop.jpg").unwrap(), PLAN.generate(0).queries[0].file.bytes);
         let truth = fs::read_to_string(dir.path().join("truth.tsv")).unwrap();
         assert_eq!(truth.lines().next(), Some("scene-0001/crop.jpg\tscene-0001/original.png"));
         assert_eq!(Listing::of(&dir.path().join("database")).unwrap().names().len(), 5);

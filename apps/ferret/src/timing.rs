@@ -96,7 +96,8 @@ mod tests {
     fn every_stage_is_timed_and_estimated() {
         let plan = Plan { scenes: 8, seed: 2, width: 72, height: 48, all_variants: false };
         let (index, _) = synthetic(&plan, Settings::default()).unwrap();
-        let files: Vec<ImageFile> = plan.make_all().into_iter().map(|made| made.original).collect();
+        let files: Vec<ImageFile> =
+            plan.generate_all().into_iter().map(|generated| generated.original).collect();
         let times = measure(&files, &index, 10);
         assert!(times.measured.iter().chain(&times.estimated).all(|&seconds| seconds > 0.0), "{times:?}");
         assert_eq!(times.to_string().lines().count(), 7);

@@ -60,8 +60,8 @@ fn strength(random: &mut Random) -> f32 {
 
 fn crop(picture: &Picture, random: &mut Random) -> Picture {
     let mut window = |length: u32| {
-        let kept = ((length as f32 * random.between(0.7, 0.9) + 0.5) as u32).clamp(1, length);
-        (random.below(length - kept + 1), kept)
+        let cropped_length = ((length as f32 * random.between(0.7, 0.9) + 0.5) as u32).clamp(1, length);
+        (random.below(length - cropped_length + 1), cropped_length)
     };
     let (left, width) = window(picture.width);
     let (top, height) = window(picture.height);
@@ -89,7 +89,7 @@ mod tests {
     use crate::scene::scene;
 
     #[test]
-    fn each_variant_changes_the_picture_as_its_name_says() {
+    fn each_variant_applies_the_change_of_its_name() {
         let original = scene(4, 2, 90, 60);
         let vary = |kind: Variant| kind.apply(&original, &mut Random::new(9));
         let crop = vary(Variant::Crop);

@@ -3,8 +3,8 @@
 mod common;
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, left_pipe, outlives_its_reader, succeeds};
-use common::{bad, collection, ferret, good, printed};
+use armature_tests::program::{ProgramOutput, closed_pipe, fails, succeeds, survives_closed_output};
+use common::{collection, ferret, messages_of_failure, messages_of_success, output_of_success};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,15 +16,16 @@ fn truncated_image_is_skipped() {
     let whole = fs::read(queries.join("scene-0001/crop.jpg")).unwrap();
     fs::write(queries.join("cut.jpg"), &whole[..whole.len() * 6 / 10]).unwrap();
     fs::write(queries.join("no-end.jpg"), &whole[..whole.len() - 2]).unwrap();
-    let messages = good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
+    let messages = messages_of_success(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
     for name in ["cut.jpg", "no-end.jpg"] {
         let line = format!("skipped {name}: damaged JPEG file: cut off before its end marker");
         assert!(messages.contains(&line), "{messages}");
     }
     assert!(messages.contains("24 queries answered, 2 images skipped"), "{messages}");
-    let messages = bad(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv", "--strict"]);
+    let messages =
+        messages_of_failure(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv", "--strict"]);
     assert!(messages.contains("cannot use cut.jpg: damaged JPEG file: cut off"), "{messages}");
-    let messages = bad(dir.path(), &["index", "set/queries", "-o", "db2", "--strict"]);
+    let messages = messages_of_failure(dir.path(), &["index", "set/queries", "-o", "db2", "--strict"]);
     assert!(messages.contains("cannot use cut.jpg: damaged JPEG file: cut off"), "{messages}");
 }
 
@@ -44,18 +45,18 @@ fn awkward_file_names_stay_on_one_output_line() {
     for (name, _) in AWKWARD {
         fs::copy(dir.path().join("set/queries/scene-0002/noise.png"), odd.join(name)).unwrap();
     }
-    let text = printed(dir.path(), &["query", "odd", "--db", "db", "-k", "1"]);
+    let text = output_of_success(dir.path(), &["query", "odd", "--db", "db", "-k", "1"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), AWKWARD.len(), "{text}");
     for (line, (_, shown)) in lines.iter().zip(AWKWARD) {
         assert!(line.starts_with(&format!("{shown}\t1\tscene-0002/original.png\t")), "{line}");
     }
     // An escaped name in a file refers to the original name.
-    good(dir.path(), &["index", "odd", "-o", "odd.db", "--strict"]);
+    messages_of_success(dir.path(), &["index", "odd", "-o", "odd.db", "--strict"]);
     let truth: String = AWKWARD.iter().map(|(_, shown)| format!("{shown}\t{shown}\n")).collect();
     fs::write(dir.path().join("truth.tsv"), truth).unwrap();
     let pairs = ["eval", "pairs", "--database", "odd", "--queries", "odd", "--truth", "truth.tsv"];
-    let text = printed(dir.path(), &pairs);
+    let text = output_of_success(dir.path(), &pairs);
     assert!(text.starts_with("4 queries on 4 images"), "{text}");
 }
 
@@ -66,19 +67,19 @@ fn awkward_names_of_skipped_files_stay_on_one_output_line() {
         AWKWARD.into_iter().map(|(n, s)| (n.as_bytes(), s)).chain([(&b"\xff.png"[..], r"\xff.png")])
     {
         let dir = tempfile::tempdir().unwrap();
-        good(dir.path(), &["synth", "set", "--scenes", "3", "--size", "48x32"]);
-        good(dir.path(), &["index", "set/database", "-o", "db"]);
+        messages_of_success(dir.path(), &["synth", "set", "--scenes", "3", "--size", "48x32"]);
+        messages_of_success(dir.path(), &["index", "set/database", "-o", "db"]);
         fs::write(dir.path().join("set/database").join(std::ffi::OsStr::from_bytes(name)), "no image")
             .unwrap();
         for arguments in
             [&["index", "set/database", "-o", "x"][..], &["query", "set/database", "--db", "db", "-o", "x"]]
         {
-            let messages = good(dir.path(), arguments);
+            let messages = messages_of_success(dir.path(), arguments);
             assert!(
                 messages.lines().any(|line| line.starts_with(&format!("skipped {shown}: "))),
                 "{messages}"
             );
-            let messages = bad(dir.path(), &[arguments, &["--strict"]].concat());
+            let messages = messages_of_failure(dir.path(), &[arguments, &["--strict"]].concat());
             assert!(messages.contains(&format!("cannot use {shown}: ")), "{messages}");
             assert_eq!(messages.lines().count(), 1, "{messages}");
         }
@@ -110,14 +111,14 @@ fn unreadable_directory_is_skipped() {
     for (arguments, end) in
         [(&index[..], "24 images with"), (&query, "24 queries answered, 1 images skipped")]
     {
-        let messages = good(dir.path(), arguments);
+        let messages = messages_of_success(dir.path(), arguments);
         assert!(messages.contains(": cannot read the directory: "), "{messages}");
         assert!(messages.lines().any(|line| line.starts_with(end)), "{messages}");
-        let messages = bad(dir.path(), &[arguments, &["--strict"]].concat());
+        let messages = messages_of_failure(dir.path(), &[arguments, &["--strict"]].concat());
         assert!(messages.contains("cannot use 000") && messages.contains(": cannot read the directory: "));
     }
     let pairs = ["eval", "pairs", "--database", "set/database", "--queries", "set/queries"];
-    let messages = good(dir.path(), &[&pairs[..], &["--truth", "set/truth.tsv"]].concat());
+    let messages = messages_of_success(dir.path(), &[&pairs[..], &["--truth", "set/truth.tsv"]].concat());
     assert!(messages.contains("2 images skipped"), "{messages}");
 }
 
@@ -125,7 +126,10 @@ fn unreadable_directory_is_skipped() {
 fn closed_standard_output_is_not_a_failure() {
     let dir = collection();
     let query = ["query", "set/queries", "--db", "db"];
-    good(dir.path(), &[&query[..], &["-o", "out.tsv", "--record-profile", "run.csv"]].concat());
+    messages_of_success(
+        dir.path(),
+        &[&query[..], &["-o", "out.tsv", "--record-profile", "run.csv"]].concat(),
+    );
     fs::write(dir.path().join("set/queries/empty.png"), "").unwrap();
     for arguments in [
         &query[..],
@@ -143,10 +147,10 @@ fn closed_standard_output_is_not_a_failure() {
             "set/truth.tsv",
         ],
     ] {
-        outlives_its_reader(|| ferret(dir.path(), arguments));
+        survives_closed_output(|| ferret(dir.path(), arguments));
     }
     for arguments in [&["--help"][..], &["index", "set/queries", "-o", "x"]] {
-        succeeds(ferret(dir.path(), arguments).stdout(left_pipe()).stderr(left_pipe()));
+        succeeds(ferret(dir.path(), arguments).stdout(closed_pipe()).stderr(closed_pipe()));
     }
 }
 
@@ -163,7 +167,7 @@ fn closed_standard_output_ends_the_work_early() {
     let line = "$0 query many --db db -k 24 --ranks 2 --mapping orderly | head -n 1; exit ${PIPESTATUS[0]}";
     let mut pipe = Command::new("bash");
     let pipe = pipe.current_dir(dir.path()).args(["-c", line, env!("CARGO_BIN_EXE_ferret")]);
-    let Said { printed, messages } = succeeds(pipe);
+    let ProgramOutput { printed, messages } = succeeds(pipe);
     assert!(printed.starts_with("0000.png\t1\t") && printed.lines().count() == 1, "{printed}");
     let answered = messages.lines().find_map(|line| line.strip_suffix(" queries answered, 0 images skipped"));
     let answered: usize = answered.unwrap_or_else(|| panic!("{messages}")).parse().unwrap();
@@ -183,7 +187,7 @@ fn closed_output_of_rank_0_under_mpirun_is_not_a_failure() {
 fn different_database_on_one_thread_is_refused() {
     use ferret::pipeline::{Root, Search, search};
     let dir = collection();
-    good(dir.path(), &["index", "set/queries", "-o", "other"]);
+    messages_of_success(dir.path(), &["index", "set/queries", "-o", "other"]);
     let listing = ferret::files::Listing::of(&dir.path().join("set/queries")).unwrap();
     let mapping = "load+seg+ext@0 | ind@0,1 | rank@0,2 | out@0";
     fs::write(dir.path().join("map"), mapping).unwrap();
@@ -192,7 +196,7 @@ fn different_database_on_one_thread_is_refused() {
             let db = dir.path().join(if session.rank() == other { "other" } else { "db" });
             let mapping =
                 armature::pipeline::MappingChoice::from_arg(&dir.path().join("map").display().to_string());
-            let wanted = Search { db, k: 3, strict: false, mapping, tape: None };
+            let wanted = Search { db, k: 3, strict: false, mapping, recorder: None };
             let mut output = Vec::new();
             let root = Root { listing: &listing, output: &mut output, reader: Default::default() };
             let root = session.is_root().then_some(root);
@@ -210,9 +214,12 @@ fn different_database_on_one_rank_is_refused() {
     let dir = collection();
     for (number, scenes) in ["24", "23", "24"].into_iter().enumerate() {
         let host = dir.path().join(format!("host{number}"));
-        good(dir.path(), &["synth", "other", "--scenes", scenes, "--size", "96x64", "--seed", "7"]);
+        messages_of_success(
+            dir.path(),
+            &["synth", "other", "--scenes", scenes, "--size", "96x64", "--seed", "7"],
+        );
         fs::create_dir(&host).unwrap();
-        good(dir.path(), &["index", "other/database", "-o", &format!("host{number}/db")]);
+        messages_of_success(dir.path(), &["index", "other/database", "-o", &format!("host{number}/db")]);
         fs::remove_dir_all(dir.path().join("other")).unwrap();
     }
     fs::write(dir.path().join("map"), "load+seg+ext@0 | ind+rank@0,1,2 | out@0").unwrap();

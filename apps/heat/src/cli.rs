@@ -40,7 +40,7 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let work = |session: &mut Session, whole| simulate(session, *size, *steps, args.settings(), whole);
     let done = args.run(work, |grid| Ok(compare(*size, *steps, grid)?))?;
     if let Some((summary, serial)) = done {
-        args.tell(&format!("{}x{} grid, {steps} steps", size.rows, size.columns), &summary)?;
+        args.print_result(&format!("{}x{} grid, {steps} steps", size.rows, size.columns), &summary)?;
         if let Some(seconds) = serial {
             print(format_args!("the same bits as the serial loop, which takes {seconds:.3} s\n"))?;
         }
@@ -69,11 +69,12 @@ fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armature_tests::loops::finds_a_wrong_bit;
+    use armature_tests::loops::detects_a_wrong_bit;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["heat"].into_iter().chain(words.split_whitespace())).map_err(|e| e.to_string())
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["heat"].into_iter().chain(arguments.split_whitespace()))
+            .map_err(|e| e.to_string())
     }
 
     #[test]
@@ -81,8 +82,8 @@ mod tests {
         Cli::command().debug_assert();
         assert_eq!(parse("").unwrap().size, Shape { rows: 1000, columns: 1000 });
         assert_eq!(parse("--size 30x20").unwrap().size, Shape { rows: 30, columns: 20 });
-        for words in ["--size 3x", "--size 2", "--steps some", "--steps 0", "--block 3"] {
-            assert!(parse(words).is_err(), "{words}");
+        for arguments in ["--size 3x", "--size 2", "--steps some", "--steps 0", "--block 3"] {
+            assert!(parse(arguments).is_err(), "{arguments}");
         }
     }
 
@@ -91,6 +92,6 @@ mod tests {
         let shape = Shape { rows: 9, columns: 7 };
         let work = |session: &mut Session| simulate(session, shape, 3, Default::default(), true);
         let (_, grid) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
-        finds_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
+        detects_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
     }
 }

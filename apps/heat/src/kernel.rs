@@ -11,8 +11,8 @@ pub fn step(old: &[f64], new: &mut [f64], width: usize) {
     for (above, new) in new.chunks_exact_mut(width).enumerate() {
         let b = &old[above * width..(above + 3) * width];
         for i in 1..width.saturating_sub(1) {
-            let beside = b[i] + b[2 * width + i] + b[width + i - 1] + b[width + i + 1];
-            new[i] = b[width + i] + DIFFUSION * (beside - 4.0 * b[width + i]);
+            let neighbours = b[i] + b[2 * width + i] + b[width + i - 1] + b[width + i + 1];
+            new[i] = b[width + i] + DIFFUSION * (neighbours - 4.0 * b[width + i]);
         }
     }
 }

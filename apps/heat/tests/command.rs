@@ -5,14 +5,14 @@ use armature_tests::loops::LoopProgram;
 const PROGRAM: LoopProgram = LoopProgram {
     name: "heat",
     path: env!("CARGO_BIN_EXE_heat"),
-    usual: &[("--size", "70x50"), ("--steps", "60")],
-    says: &[" steps in "],
+    default_options: &[("--size", "70x50"), ("--steps", "60")],
+    expected_texts: &[" steps in "],
     summary: "4080 units in ",
 };
 
 #[test]
-fn every_number_of_ranks_makes_the_same_grid() {
-    PROGRAM.agrees(&[
+fn grid_is_equal_for_any_rank_count() {
+    PROGRAM.matches_serial_loop(&[
         &[],
         &["--ranks", "2"],
         &["--ranks", "3", "--summary"],
@@ -26,12 +26,12 @@ fn every_number_of_ranks_makes_the_same_grid() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    PROGRAM.outlives_its_reader();
+    PROGRAM.survives_closed_output();
 }
 
 #[test]
 fn errors_name_the_problem_and_its_place() {
-    PROGRAM.refuses(&[
+    PROGRAM.rejects(&[
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
         (&["--size", "9x2"], "each at least 3 with its two fixed edges"),
         (&["--steps", "0"], "0 is not in 1.."),
@@ -41,6 +41,6 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_makes_the_same_grid() {
-    PROGRAM.agrees_under_mpirun(&["--size", "120x90", "--steps", "100", "--forced", "3"]);
+fn grid_equals_the_serial_grid_under_mpirun() {
+    PROGRAM.matches_serial_loop_under_mpirun(&["--size", "120x90", "--steps", "100", "--forced", "3"]);
 }

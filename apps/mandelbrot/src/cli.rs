@@ -5,11 +5,11 @@ use crate::palette::Palette;
 use crate::png;
 use crate::rows;
 use crate::scene::Scene;
-use crate::view::{MOST_PIXELS, View};
+use crate::view::{MAX_PIXELS, View};
 use armature::{BoxError, RunSummary, Session};
 use armature_apps::farm::FarmArgs;
 use armature_apps::names;
-use armature_apps::terminal::tell;
+use armature_apps::terminal::eprint_line;
 use armature_files::output::Output;
 use clap::Parser;
 use std::io;
@@ -70,10 +70,10 @@ const FARM_ONLY: [&str; 7] =
 
 fn parse_size(text: &str) -> Result<(u32, u32), String> {
     let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-    let good = |side: &u32| (1..=MOST_PIXELS).contains(side);
+    let good = |side: &u32| (1..=MAX_PIXELS).contains(side);
     sides
         .filter(|(w, h)| good(w) && good(h))
-        .ok_or_else(|| format!("expected WxH with sides from 1 to {MOST_PIXELS}, for example 1200x800"))
+        .ok_or_else(|| format!("expected WxH with sides from 1 to {MAX_PIXELS}, for example 1200x800"))
 }
 
 fn parse_center(text: &str) -> Result<(f64, f64), String> {
@@ -100,16 +100,16 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let scene = args.scene()?;
     if let Some(drawn) = armature::run(&args.farm.config()?, |session| draw(session, args, &scene))? {
         if args.farm.summary() {
-            tell(drawn.summary);
+            eprint_line(drawn.summary);
         }
         let (w, h) = args.size;
         let (seconds, efficiency) = (drawn.elapsed.as_secs_f64(), 100.0 * drawn.efficiency);
-        tell(format_args!(
+        eprint_line(format_args!(
             "{w}x{h} pixels in {seconds:.2} s, efficiency {efficiency:.1} %: {}",
             names::path(&args.output)
         ));
         if args.check {
-            tell("the same bytes as the picture of one rank");
+            eprint_line("the same bytes as the picture of one rank");
         }
     }
     Ok(())
@@ -163,8 +163,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["mandelbrot"].into_iter().chain(words.split_whitespace()))
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["mandelbrot"].into_iter().chain(arguments.split_whitespace()))
             .map_err(|e| e.to_string())
     }
 
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn unusable_options_are_refused() {
-        for (words, expected) in [
+        for (arguments, expected) in [
             ("--size 12", "expected WxH"),
             ("--size 0x5", "expected WxH"),
             ("--size 20000x5", "from 1 to 16384"),
@@ -189,8 +189,8 @@ mod tests {
             ("--loop --unordered", "cannot be used with"),
             ("--loop --chunking ss", "cannot be used with"),
         ] {
-            let error = parse(words).unwrap_err();
-            assert!(error.contains(expected), "{words}: {error}");
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
         assert!(parse("--zoom 1e14").unwrap().scene().unwrap_err().contains("beyond double precision"));
     }

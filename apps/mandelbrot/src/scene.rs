@@ -33,9 +33,9 @@ impl Scene {
         let mut rgb = Vec::with_capacity(self.row_bytes());
         let mut steps = 0;
         for x in 0..self.view.width {
-            let (colour, taken) = self.pixel(x, y);
+            let (colour, iterations) = self.pixel(x, y);
             rgb.extend(colour);
-            steps += taken;
+            steps += iterations;
         }
         Row { rgb, flops: STEP_FLOPS * steps as f64 }
     }

@@ -18,7 +18,7 @@ pub struct View {
 /// Minimum width and height of the rectangle at zoom 1. The set lies between −2 and 0.5, and between ±1.13 i.
 const WHOLE: (f64, f64) = (3.5, 2.4);
 /// Maximum side of a picture in pixels.
-pub const MOST_PIXELS: u32 = 16_384;
+pub const MAX_PIXELS: u32 = 16_384;
 
 impl View {
     /// Returns the side of a pixel in the complex plane.
@@ -39,9 +39,9 @@ impl View {
     /// along each side of a pixel) are equal in double precision.
     pub fn check(&self, samples: u32) -> Result<(), String> {
         let View { width, height, center, zoom } = *self;
-        if !(1..=MOST_PIXELS).contains(&width) || !(1..=MOST_PIXELS).contains(&height) {
+        if !(1..=MAX_PIXELS).contains(&width) || !(1..=MAX_PIXELS).contains(&height) {
             return Err(format!(
-                "a picture of {width}x{height} pixels: expected sides from 1 to {MOST_PIXELS}"
+                "a picture of {width}x{height} pixels: expected sides from 1 to {MAX_PIXELS}"
             ));
         }
         if !center.0.is_finite() || !center.1.is_finite() || center.0.abs() > 10.0 || center.1.abs() > 10.0 {

@@ -1,7 +1,7 @@
 //! Tests of the `mandelbrot` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, left_pipe, succeeds};
+use armature_tests::program::{closed_pipe, fails, succeeds};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,18 +16,18 @@ fn mandelbrot(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn good(directory: &Path, arguments: &[&str]) -> String {
+fn messages_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut mandelbrot(directory, arguments)).messages
 }
 
-fn bad(directory: &Path, arguments: &[&str]) -> String {
+fn messages_of_failure(directory: &Path, arguments: &[&str]) -> String {
     fails(&mut mandelbrot(directory, arguments))
 }
 
 #[test]
-fn every_rank_count_and_chunking_draws_the_same_picture() {
+fn picture_is_equal_for_any_rank_count_and_chunking() {
     let dir = tempfile::tempdir().unwrap();
-    let messages = good(dir.path(), &["-o", "one.png", "--check"]);
+    let messages = messages_of_success(dir.path(), &["-o", "one.png", "--check"]);
     assert!(messages.contains("90x60 pixels in") && messages.contains("the same bytes"), "{messages}");
     let one = fs::read(dir.path().join("one.png")).unwrap();
     for more in [
@@ -40,7 +40,7 @@ fn every_rank_count_and_chunking_draws_the_same_picture() {
         &["--loop", "--ranks", "3"],
         &["--loop", "--ranks", "8"],
     ] {
-        let messages = good(dir.path(), &[more, &["-o", "more.png", "--check"]].concat());
+        let messages = messages_of_success(dir.path(), &[more, &["-o", "more.png", "--check"]].concat());
         assert!(messages.contains("the same bytes"), "{more:?}: {messages}");
         assert!(fs::read(dir.path().join("more.png")).unwrap() == one, "{more:?}: another picture");
         assert_eq!(more.contains(&"--summary"), messages.contains("farm rows: 60 tasks"), "{messages}");
@@ -53,7 +53,7 @@ fn different_views_and_colours_give_different_pictures() {
     let deep = ["--center=-0.743643887,0.131825904", "--zoom", "2000"];
     let mut seen = Vec::new();
     for more in [&[][..], &["--palette", "fire"], &["--palette", "grey"], &deep, &["--samples", "1"]] {
-        good(dir.path(), &[more, &["--ranks", "2", "-o", "p.png"]].concat());
+        messages_of_success(dir.path(), &[more, &["--ranks", "2", "-o", "p.png"]].concat());
         let picture = image::open(dir.path().join("p.png")).unwrap().into_rgb8();
         assert_eq!(picture.dimensions(), (90, 60));
         assert!(!seen.contains(&picture), "{more:?}");
@@ -62,16 +62,17 @@ fn different_views_and_colours_give_different_pictures() {
 }
 
 #[test]
-fn rows_in_the_journal_are_not_computed_again() {
+fn rows_in_the_journal_are_not_recomputed() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = ["--ranks", "2", "--journal", "rows.journal", "--summary"];
-    let first = good(dir.path(), &[&kept[..], &["-o", "first.png"]].concat());
+    let journal_options = ["--ranks", "2", "--journal", "rows.journal", "--summary"];
+    let first = messages_of_success(dir.path(), &[&journal_options[..], &["-o", "first.png"]].concat());
     assert!(!first.contains("restored from the journal"), "{first}");
     let whole = fs::metadata(dir.path().join("rows.journal")).unwrap().len();
     // The journal is cut to half its length, as if the job had been killed during the run.
     let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();
     journal.set_len(whole / 2).unwrap();
-    let again = good(dir.path(), &[&kept[..], &["-o", "again.png", "--check"]].concat());
+    let again =
+        messages_of_success(dir.path(), &[&journal_options[..], &["-o", "again.png", "--check"]].concat());
     let known = again.lines().find_map(|line| line.strip_suffix(" restored from the journal"));
     let known: u32 = known.expect(&again).parse().unwrap();
     assert!((25..=30).contains(&known), "{again}");
@@ -81,7 +82,10 @@ fn rows_in_the_journal_are_not_computed_again() {
         fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()
     );
     // Rows of another picture are rejected.
-    let refused = bad(dir.path(), &[&kept[..], &["--zoom", "2", "-o", "other.png"]].concat());
+    let refused = messages_of_failure(
+        dir.path(),
+        &[&journal_options[..], &["--zoom", "2", "-o", "other.png"]].concat(),
+    );
     assert!(refused.contains("rows.journal: it belongs to another job"), "{refused}");
     let view = r#"{"width":90,"height":60,"center":[-0.7,0.0],"zoom":2.0}"#;
     assert!(refused.contains(&format!(r#"{{"view":{view},"limit":300,"#)), "{refused}");
@@ -91,19 +95,22 @@ fn rows_in_the_journal_are_not_computed_again() {
 #[test]
 fn closed_standard_error_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
-    succeeds(mandelbrot(dir.path(), &["--ranks", "2", "--summary"]).stderr(left_pipe()));
+    succeeds(mandelbrot(dir.path(), &["--ranks", "2", "--summary"]).stderr(closed_pipe()));
 }
 
 #[test]
 fn errors_name_the_problem_and_its_place() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(bad(dir.path(), &["-o", "no/such/place.png"]).contains("cannot write no/such/place.png"));
-    assert!(bad(dir.path(), &["--zoom", "1e15"]).contains("beyond double precision"));
-    assert!(bad(dir.path(), &["--center", "0.3"]).contains("expected two numbers"));
-    assert!(bad(dir.path(), &["--chunking", "chunky"]).contains("awf-b"));
-    assert!(bad(dir.path(), &["--ranks", "0"]).contains("1..=4096"));
-    assert!(bad(dir.path(), &["-o", "."]).contains("cannot write .: "));
-    let journal = bad(dir.path(), &["--journal", "/dev/null"]);
+    assert!(
+        messages_of_failure(dir.path(), &["-o", "no/such/place.png"])
+            .contains("cannot write no/such/place.png")
+    );
+    assert!(messages_of_failure(dir.path(), &["--zoom", "1e15"]).contains("beyond double precision"));
+    assert!(messages_of_failure(dir.path(), &["--center", "0.3"]).contains("expected two numbers"));
+    assert!(messages_of_failure(dir.path(), &["--chunking", "chunky"]).contains("awf-b"));
+    assert!(messages_of_failure(dir.path(), &["--ranks", "0"]).contains("1..=4096"));
+    assert!(messages_of_failure(dir.path(), &["-o", "."]).contains("cannot write .: "));
+    let journal = messages_of_failure(dir.path(), &["--journal", "/dev/null"]);
     assert!(
         journal.contains("journal /dev/null: is a character device, expected a regular file"),
         "{journal}"
@@ -116,7 +123,7 @@ fn errors_name_the_problem_and_its_place() {
 fn picture_is_written_through_links_and_to_devices() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    good(dir.path(), &["-o", "one.png"]);
+    messages_of_success(dir.path(), &["-o", "one.png"]);
     let one = fs::read(path("one.png")).unwrap();
     fs::create_dir(path("elsewhere")).unwrap();
     for (link, target) in [
@@ -130,7 +137,7 @@ fn picture_is_written_through_links_and_to_devices() {
     fs::write(path("elsewhere/old"), "old").unwrap();
     assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
     for name in ["null", "link", "dangling"] {
-        good(dir.path(), &["-o", name, "--ranks", "2"]);
+        messages_of_success(dir.path(), &["-o", name, "--ranks", "2"]);
         assert!(path(name).is_symlink(), "{name}");
     }
     assert!(
@@ -140,7 +147,7 @@ fn picture_is_written_through_links_and_to_devices() {
         let fifo = path("fifo");
         move || fs::read(fifo).unwrap()
     });
-    good(dir.path(), &["-o", "fifo"]);
+    messages_of_success(dir.path(), &["-o", "fifo"]);
     assert!(reader.join().unwrap() == one);
     assert!(!path("fifo").is_file());
     // Standard output is first a pipe, and then a file in append mode.
@@ -156,17 +163,19 @@ fn picture_is_written_through_links_and_to_devices() {
 #[test]
 fn options_without_effect_are_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let messages = good(dir.path(), &["--dedicated-master", "--request-ahead", "2"]);
+    let messages = messages_of_success(dir.path(), &["--dedicated-master", "--request-ahead", "2"]);
     for option in ["--dedicated-master", "--request-ahead"] {
         assert!(messages.contains(&format!("{option} has no effect: there is only one rank")), "{messages}");
     }
-    assert!(!good(dir.path(), &["--dedicated-master", "--ranks", "2"]).contains("has no effect"));
+    assert!(
+        !messages_of_success(dir.path(), &["--dedicated-master", "--ranks", "2"]).contains("has no effect")
+    );
 }
 
 #[test]
-fn under_mpirun_it_draws_the_same_picture() {
+fn picture_is_equal_under_mpirun() {
     let dir = tempfile::tempdir().unwrap();
-    good(dir.path(), &["-o", "one.png"]);
+    messages_of_success(dir.path(), &["-o", "one.png"]);
     let one = fs::read(dir.path().join("one.png")).unwrap();
     for ranks in [2, 3] {
         let path = dir.path().join("ranks.png");

@@ -46,19 +46,20 @@ mod panel {
 impl Pair {
     /// Returns the block, with one row per row of the left panel and one column per row of the right panel.
     pub fn product(&self) -> Vec<f64> {
-        let mut block = Vec::with_capacity(self.left.len() / self.size * (self.right().len() / self.size));
+        let mut block =
+            Vec::with_capacity(self.left.len() / self.size * (self.right_panel().len() / self.size));
         for a in self.left.chunks_exact(self.size) {
-            block.extend(self.right().chunks_exact(self.size).map(|b| dot(a, b)));
+            block.extend(self.right_panel().chunks_exact(self.size).map(|b| dot(a, b)));
         }
         block
     }
 
     /// Returns the number of floating-point operations of [`product`](Pair::product).
     pub fn flops(&self) -> f64 {
-        2.0 * (self.left.len() / self.size) as f64 * self.right().len() as f64
+        2.0 * (self.left.len() / self.size) as f64 * self.right_panel().len() as f64
     }
 
-    fn right(&self) -> &Panel {
+    fn right_panel(&self) -> &Panel {
         if self.right.is_empty() { &self.left } else { &self.right }
     }
 }
@@ -70,7 +71,7 @@ impl Blocks {
         let right = |i: usize, j: usize| if i == j { Panel::default() } else { panels[j].clone() };
         let task =
             |(i, j): (usize, usize)| Pair { size: self.size, left: panels[i].clone(), right: right(i, j) };
-        self.places().map(task).collect()
+        self.panel_pairs().map(task).collect()
     }
 
     /// Returns the square, assembled from the results of [`tasks`](Blocks::tasks) in their order.
@@ -79,12 +80,12 @@ impl Blocks {
     /// The number of blocks or the size of a block is wrong.
     pub fn assemble(self, blocks: &[Vec<f64>]) -> Result<Symmetric, String> {
         let panels: Vec<Range<usize>> = self.panels().collect();
-        let expected = self.places().count();
+        let expected = self.panel_pairs().count();
         if blocks.len() != expected {
             return Err(format!("{} blocks were returned, expected {expected}", blocks.len()));
         }
         let mut square = Symmetric::from_fn(self.size, |_, _| 0.0);
-        for ((i, j), block) in self.places().zip(blocks) {
+        for ((i, j), block) in self.panel_pairs().zip(blocks) {
             let (rows, columns) = (panels[i].clone(), panels[j].clone());
             let expected = rows.len() * columns.len();
             if block.len() != expected {
@@ -105,7 +106,7 @@ impl Blocks {
     }
 
     /// Returns the numbers of the left and right panel of each task.
-    fn places(self) -> impl Iterator<Item = (usize, usize)> {
+    fn panel_pairs(self) -> impl Iterator<Item = (usize, usize)> {
         let count = self.size.div_ceil(self.height);
         (0..count).flat_map(move |i| (i..count).map(move |j| (i, j)))
     }

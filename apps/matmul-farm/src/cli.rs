@@ -9,7 +9,7 @@ use crate::squaring::{Limits, Squaring};
 use armature::RunSummary;
 use armature::farm::Summary;
 use armature_apps::farm::FarmArgs;
-use armature_apps::terminal::{print, tell};
+use armature_apps::terminal::{eprint_line, print};
 use clap::Parser;
 use std::io;
 use std::process::ExitCode;
@@ -67,7 +67,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Result on rank 0.
-struct Found {
+struct RunResult {
     places: Vec<(f64, f64)>,
     dominant: Dominant,
     squarings: usize,
@@ -97,16 +97,16 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
             compare(&squaring, &matrix, args.limits())?;
         }
         let dominant = Dominant::of(squaring.matrix(), &matrix);
-        Ok(Some(Found { places, dominant, squarings: squaring.purities().len(), run }))
+        Ok(Some(RunResult { places, dominant, squarings: squaring.purities().len(), run }))
     })?;
     if let Some(found) = found {
-        show(args, &found)?;
+        print_result(args, &found)?;
     }
     Ok(())
 }
 
-fn show(args: &Cli, found: &Found) -> io::Result<()> {
-    let Found { places, dominant, squarings, run } = found;
+fn print_result(args: &Cli, found: &RunResult) -> io::Result<()> {
+    let RunResult { places, dominant, squarings, run } = found;
     let mut text = format!(
         "largest eigenvalue {:.9} of {} places after {squarings} squarings, residual {:.1e}\n",
         dominant.value, args.places, dominant.residual
@@ -117,13 +117,13 @@ fn show(args: &Cli, found: &Found) -> io::Result<()> {
     }
     print(text)?;
     if args.check {
-        tell("the same bits as from the plain loop");
+        eprint_line("the same bits as from the plain loop");
     }
     if args.farm.summary() {
-        tell(run);
+        eprint_line(run);
     }
     let (seconds, efficiency) = (run.elapsed.as_secs_f64(), 100.0 * run.efficiency());
-    tell(format_args!("{} tasks in {seconds:.2} s, efficiency {efficiency:.1} %", run.tasks));
+    eprint_line(format_args!("{} tasks in {seconds:.2} s, efficiency {efficiency:.1} %", run.tasks));
     Ok(())
 }
 
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["matmul-farm"].into_iter().chain(words.split_whitespace()))
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["matmul-farm"].into_iter().chain(arguments.split_whitespace()))
             .map_err(|e| e.to_string())
     }
 
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn unusable_options_are_refused() {
-        for (words, expected) in [
+        for (arguments, expected) in [
             ("--places 0", "1..=4096"),
             ("--block 0", "1..=4096"),
             ("--reach 0", "expected a number above 0"),
@@ -167,8 +167,8 @@ mod tests {
             ("--tolerance nan", "expected a number above 0"),
             ("--squarings 0", "1..=1000"),
         ] {
-            let error = parse(words).unwrap_err();
-            assert!(error.contains(expected), "{words}: {error}");
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
     }
 

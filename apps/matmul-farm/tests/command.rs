@@ -1,7 +1,7 @@
 //! Tests of the `matmul-farm` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
+use armature_tests::program::{ProgramOutput, fails, succeeds, survives_closed_output};
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-farm");
@@ -14,15 +14,15 @@ fn matmul(arguments: &[&str]) -> Command {
 }
 
 /// Runs the command and returns its standard output and its messages.
-fn good(arguments: &[&str]) -> (String, String) {
-    let Said { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
+fn output_of_success(arguments: &[&str]) -> (String, String) {
+    let ProgramOutput { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
     assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");
     (printed, messages)
 }
 
 #[test]
-fn every_number_of_ranks_and_blocks_finds_the_same_places() {
-    let (one, _) = good(&[]);
+fn central_places_are_equal_for_any_rank_and_block_count() {
+    let (one, _) = output_of_success(&[]);
     assert!(one.starts_with("largest eigenvalue ") && one.lines().count() == 6, "{one}");
     for more in [
         &["--ranks", "2"][..],
@@ -31,7 +31,7 @@ fn every_number_of_ranks_and_blocks_finds_the_same_places() {
         &["--ranks", "3", "--dedicated-master", "--chunking", "daf", "--summary"],
         &["--ranks", "4", "--chunking", "static", "--block", "33"],
     ] {
-        let (found, messages) = good(more);
+        let (found, messages) = output_of_success(more);
         assert_eq!(found, one, "{more:?}");
         assert_eq!(more.contains(&"--summary"), messages.contains("iterations"), "{messages}");
     }
@@ -42,7 +42,7 @@ fn every_number_of_ranks_and_blocks_finds_the_same_places() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    outlives_its_reader(|| matmul(&["--ranks", "2", "--summary"]));
+    survives_closed_output(|| matmul(&["--ranks", "2", "--summary"]));
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_finds_the_same_places() {
-    let (one, _) = good(&[]);
+fn central_places_are_equal_under_mpirun() {
+    let (one, _) = output_of_success(&[]);
     for ranks in [2, 3] {
         let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
         assert!(outcome.stderr.contains("the same bits as from the plain loop"), "{outcome}");

@@ -120,8 +120,8 @@ mod tests {
     /// Checks every item of a product whose factors are in files. Returns the number of reads of B.
     fn reads(shape: Shape, side: u64, panel_bytes: u64) -> u64 {
         let Shape { rows, inner, columns } = shape;
-        let (a, made) = (Matrix::made(inner, 1), Matrix::made(columns, 2));
-        let b = made.block(0..inner, 0..columns).unwrap();
+        let (a, generated) = (Matrix::generated(inner, 1), Matrix::generated(columns, 2));
+        let b = generated.block(0..inner, 0..columns).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytemuck::cast_slice::<f32, u8>(&b)).unwrap();
         let b = Matrix::open(file.path(), inner, columns).unwrap();
@@ -129,7 +129,7 @@ mod tests {
         let blocks = Blocks { panel_bytes, ..Blocks::new(shape, side, &a, &b) };
         for item in blocks.map(Result::unwrap) {
             let first = item.at.1;
-            assert_eq!(item.b, made.block(0..inner, first..first + item.size.1).unwrap());
+            assert_eq!(item.b, generated.block(0..inner, first..first + item.size.1).unwrap());
             items += 1;
         }
         assert_eq!(items, rows.div_ceil(side) * columns.div_ceil(side));
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn items_cover_the_product_once_and_have_an_exact_size_hint() {
         let shape = Shape { rows: 7, inner: 3, columns: 5 };
-        let (a, b) = (Matrix::made(3, 1), Matrix::made(5, 2));
+        let (a, b) = (Matrix::generated(3, 1), Matrix::generated(5, 2));
         for side in [1, 2, 3, 5, 7, 9] {
             let mut blocks = Blocks::new(shape, side, &a, &b);
             let expected = shape.rows.div_ceil(side) * shape.columns.div_ceil(side);

@@ -1,7 +1,7 @@
 //! Command line of the program.
 
 use crate::kernel::serial;
-use crate::matrix::{MOST, Matrix, Shape};
+use crate::matrix::{MAX_SIDE, Matrix, Shape};
 use crate::pipeline::{Factors, pipeline};
 use crate::reduce::{Checksum, Rows};
 use armature::pipeline::Summary;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 #[command(version, verbatim_doc_comment)]
 struct Cli {
     /// Number of rows and of columns of both matrices
-    #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=MAX_SIDE))]
     size: u64,
     /// Number of rows of A, columns of A, and columns of B, instead of --size
     #[arg(long, value_name = "RxIxC", value_parser = parse_shape, conflicts_with = "size")]
@@ -66,10 +66,12 @@ enum ItemKind {
 fn parse_shape(text: &str) -> Result<Shape, String> {
     let numbers: Option<Vec<u64>> = text.split('x').map(|number| number.parse().ok()).collect();
     match numbers.as_deref() {
-        Some(&[rows, inner, columns]) if [rows, inner, columns].iter().all(|n| (1..=MOST).contains(n)) => {
+        Some(&[rows, inner, columns])
+            if [rows, inner, columns].iter().all(|n| (1..=MAX_SIDE).contains(n)) =>
+        {
             Ok(Shape { rows, inner, columns })
         }
-        _ => Err(format!("expected three numbers from 1 to {MOST}, for example 500x300x400")),
+        _ => Err(format!("expected three numbers from 1 to {MAX_SIDE}, for example 500x300x400")),
     }
 }
 
@@ -95,16 +97,16 @@ impl Cli {
         let Shape { rows, inner, columns } = self.shape();
         let factor = |path: &Option<PathBuf>, (rows, columns), seed| match path {
             Some(path) => Matrix::open(path, rows, columns),
-            None => Ok(Matrix::made(columns, seed)),
+            None => Ok(Matrix::generated(columns, seed)),
         };
         Ok(Factors { a: factor(&self.a, (rows, inner), 1)?, b: factor(&self.b, (inner, columns), 2)? })
     }
 }
 
 fn run(cli: &Cli) -> Result<(), armature::BoxError> {
-    let done = armature::run(&cli.run.config()?, |session| on_rank(session, cli))?;
+    let done = armature::run(&cli.run.config()?, |session| multiply_on_rank(session, cli))?;
     if let Some((Checksum(checksum), summary)) = done {
-        cli.run.tell(&summary);
+        cli.run.print_summary(&summary);
         let Shape { rows, inner, columns } = cli.shape();
         let speed = 1e-9 * cli.shape().flops() / summary.elapsed.as_secs_f64().max(1e-9);
         print(format_args!(
@@ -119,7 +121,7 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
 }
 
 /// Computes the product on this rank together with the other ranks. Rank 0 has the matrices and the output.
-fn on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
+fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
     let shape = cli.shape();
     let root = if session.is_root() { Some(Root::new(cli)?) } else { None };
     let (factors, mut sink) = root.map_or((None, None), |root| (Some(root.factors), Some(root.sink)));
@@ -212,8 +214,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["matmul-stream"].into_iter().chain(words.split_whitespace()))
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["matmul-stream"].into_iter().chain(arguments.split_whitespace()))
             .map_err(|e| e.to_string())
     }
 
@@ -223,10 +225,10 @@ mod tests {
         let cli = parse("--shape 2x3x4 --item row --block 9").unwrap();
         assert_eq!((cli.shape(), cli.side()), (Shape { rows: 2, inner: 3, columns: 4 }, 1));
         assert_eq!(parse("--block 9").unwrap().side(), 9);
-        for words in
+        for arguments in
             ["--size 0", "--shape 2x3", "--shape 2x0x3", "--shape 2x3x4x5", "--block 0", "--item one"]
         {
-            assert!(parse(words).is_err(), "{words}");
+            assert!(parse(arguments).is_err(), "{arguments}");
         }
         assert!(parse("--shape 2x3x4 --size 3").unwrap_err().contains("cannot be used with"));
     }

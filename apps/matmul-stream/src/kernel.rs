@@ -116,7 +116,7 @@ mod tests {
             seed in 0_u64..1000,
         ) {
             let make = |rows: usize, columns: usize, seed| {
-                Matrix::made(columns as u64, seed).block(0..rows as u64, 0..columns as u64).unwrap()
+                Matrix::generated(columns as u64, seed).block(0..rows as u64, 0..columns as u64).unwrap()
             };
             let (a, b) = (make(height, inner, seed), make(inner, width, seed + 1));
             let mut c = vec![7.0; height * width];

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Maximum number of rows and of columns. The size of a product in bytes then fits into 64 bits.
-pub const MOST: u64 = 1 << 24;
+pub const MAX_SIDE: u64 = 1 << 24;
 
 /// Shape of a product C = A · B. A has `rows` rows of `inner` elements, and B has `inner` rows of `columns` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Matrix {
 #[derive(Debug)]
 enum Elements {
     /// Generated from a seed. Each element depends only on its position.
-    Made(u64),
+    Generated(u64),
     /// Stored row by row; the second field is the name for messages.
     File(File, String),
 }
@@ -53,8 +53,8 @@ pub(crate) const ELEMENT: u64 = size_of::<f32>() as u64;
 
 impl Matrix {
     /// Returns a matrix with `columns` columns of numbers that are uniformly distributed between 0 and 1.
-    pub fn made(columns: u64, seed: u64) -> Self {
-        Matrix::of(columns, Elements::Made(seed))
+    pub fn generated(columns: u64, seed: u64) -> Self {
+        Matrix::of(columns, Elements::Generated(seed))
     }
 
     /// Opens the matrix in a file, which contains only the elements, row by row, as little-endian 32-bit IEEE numbers.
@@ -111,8 +111,8 @@ impl Matrix {
     /// Reads contiguous elements, starting with element number `first`.
     fn fill(&self, first: u64, values: &mut [f32]) -> Result<(), BoxError> {
         match &self.elements {
-            Elements::Made(seed) => {
-                (first..).zip(values).for_each(|(number, value)| *value = made(*seed, number));
+            Elements::Generated(seed) => {
+                (first..).zip(values).for_each(|(number, value)| *value = generated(*seed, number));
             }
             Elements::File(file, name) => {
                 #[cfg(test)]
@@ -127,7 +127,7 @@ impl Matrix {
 }
 
 /// Returns the element with this number.
-fn made(seed: u64, number: u64) -> f32 {
+fn generated(seed: u64, number: u64) -> f32 {
     Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(number << 1)).unit()
 }
 
@@ -150,8 +150,8 @@ mod tests {
             (rows, columns) in (1_u64..9, 1_u64..9),
             corners in proptest::array::uniform4(0_u64..9),
         ) {
-            let made = Matrix::made(columns, 7);
-            let all = made.block(0..rows, 0..columns).unwrap();
+            let matrix = Matrix::generated(columns, 7);
+            let all = matrix.block(0..rows, 0..columns).unwrap();
             let file = file(&all);
             let read = Matrix::open(file.path(), rows, columns).unwrap();
             let range = |a: u64, b: u64, end: u64| a.min(b).min(end)..a.max(b).min(end);
@@ -160,13 +160,14 @@ mod tests {
                 r.clone().flat_map(|row| c.clone().map(move |column| row * columns + column))
                     .map(|number| all[number as usize]).collect();
             prop_assert_eq!(&read.block(r.clone(), c.clone()).unwrap(), &expected);
-            prop_assert_eq!(&made.block(r, c).unwrap(), &expected);
+            prop_assert_eq!(&matrix.block(r, c).unwrap(), &expected);
         }
     }
 
     #[test]
     fn generated_elements_are_uniform_and_differ_between_matrices() {
-        let (a, b) = (Matrix::made(50, 1).block(0..50, 0..50), Matrix::made(50, 2).block(0..50, 0..50));
+        let (a, b) =
+            (Matrix::generated(50, 1).block(0..50, 0..50), Matrix::generated(50, 2).block(0..50, 0..50));
         let (a, b) = (a.unwrap(), b.unwrap());
         assert!(a != b && a.iter().chain(&b).all(|x| (0.0..1.0).contains(x)));
         for values in [a, b] {

@@ -60,7 +60,7 @@ mod tests {
     use std::sync::Mutex;
 
     fn factors(shape: Shape) -> Factors {
-        Factors { a: Matrix::made(shape.inner, 1), b: Matrix::made(shape.columns, 2) }
+        Factors { a: Matrix::generated(shape.inner, 1), b: Matrix::generated(shape.columns, 2) }
     }
 
     fn bits(values: &[f32]) -> Vec<u32> {
@@ -95,7 +95,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn any_ranks_and_blocks_are_bitwise_equal_to_the_serial_loop(
+        fn product_is_bitwise_equal_to_the_serial_loop_for_any_ranks_and_blocks(
             (rows, inner, columns) in (1_u64..20, 1_u64..30, 1_u64..20),
             side in 1_u64..12,
             ranks in 1_usize..5,

@@ -75,7 +75,7 @@ impl Stage for Reducer {
     type Out = Rows;
 
     fn process(&mut self, part: Part, cx: &mut Context) -> StageResult<Rows> {
-        cx.declare(COPYING + part.values.len() as f64, || self.add(&part))
+        cx.declare(PART_OVERHEAD + part.values.len() as f64, || self.add(&part))
     }
 
     fn save(&self) -> Option<Vec<u8>> {
@@ -84,8 +84,8 @@ impl Stage for Reducer {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
-        let (head, strip) = state.split_at_checked(HEAD).ok_or("the state of reduce is cut off")?;
-        let (rows, done) = head.split_at(HEAD / 2);
+        let (head, strip) = state.split_at_checked(HEADER_BYTES).ok_or("the state of reduce is cut off")?;
+        let (rows, done) = head.split_at(HEADER_BYTES / 2);
         (self.rows, self.done) = (u64::from_le_bytes(rows.try_into()?), u64::from_le_bytes(done.try_into()?));
         self.strip = strip.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         Ok(())
@@ -93,9 +93,9 @@ impl Stage for Reducer {
 }
 
 /// Cost of a part besides one operation for each element, in operations of one nanosecond.
-const COPYING: f64 = 50.0;
+const PART_OVERHEAD: f64 = 50.0;
 /// Number of bytes before the strip in a saved state.
-const HEAD: usize = 16;
+const HEADER_BYTES: usize = 16;
 
 /// Checksum of a sequence of elements, which depends on every bit and on the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

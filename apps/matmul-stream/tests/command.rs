@@ -1,13 +1,13 @@
 //! Tests of the `matmul-stream` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-stream");
-const SAME: &str = "the same bits as the serial loop";
+const EQUAL_RESULT: &str = "the same bits as the serial loop";
 
 fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
@@ -15,7 +15,7 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn good(directory: &Path, arguments: &[&str]) -> String {
+fn output_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut command(directory, arguments)).printed
 }
 
@@ -26,10 +26,10 @@ fn checksum(printed: &str) -> &str {
 }
 
 #[test]
-fn any_ranks_and_items_make_the_same_product() {
+fn product_is_equal_for_any_rank_count_and_item_kind() {
     let dir = tempfile::tempdir().unwrap();
     let shape = ["--shape", "37x29x41", "--verify"];
-    let one = good(dir.path(), &shape);
+    let one = output_of_success(dir.path(), &shape);
     for more in [
         &["--ranks", "2"][..],
         &["--ranks", "3", "--item", "row"],
@@ -37,12 +37,15 @@ fn any_ranks_and_items_make_the_same_product() {
         &["--ranks", "2", "--block", "7", "--balance", "live"],
         &["--block", "1000"],
     ] {
-        let printed = good(dir.path(), &[&shape[..], more].concat());
-        assert!(printed.contains(SAME) && checksum(&printed) == checksum(&one), "{more:?}: {printed}");
+        let printed = output_of_success(dir.path(), &[&shape[..], more].concat());
+        assert!(
+            printed.contains(EQUAL_RESULT) && checksum(&printed) == checksum(&one),
+            "{more:?}: {printed}"
+        );
     }
-    let said =
+    let output =
         succeeds(&mut command(dir.path(), &["--size", "50", "--block", "20", "--ranks", "2", "--summary"]));
-    assert!(said.messages.contains("pipeline matmul-stream: 9 items"), "{}", said.messages);
+    assert!(output.messages.contains("pipeline matmul-stream: 9 items"), "{}", output.messages);
 }
 
 #[test]
@@ -56,14 +59,14 @@ fn matrix_files_are_multiplied_into_a_file() {
     write("b", &[1.0, 0.5, 2.0, -1.0, 3.0, 4.0]);
     let files = ["--shape", "2x3x2", "--a", "a", "--b", "b", "--verify", "-o", "c"];
     for more in [&[][..], &["--ranks", "3", "--item", "row"], &["--ranks", "2", "--block", "1"]] {
-        assert!(good(dir.path(), &[&files[..], more].concat()).contains(SAME));
+        assert!(output_of_success(dir.path(), &[&files[..], more].concat()).contains(EQUAL_RESULT));
         let bytes = fs::read(dir.path().join("c")).unwrap();
         let c: Vec<f32> = bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
         assert_eq!(c, [14.0, 10.5, 32.0, 21.0], "{more:?}");
     }
     // The product file is a valid matrix for another run.
     let again = ["--shape", "2x2x2", "--a", "c", "--b", "c", "--verify", "--ranks", "2"];
-    assert!(good(dir.path(), &again).contains(SAME));
+    assert!(output_of_success(dir.path(), &again).contains(EQUAL_RESULT));
 }
 
 #[test]
@@ -74,8 +77,8 @@ fn matrices_larger_than_the_memory_are_multiplied() {
     for (name, elements) in [("a", 60_000 * 5_000), ("b", 5_000 * 2)] {
         fs::File::create(dir.path().join(name)).unwrap().set_len(elements * 4).unwrap();
     }
-    let words = "--shape 60000x5000x2 --a a --b b --block 64 -o c --ranks 2";
-    let line = format!("ulimit -v 800000; exec {PROGRAM} {words}");
+    let arguments = "--shape 60000x5000x2 --a a --b b --block 64 -o c --ranks 2";
+    let line = format!("ulimit -v 800000; exec {PROGRAM} {arguments}");
     let mut shell = Command::new("sh");
     succeeds(shell.args(["-c", &line]).current_dir(dir.path()));
     assert_eq!(fs::metadata(dir.path().join("c")).unwrap().len(), 60_000 * 2 * 4);
@@ -84,7 +87,9 @@ fn matrices_larger_than_the_memory_are_multiplied() {
 #[test]
 fn closed_standard_output_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
-    outlives_its_reader(|| command(dir.path(), &["--size", "40", "--ranks", "2", "--verify", "--summary"]));
+    survives_closed_output(|| {
+        command(dir.path(), &["--size", "40", "--ranks", "2", "--verify", "--summary"])
+    });
 }
 
 #[test]
@@ -106,12 +111,16 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_makes_the_same_product() {
+fn product_equals_the_serial_product_under_mpirun() {
     let dir = tempfile::tempdir().unwrap();
-    let one = good(dir.path(), &["--size", "90"]);
+    let one = output_of_success(dir.path(), &["--size", "90"]);
     for (ranks, item) in [(2, "row"), (3, "block")] {
-        let words = ["--size", "90", "--block", "16", "--item", item, "--verify"];
-        let outcome = words.into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word)).succeeds();
-        assert!(outcome.stdout.contains(SAME) && checksum(&outcome.stdout) == checksum(&one), "{outcome}");
+        let arguments = ["--size", "90", "--block", "16", "--item", item, "--verify"];
+        let outcome =
+            arguments.into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word)).succeeds();
+        assert!(
+            outcome.stdout.contains(EQUAL_RESULT) && checksum(&outcome.stdout) == checksum(&one),
+            "{outcome}"
+        );
     }
 }

@@ -43,7 +43,7 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let done = args.run(work, |c| Ok(compare(width, c)?))?;
     if let Some((summary, serial)) = done {
         let what = if *passes == 1 { "once".to_string() } else { format!("{passes} times") };
-        args.tell(&format!("{size}x{size} matrices multiplied {what}"), &summary)?;
+        args.print_result(&format!("{size}x{size} matrices multiplied {what}"), &summary)?;
         let seconds = summary.elapsed.as_secs_f64().max(1e-9);
         let speed = 1e-9 * *passes as f64 * flops(u64::from(*size), width) / seconds;
         print(format_args!("{speed:.2} Gflop/s\n"))?;
@@ -71,19 +71,21 @@ fn compare(width: usize, c: &[f64]) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armature_tests::loops::finds_a_wrong_bit;
+    use armature_tests::loops::detects_a_wrong_bit;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["matmul"].into_iter().chain(words.split_whitespace())).map_err(|e| e.to_string())
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["matmul"].into_iter().chain(arguments.split_whitespace()))
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn the_command_is_well_formed() {
         Cli::command().debug_assert();
         assert_eq!((parse("").unwrap().size, parse("--passes 3").unwrap().passes), (500, 3));
-        for words in ["--size 0", "--size 40000", "--size x", "--passes 0", "--balance some", "--block 0"] {
-            assert!(parse(words).is_err(), "{words}");
+        for arguments in ["--size 0", "--size 40000", "--size x", "--passes 0", "--balance some", "--block 0"]
+        {
+            assert!(parse(arguments).is_err(), "{arguments}");
         }
     }
 
@@ -92,6 +94,6 @@ mod tests {
         let work = |session: &mut Session| product(session, 9, 1, Default::default(), true);
         let (_, c) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
         assert!(compare(9, &c[..9]).unwrap_err().contains("the product has 9 values instead of 81"));
-        finds_a_wrong_bit(c, 9, |c| compare(9, c));
+        detects_a_wrong_bit(c, 9, |c| compare(9, c));
     }
 }

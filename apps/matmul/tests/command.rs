@@ -5,14 +5,14 @@ use armature_tests::loops::LoopProgram;
 const PROGRAM: LoopProgram = LoopProgram {
     name: "matmul",
     path: env!("CARGO_BIN_EXE_matmul"),
-    usual: &[("--size", "130")],
-    says: &[" multiplied ", "Gflop/s"],
+    default_options: &[("--size", "130")],
+    expected_texts: &[" multiplied ", "Gflop/s"],
     summary: "130 units in ",
 };
 
 #[test]
-fn every_number_of_ranks_makes_the_same_product() {
-    PROGRAM.agrees(&[
+fn product_is_equal_for_any_rank_count() {
+    PROGRAM.matches_serial_loop(&[
         &[],
         &["--ranks", "2", "--passes", "5"],
         &["--ranks", "3", "--block", "7", "--summary"],
@@ -25,15 +25,17 @@ fn every_number_of_ranks_makes_the_same_product() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    PROGRAM.outlives_its_reader();
+    PROGRAM.survives_closed_output();
 }
 
 #[test]
 fn errors_name_the_problem_and_its_place() {
-    PROGRAM.refuses(&[(&["--size", "0"], "1..=32768")]);
+    PROGRAM.rejects(&[(&["--size", "0"], "1..=32768")]);
 }
 
 #[test]
-fn under_mpirun_it_makes_the_same_product() {
-    PROGRAM.agrees_under_mpirun(&["--size", "120", "--passes", "300", "--forced", "3", "--block", "2"]);
+fn product_equals_the_serial_product_under_mpirun() {
+    PROGRAM.matches_serial_loop_under_mpirun(&[
+        "--size", "120", "--passes", "300", "--forced", "3", "--block", "2",
+    ]);
 }

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of rows. A search with one more row takes months.
-pub const LARGEST: u32 = 20;
+pub const MAX_ROWS: u32 = 20;
 
 /// Numbers of solutions on boards of 0, 1, 2 … rows (sequence A000170 of the On-Line Encyclopedia of Integer Sequences).
-pub const KNOWN: [u64; LARGEST as usize + 1] = [
+pub const KNOWN_COUNTS: [u64; MAX_ROWS as usize + 1] = [
     1,
     1,
     0,
@@ -41,7 +41,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// Returns an empty board of `size` rows, at most [`LARGEST`].
+    /// Returns an empty board of `size` rows, at most [`MAX_ROWS`].
     pub fn new(size: u32) -> Self {
         Board { size, columns: 0, falling: 0, rising: 0 }
     }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn small_boards_have_the_known_solution_counts() {
-        for (size, known) in (1..).zip(&KNOWN[1..11]) {
+        for (size, known) in (1..).zip(&KNOWN_COUNTS[1..11]) {
             assert_eq!(Board::new(size).count(), *known, "{size} rows");
         }
     }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use armature::RunSummary;
 use armature_apps::farm::FarmArgs;
-use armature_apps::terminal::{print, tell};
+use armature_apps::terminal::{eprint_line, print};
 use clap::Parser;
 
-use crate::board::{KNOWN, LARGEST};
+use crate::board::{KNOWN_COUNTS, MAX_ROWS};
 use crate::farm;
 
 /// Count the ways to place queens on a board, one in each row, so that none attacks another.
@@ -21,10 +21,10 @@ use crate::farm;
 #[command(version, verbatim_doc_comment)]
 struct Cli {
     /// Number of rows of the board
-    #[arg(default_value_t = 12, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST)))]
+    #[arg(default_value_t = 12, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ROWS)))]
     rows: u32,
     /// Maximum number of remaining rows that a task searches without creating tasks; a smaller number makes more and shorter tasks
-    #[arg(long, default_value_t = 8, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(0..=i64::from(LARGEST)))]
+    #[arg(long, default_value_t = 8, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_ROWS)))]
     serial_rows: u32,
     /// Fail unless the number is the known one
     #[arg(long)]
@@ -47,12 +47,12 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     })?;
     let Some((ways, summary)) = counted else { return Ok(()) };
     if args.farm.summary() {
-        tell(&summary);
+        eprint_line(&summary);
     }
     let (seconds, efficiency) = (summary.elapsed.as_secs_f64(), 100.0 * summary.efficiency());
-    tell(format_args!("{} rows in {seconds:.2} s, efficiency {efficiency:.1} %", args.rows));
+    eprint_line(format_args!("{} rows in {seconds:.2} s, efficiency {efficiency:.1} %", args.rows));
     print(format_args!("{ways}\n"))?;
-    let known = KNOWN.get(args.rows as usize).filter(|&&known| args.check && known != ways);
+    let known = KNOWN_COUNTS.get(args.rows as usize).filter(|&&known| args.check && known != ways);
     known.map_or(Ok(()), |known| Err(format!("{ways} ways counted, expected {known}").into()))
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use armature_tests::program::{fails, succeeds, survives_closed_output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nqueens");
 
@@ -15,7 +15,7 @@ fn nqueens(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn every_rank_count_and_chunking_gives_the_same_count() {
+fn solution_count_is_equal_for_any_rank_count_and_chunking() {
     for more in [
         &[][..],
         &["--ranks", "2", "--serial-rows", "0"],
@@ -37,7 +37,7 @@ fn every_rank_count_and_chunking_gives_the_same_count() {
 fn killed_search_resumes_and_counts_all_solutions() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queens.journal");
-    let kept = [
+    let journal_options = [
         "11",
         "--ranks",
         "2",
@@ -48,12 +48,12 @@ fn killed_search_resumes_and_counts_all_solutions() {
         "--journal",
         path.to_str().unwrap(),
     ];
-    let first = succeeds(&mut nqueens(&kept));
+    let first = succeeds(&mut nqueens(&journal_options));
     assert!(!first.messages.contains("restored from the journal"), "{}", first.messages);
     // The journal is cut to half its length, as if the job had been killed during the run.
     let whole = fs::metadata(&path).unwrap().len();
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole / 2).unwrap();
-    let again = succeeds(&mut nqueens(&kept));
+    let again = succeeds(&mut nqueens(&journal_options));
     assert_eq!(again.printed.trim(), "2680");
     assert!(again.messages.contains("restored from the journal"), "{}", again.messages);
     let other = fails(&mut nqueens(&["10", "--serial-rows", "4", "--journal", path.to_str().unwrap()]));
@@ -70,5 +70,5 @@ fn ranks_are_processes_under_mpirun() {
 
 #[test]
 fn job_completes_when_its_output_is_closed() {
-    outlives_its_reader(|| nqueens(&["8", "--ranks", "2", "--summary"]));
+    survives_closed_output(|| nqueens(&["8", "--ranks", "2", "--summary"]));
 }

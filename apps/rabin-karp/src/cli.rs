@@ -1,14 +1,14 @@
 //! Command line of the program.
 
 use crate::lines::{Format, Lines};
-use crate::patterns::{MOST_BITS, Patterns};
+use crate::patterns::{MAX_BITS, Patterns};
 use crate::pipeline::{Search, pipeline};
-use crate::text::{MOST_SEGMENT, Part, Repeated, parts};
+use crate::text::{MAX_SEGMENT, Part, Repeated, parts};
 use armature::pipeline::Summary;
 use armature::{BoxError, Session};
 use armature_apps::names;
 use armature_apps::pipeline::PipelineArgs;
-use armature_apps::terminal::{self, Reader, tell};
+use armature_apps::terminal::{self, Reader, eprint_line};
 use armature_files::{output::Output, regular};
 use clap::Parser;
 use std::ffi::OsString;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 struct Cli {
     /// Patterns, followed by the text: a file, a directory (all files below it), or `-` for standard input
     #[arg(value_name = "PATTERN... FILE|DIR|-")]
-    words: Vec<OsString>,
+    arguments: Vec<OsString>,
     /// File whose lines are further patterns; each rank reads it
     #[arg(long, value_name = "FILE")]
     patterns: Option<PathBuf>,
@@ -47,7 +47,7 @@ struct Cli {
     #[arg(long)]
     shared: bool,
     /// Number of bits of a fingerprint; with a small number most candidates are no matches
-    #[arg(long, value_name = "BITS", default_value_t = MOST_BITS, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "BITS", default_value_t = MAX_BITS, value_parser = clap::value_parser!(u32).range(1..=64))]
     hash_bits: u32,
     /// Print only the number of matches of each text
     #[arg(long)]
@@ -66,7 +66,7 @@ const USAGE: &str =
     "rabin-karp [OPTIONS] PATTERN... FILE|DIR|-\n       rabin-karp [OPTIONS] --generate TEXT:SIZE PATTERN...";
 
 /// Maximum size in bytes of a file of patterns.
-const MOST_PATTERNS: u64 = 256 << 20;
+const MAX_PATTERN_BYTES: u64 = 256 << 20;
 
 /// Parses a number with an optional unit K, M or G, a power of 1024.
 fn parse_bytes(text: &str) -> Option<u64> {
@@ -80,7 +80,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 fn parse_segment(text: &str) -> Result<usize, String> {
-    let bytes = parse_bytes(text).filter(|bytes| (1..=MOST_SEGMENT as u64).contains(bytes));
+    let bytes = parse_bytes(text).filter(|bytes| (1..=MAX_SEGMENT as u64).contains(bytes));
     bytes.map(|bytes| bytes as usize).ok_or_else(|| "expected 1 to 256M bytes, for example 64K".into())
 }
 
@@ -99,17 +99,17 @@ pub fn main() -> ExitCode {
 impl Cli {
     /// Returns the patterns and the name of the text; `None` for a generated text.
     fn split(&self) -> Result<(Vec<Vec<u8>>, Option<&Path>), String> {
-        let (words, text) = if self.generate.is_empty() {
-            let (text, words) =
-                self.words.split_last().ok_or(format!("nothing to search; usage: {USAGE}"))?;
-            (words, Some(Path::new(text)))
+        let (arguments, text) = if self.generate.is_empty() {
+            let (text, arguments) =
+                self.arguments.split_last().ok_or(format!("nothing to search; usage: {USAGE}"))?;
+            (arguments, Some(Path::new(text)))
         } else {
-            (&self.words[..], None)
+            (&self.arguments[..], None)
         };
-        let mut patterns: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let mut patterns: Vec<Vec<u8>> = arguments.iter().map(|word| word.as_bytes().to_vec()).collect();
         if let Some(path) = &self.patterns {
-            let refuse = |e: io::Error| format!("cannot read the patterns {}: {e}", names::path(path));
-            let lines = regular::read_at_most(path, MOST_PATTERNS).map_err(refuse)?;
+            let file_error = |e: io::Error| format!("cannot read the patterns {}: {e}", names::path(path));
+            let lines = regular::read_at_most(path, MAX_PATTERN_BYTES).map_err(file_error)?;
             // A final line end does not begin another line.
             let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
             patterns.extend(lines.split(|&byte| byte == b'\n').map(<[u8]>::to_vec));
@@ -129,16 +129,16 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     let (patterns, text) = cli.split()?;
     let patterns = Arc::new(Patterns::new(patterns, cli.hash_bits)?);
     let search = Search { patterns, segment: cli.segment, count: cli.count, shared: cli.shared };
-    let found = armature::run(&cli.run.config()?, |session| on_rank(session, cli, &search, text))?;
+    let found = armature::run(&cli.run.config()?, |session| search_on_rank(session, cli, &search, text))?;
     if let Some((matches, summary)) = found {
-        cli.run.tell(&summary);
-        tell(format_args!("{matches} matches in {:.3} s", summary.elapsed.as_secs_f64()));
+        cli.run.print_summary(&summary);
+        eprint_line(format_args!("{matches} matches in {:.3} s", summary.elapsed.as_secs_f64()));
     }
     Ok(())
 }
 
 /// Searches on this rank together with the other ranks. Rank 0 has the texts and the output.
-fn on_rank(
+fn search_on_rank(
     session: &mut Session,
     cli: &Cli,
     search: &Search,
@@ -148,19 +148,20 @@ fn on_rank(
     let Some(path) = cli.output.as_ref().filter(|_| session.is_root()) else {
         let terminal = terminal::Output::standard();
         let reader = terminal.reader();
-        let (mut output, found) = told(session, cli, search, &parts, reader, BufWriter::new(terminal))?;
+        let (mut output, found) =
+            search_and_write(session, cli, search, &parts, reader, BufWriter::new(terminal))?;
         output.flush()?;
         return Ok(found);
     };
-    let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
-    let file = Output::create(path).map_err(refuse)?;
-    let (file, found) = told(session, cli, search, &parts, Reader::default(), file)?;
-    file.commit().map_err(refuse)?;
+    let file_error = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
+    let file = Output::create(path).map_err(file_error)?;
+    let (file, found) = search_and_write(session, cli, search, &parts, Reader::default(), file)?;
+    file.commit().map_err(file_error)?;
     Ok(found)
 }
 
 /// Searches and writes the matches to `output`. Returns `output`, and on rank 0 the number of matches and the summary.
-fn told<W: Write + Send>(
+fn search_and_write<W: Write + Send>(
     session: &mut Session,
     cli: &Cli,
     search: &Search,
@@ -181,8 +182,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["rabin-karp"].into_iter().chain(words.split_whitespace()))
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["rabin-karp"].into_iter().chain(arguments.split_whitespace()))
             .map_err(|e| e.to_string())
     }
 
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn unusable_options_are_refused() {
-        for (words, expected) in [
+        for (arguments, expected) in [
             ("a b --segment 0", "expected 1 to 256M"),
             ("a b --segment 1G", "expected 1 to 256M"),
             ("a b --hash-bits 0", "1..=64"),
@@ -214,10 +215,10 @@ mod tests {
             ("a --generate :5", "foobar:2G"),
             ("a --generate x:99999999999G", "foobar:2G"),
         ] {
-            let error = parse(words).unwrap_err();
-            assert!(error.contains(expected), "{words}: {error}");
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
-        let split = |words| parse(words).unwrap().split().unwrap_err();
+        let split = |arguments| parse(arguments).unwrap().split().unwrap_err();
         assert!(split("").contains("nothing to search") && split("text").contains("no pattern is given"));
         assert!(split("--generate x:5").contains("no pattern is given"));
     }

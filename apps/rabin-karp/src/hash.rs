@@ -16,7 +16,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 const LANES: usize = 4;
 /// Minimum length of a stretch, as a multiple of the hash length. A shorter stretch does not pay, because each stretch begins with a hash that is
 /// computed from all of its bytes.
-const WORTH: usize = 8;
+const MIN_STRETCH_FACTOR: usize = 8;
 
 /// Position at which a pattern may begin, and the bucket of patterns to compare.
 pub type Candidate = [u32; 2];
@@ -64,10 +64,10 @@ impl Roll {
     }
 
     #[inline]
-    fn next(&self, hash: u64, leaves: u8, comes: u8) -> u64 {
+    fn next(&self, hash: u64, leaving: u8, entering: u8) -> u64 {
         // The subtracted term does not depend on the previous hash and can be computed in advance.
         hash.wrapping_mul(BASE)
-            .wrapping_add(u64::from(comes).wrapping_sub(u64::from(leaves).wrapping_mul(self.leaving)))
+            .wrapping_add(u64::from(entering).wrapping_sub(u64::from(leaving).wrapping_mul(self.leaving)))
     }
 
     /// Calls `see` for every position below `end` that is followed by enough bytes, with the fingerprint. The positions form several ascending
@@ -75,16 +75,16 @@ impl Roll {
     #[inline]
     fn roll(&self, bytes: &[u8], end: usize, mut see: impl FnMut(usize, usize, u64)) {
         let places = end.min((bytes.len() + 1).saturating_sub(self.length));
-        let stretch = if places / LANES >= WORTH * self.length { places / LANES } else { 0 };
+        let stretch = if places / LANES >= MIN_STRETCH_FACTOR * self.length { places / LANES } else { 0 };
         if stretch > 0 {
             let mut hashes: [u64; LANES] = std::array::from_fn(|lane| self.hash(&bytes[lane * stretch..]));
-            let leaves: [&[u8]; LANES] = std::array::from_fn(|lane| &bytes[lane * stretch..][..stretch - 1]);
-            let comes: [&[u8]; LANES] =
+            let leaving: [&[u8]; LANES] = std::array::from_fn(|lane| &bytes[lane * stretch..][..stretch - 1]);
+            let entering: [&[u8]; LANES] =
                 std::array::from_fn(|lane| &bytes[lane * stretch + self.length..][..stretch - 1]);
             for step in 0..stretch - 1 {
                 for lane in 0..LANES {
                     see(lane, lane * stretch + step, self.fold(hashes[lane]));
-                    hashes[lane] = self.next(hashes[lane], leaves[lane][step], comes[lane][step]);
+                    hashes[lane] = self.next(hashes[lane], leaving[lane][step], entering[lane][step]);
                 }
             }
             for (lane, &hash) in hashes.iter().enumerate() {
@@ -121,7 +121,7 @@ fn enter(hash: u64, byte: u8) -> u64 {
 pub fn propose(patterns: &Patterns, bytes: &[u8], own: usize) -> Vec<Candidate> {
     let mut found: [Vec<Candidate>; LANES + 1] = Default::default();
     let roll = patterns.roll();
-    match patterns.only_print() {
+    match patterns.single_fingerprint() {
         Some(only) => roll.roll(bytes, own, |lane, place, print| {
             if print == only {
                 found[lane].push([place as u32, 0]);
@@ -156,8 +156,8 @@ mod tests {
             roll.roll(&bytes, end, |_, place, print| seen.push((place, print)));
             seen.sort_unstable();
             let places = end.min((bytes.len() + 1).saturating_sub(length));
-            let made: Vec<(usize, u64)> = (0..places).map(|place| (place, roll.print(&bytes[place..]))).collect();
-            prop_assert_eq!(seen, made);
+            let expected: Vec<(usize, u64)> = (0..places).map(|place| (place, roll.print(&bytes[place..]))).collect();
+            prop_assert_eq!(seen, expected);
         }
 
         #[test]

@@ -5,9 +5,9 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Maximum length of a pattern in bytes. Each segment of a text is extended by the length of the longest pattern.
-pub const LONGEST: usize = 16 << 20;
+pub const MAX_PATTERN_LENGTH: usize = 16 << 20;
 /// Maximum number of bits of a fingerprint.
-pub const MOST_BITS: u32 = 64;
+pub const MAX_BITS: u32 = 64;
 
 /// Set of patterns with their fingerprints.
 ///
@@ -32,27 +32,27 @@ impl Patterns {
     /// Creates a set of patterns in this order, with fingerprints of `bits` bits. Repeated patterns are dropped.
     ///
     /// # Errors
-    /// There is no pattern, a pattern is empty or longer than [`LONGEST`], or `bits` is out of range.
+    /// There is no pattern, a pattern is empty or longer than [`MAX_PATTERN_LENGTH`], or `bits` is out of range.
     pub fn new(patterns: impl IntoIterator<Item = Vec<u8>>, bits: u32) -> Result<Self, PatternError> {
-        if !(1..=MOST_BITS).contains(&bits) {
+        if !(1..=MAX_BITS).contains(&bits) {
             return Err(PatternError::Bits(bits));
         }
-        let mut kept: Vec<Vec<u8>> = Vec::new();
+        let mut distinct: Vec<Vec<u8>> = Vec::new();
         let mut known = std::collections::HashSet::new();
         for (number, pattern) in patterns.into_iter().enumerate() {
             match pattern.len() {
                 0 => return Err(PatternError::Empty(number)),
-                1..=LONGEST if known.insert(pattern.clone()) => kept.push(pattern),
-                1..=LONGEST => {}
+                1..=MAX_PATTERN_LENGTH if known.insert(pattern.clone()) => distinct.push(pattern),
+                1..=MAX_PATTERN_LENGTH => {}
                 long => return Err(PatternError::Long(number, long)),
             }
         }
-        let lengths = || kept.iter().map(Vec::len);
+        let lengths = || distinct.iter().map(Vec::len);
         let (Some(shortest), Some(longest)) = (lengths().min(), lengths().max()) else {
             return Err(PatternError::None);
         };
         let roll = Roll::new(shortest, bits);
-        let mut printed: Vec<(u64, u32)> = (0..).zip(&kept).map(|(n, p)| (roll.print(p), n)).collect();
+        let mut printed: Vec<(u64, u32)> = (0..).zip(&distinct).map(|(n, p)| (roll.print(p), n)).collect();
         printed.sort_unstable();
         let (mut prints, mut buckets): (Vec<u64>, Vec<Vec<u32>>) = Default::default();
         let mut filter = vec![0; 1 << (FILTER_BITS - 6)];
@@ -65,7 +65,7 @@ impl Patterns {
             }
             buckets.last_mut().expect("a bucket has just been made").push(number);
         }
-        Ok(Patterns { patterns: kept, roll, longest, prints, buckets, filter })
+        Ok(Patterns { patterns: distinct, roll, longest, prints, buckets, filter })
     }
 
     /// Returns the distinct patterns in the order in which they were given.
@@ -84,7 +84,7 @@ impl Patterns {
     }
 
     /// Returns the fingerprint of all patterns, if they have the same one.
-    pub(crate) fn only_print(&self) -> Option<u64> {
+    pub(crate) fn single_fingerprint(&self) -> Option<u64> {
         (self.prints.len() == 1).then(|| self.prints[0])
     }
 
@@ -142,10 +142,10 @@ impl fmt::Display for PatternError {
                 write!(f, "pattern {} is empty, which would match everywhere", number + 1)
             }
             PatternError::Long(number, bytes) => {
-                write!(f, "pattern {} has {bytes} bytes, expected at most {LONGEST}", number + 1)
+                write!(f, "pattern {} has {bytes} bytes, expected at most {MAX_PATTERN_LENGTH}", number + 1)
             }
             PatternError::Bits(bits) => {
-                write!(f, "a fingerprint has 1 to {MOST_BITS} bits, not {bits}")
+                write!(f, "a fingerprint has 1 to {MAX_BITS} bits, not {bits}")
             }
         }
     }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(patterns("a  b", 8).unwrap_err(), PatternError::Empty(1));
         assert_eq!(patterns("a", 0).unwrap_err(), PatternError::Bits(0));
         assert_eq!(patterns("a", 65).unwrap_err(), PatternError::Bits(65));
-        let long = Patterns::new([vec![0; LONGEST + 1]], 8).unwrap_err().to_string();
+        let long = Patterns::new([vec![0; MAX_PATTERN_LENGTH + 1]], 8).unwrap_err().to_string();
         assert!(long.contains("expected at most"), "{long}");
     }
 

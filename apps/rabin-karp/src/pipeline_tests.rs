@@ -58,7 +58,7 @@ fn letters(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn any_ranks_segments_and_hashes_find_the_naive_matches(
+    fn matches_equal_naive_matches_for_any_rank_count_segment_and_hash(
         bytes in letters(1..400),
         patterns in proptest::collection::vec(letters(1..9), 1..5),
         bits in prop_oneof![1_u32..6, Just(64)],

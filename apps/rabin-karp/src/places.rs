@@ -3,7 +3,7 @@
 use crate::text::{Cut, Part, Segment};
 use armature::BoxError;
 use armature_apps::names;
-use armature_apps::terminal::{Reader, tell};
+use armature_apps::terminal::{Reader, eprint_line};
 use armature_files::regular;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -16,14 +16,14 @@ use std::vec;
 
 /// Identity of a file as rank 0 sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
+struct FileIdentity {
     path: Vec<u8>,
     size: u64,
     /// Time of the last modification, in seconds since 1970 and nanoseconds.
     changed: (i64, i64),
 }
 
-impl Seen {
+impl FileIdentity {
     fn path(&self) -> PathBuf {
         OsString::from_vec(self.path.clone()).into()
     }
@@ -32,7 +32,7 @@ impl Seen {
 /// Position of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    file: Seen,
+    file: FileIdentity,
     part: u32,
     /// Offset of the segment in the file.
     start: u64,
@@ -45,11 +45,11 @@ pub struct Place {
 /// Iterator over the segments of files, in order.
 #[derive(Debug)]
 pub struct Places {
-    files: vec::IntoIter<(u32, Seen)>,
+    files: vec::IntoIter<(u32, FileIdentity)>,
     cut: Cut,
     /// Reader of the output.
     reader: Reader,
-    file: Option<(u32, Seen)>,
+    file: Option<(u32, FileIdentity)>,
     start: u64,
     left: usize,
 }
@@ -74,13 +74,14 @@ impl Places {
                     .into());
                 }
             };
-            match open(path) {
-                Ok((_, seen)) => files.push((number as u32, seen)),
+            match open_file(path) {
+                Ok((_, identity)) => files.push((number as u32, identity)),
                 Err(e) if named => return Err(format!("cannot read {}: {e}", names::path(path)).into()),
-                Err(e) => tell(format_args!("skipped {}: {e}", names::path(path))),
+                Err(e) => eprint_line(format_args!("skipped {}: {e}", names::path(path))),
             }
         }
-        let segments: u64 = files.iter().map(|(_, seen)| seen.size.div_ceil(cut.segment as u64)).sum();
+        let segments: u64 =
+            files.iter().map(|(_, identity)| identity.size.div_ceil(cut.segment as u64)).sum();
         let left = usize::try_from(segments)?;
         Ok(Places { files: files.into_iter(), cut, reader, file: None, start: 0, left })
     }
@@ -90,7 +91,7 @@ impl Iterator for Places {
     type Item = Place;
 
     fn next(&mut self) -> Option<Place> {
-        if self.reader.has_left() {
+        if self.reader.has_closed() {
             return None;
         }
         loop {
@@ -117,7 +118,7 @@ impl ExactSizeIterator for Places {}
 #[derive(Debug, Default)]
 pub struct PlaceReader {
     /// File of the previous segment.
-    file: Option<(Seen, File)>,
+    file: Option<(FileIdentity, File)>,
 }
 
 impl PlaceReader {
@@ -133,16 +134,16 @@ impl PlaceReader {
                 names::path(&path)
             )
         };
-        if self.file.as_ref().is_none_or(|(seen, _)| *seen != place.file) {
-            let (file, seen) = open(&place.file.path()).map_err(refused)?;
-            if seen != place.file {
+        if self.file.as_ref().is_none_or(|(identity, _)| *identity != place.file) {
+            let (file, identity) = open_file(&place.file.path()).map_err(refused)?;
+            if identity != place.file {
                 return Err(refused(io::Error::other(format!(
                     "it has {} bytes, expected the {} bytes and the modification time that rank 0 has seen",
-                    seen.size, place.file.size
+                    identity.size, place.file.size
                 )))
                 .into());
             }
-            self.file = Some((seen, file));
+            self.file = Some((identity, file));
         }
         let mut bytes = vec![0; place.whole];
         if let Some((_, file)) = &self.file {
@@ -152,15 +153,15 @@ impl PlaceReader {
     }
 }
 
-fn open(path: &Path) -> io::Result<(File, Seen)> {
+fn open_file(path: &Path) -> io::Result<(File, FileIdentity)> {
     let file = regular::open(path)?;
     let found = file.metadata()?;
-    let seen = Seen {
+    let identity = FileIdentity {
         path: path.as_os_str().as_bytes().to_vec(),
         size: found.len(),
         changed: (found.mtime(), found.mtime_nsec()),
     };
-    Ok((file, seen))
+    Ok((file, identity))
 }
 
 #[cfg(test)]
@@ -184,12 +185,12 @@ mod tests {
         for (segment, overlap) in [(1, 0), (3, 5), (4, 1), (11, 2), (100, 7)] {
             let cut = Cut { segment, overlap };
             let places = Places::new(&parts, cut, Reader::default()).unwrap();
-            let told = places.len();
+            let declared = places.len();
             let mut reader = PlaceReader::default();
             let found: Vec<_> = places.map(|place| reader.read(place).unwrap()).collect();
             let expected: Vec<_> =
                 Segments::new(&parts, cut, Reader::default()).map(Result::unwrap).collect();
-            assert_eq!((&found, told), (&expected, expected.len()), "{cut:?}");
+            assert_eq!((&found, declared), (&expected, expected.len()), "{cut:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use armature::BoxError;
 use armature_apps::names;
-use armature_apps::terminal::{Reader as Lines, tell};
+use armature_apps::terminal::{Reader as Lines, eprint_line};
 use armature_files::regular;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a segment in bytes, without the overlap with the next segment. Positions in a segment have 32 bits.
-pub const MOST_SEGMENT: usize = 256 << 20;
+pub const MAX_SEGMENT: usize = 256 << 20;
 
 /// Generated text that is never stored: `text` repeated up to `size` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Part {
             Part::Below(path) => match regular::open(path) {
                 Ok(file) => Box::new(file),
                 Err(e) => {
-                    tell(format_args!("skipped {}: {e}", names::path(path)));
+                    eprint_line(format_args!("skipped {}: {e}", names::path(path)));
                     return Ok(None);
                 }
             },
@@ -94,7 +94,7 @@ pub fn parts(path: &Path) -> Result<Vec<Part>, BoxError> {
         match list(&directory, &mut files) {
             Ok(below) => waiting.extend(below),
             Err(e) if directory == path => return Err(refused(e).into()),
-            Err(e) => tell(format_args!("skipped {}: {e}", names::path(&directory))),
+            Err(e) => eprint_line(format_args!("skipped {}: {e}", names::path(&directory))),
         }
     }
     files.sort_unstable();
@@ -232,7 +232,7 @@ impl Iterator for Segments<'_> {
     type Item = Result<Segment, BoxError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed || self.lines.has_left() {
+        if self.failed || self.lines.has_closed() {
             return None;
         }
         let next = self.advance().transpose();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn files_below_a_directory_come_in_order_and_without_links() {
+    fn files_below_a_directory_are_sorted_without_links() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("b")).unwrap();
         for (name, text) in [("b/z", "first"), ("c", ""), ("d", "last")] {

@@ -1,7 +1,7 @@
 //! Tests of the `rabin-karp` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,11 +14,11 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn good(directory: &Path, arguments: &[&str]) -> String {
+fn output_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut command(directory, arguments)).printed
 }
 
-fn bad(directory: &Path, arguments: &[&str]) -> String {
+fn messages_of_failure(directory: &Path, arguments: &[&str]) -> String {
     fails(&mut command(directory, arguments))
 }
 
@@ -49,7 +49,7 @@ texts/bytes\t11\tbra
 ";
 
 #[test]
-fn any_ranks_segments_and_hashes_print_the_same_matches() {
+fn matches_are_equal_for_any_rank_count_segment_and_hash() {
     let dir = texts();
     fs::write(dir.path().join("words"), "abra\nbra\n").unwrap();
     for more in [
@@ -72,22 +72,25 @@ fn any_ranks_segments_and_hashes_print_the_same_matches() {
         &["abra", "bra", "texts", "--ranks", "2", "--balance", "live", "--segment", "2"],
         &["abra", "bra", "texts", "--ranks", "3", "--shared", "--segment", "2"],
     ] {
-        assert_eq!(good(dir.path(), more), MATCHES, "{more:?}");
+        assert_eq!(output_of_success(dir.path(), more), MATCHES, "{more:?}");
     }
-    good(dir.path(), &["abra", "bra", "texts", "-o", "matches", "--ranks", "3"]);
+    output_of_success(dir.path(), &["abra", "bra", "texts", "-o", "matches", "--ranks", "3"]);
     assert_eq!(fs::read_to_string(dir.path().join("matches")).unwrap(), MATCHES);
 }
 
 #[test]
 fn matches_and_counts_are_printed_as_tsv_and_json() {
     let dir = texts();
-    let counts = good(dir.path(), &["abra", "bra", "texts", "--count"]);
+    let counts = output_of_success(dir.path(), &["abra", "bra", "texts", "--count"]);
     assert_eq!(counts, "texts/below/abra\t4\ntexts/bytes\t6\ntexts/none\t0\n");
-    let counts = good(dir.path(), &["abra", "texts/bytes", "--count", "--format", "json"]);
+    let counts = output_of_success(dir.path(), &["abra", "texts/bytes", "--count", "--format", "json"]);
     assert_eq!(counts, "{\"file\":\"texts/bytes\",\"count\":3}\n");
-    let lines = good(dir.path(), &["ra\"", "texts/below/abra", "cad", "texts/bytes", "--format", "json"]);
+    let lines = output_of_success(
+        dir.path(),
+        &["ra\"", "texts/below/abra", "cad", "texts/bytes", "--format", "json"],
+    );
     assert_eq!(lines, "");
-    let lines = good(dir.path(), &["dab", "texts/below/abra", "--format", "json"]);
+    let lines = output_of_success(dir.path(), &["dab", "texts/below/abra", "--format", "json"]);
     assert_eq!(lines, "{\"file\":\"texts/below/abra\",\"offset\":6,\"pattern\":\"dab\"}\n");
 }
 
@@ -97,11 +100,15 @@ fn json_round_trips_special_names_and_patterns() {
     let name = "back\\slash\ttab\nline";
     fs::write(dir.path().join(name), "a\tb").unwrap();
     let of = |more: &[&str]| -> serde_json::Value {
-        serde_json::from_str(&good(dir.path(), &[&["\t", name, "--format", "json"], more].concat())).unwrap()
+        serde_json::from_str(&output_of_success(
+            dir.path(),
+            &[&["\t", name, "--format", "json"], more].concat(),
+        ))
+        .unwrap()
     };
     assert_eq!(of(&[]), serde_json::json!({ "file": name, "offset": 1, "pattern": "\t" }));
     assert_eq!(of(&["--count", "--ranks", "2"]), serde_json::json!({ "file": name, "count": 1 }));
-    assert_eq!(good(dir.path(), &["\t", name]), "back\\\\slash\\ttab\\nline\t1\t\\t\n");
+    assert_eq!(output_of_success(dir.path(), &["\t", name]), "back\\\\slash\\ttab\\nline\t1\t\\t\n");
 }
 
 #[test]
@@ -121,15 +128,15 @@ fn generated_text_is_searched_in_bounded_memory() {
     shell.args(["-c", &line]).current_dir(dir.path());
     assert_eq!(succeeds(&mut shell).printed, format!("generated\t{}\n", (640 << 20) / 6));
     let both = ["oo", "x", "--generate", "foo:10", "--generate", "x:2", "--ranks", "2", "--summary"];
-    let said = succeeds(&mut command(dir.path(), &both));
-    assert_eq!(said.printed.lines().count(), 5, "{}", said.printed);
-    assert!(said.messages.contains("pipeline rabin-karp: 1 item") && said.messages.contains("5 matches"));
+    let output = succeeds(&mut command(dir.path(), &both));
+    assert_eq!(output.printed.lines().count(), 5, "{}", output.printed);
+    assert!(output.messages.contains("pipeline rabin-karp: 1 item") && output.messages.contains("5 matches"));
 }
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
     let dir = tempfile::tempdir().unwrap();
-    outlives_its_reader(|| {
+    survives_closed_output(|| {
         command(dir.path(), &["o", "--generate", "foo:300K", "--segment", "4K", "--ranks", "2", "--summary"])
     });
 }
@@ -152,13 +159,13 @@ fn errors_name_the_problem_and_its_place() {
         (&["abra", "texts", "--ranks", "0"], "1..=4096"),
         (&["abra", "texts", "--mapping", "no-mapping", "--ranks", "2"], "no-mapping"),
     ] {
-        let messages = bad(dir.path(), arguments);
+        let messages = messages_of_failure(dir.path(), arguments);
         assert!(messages.contains(expected), "{arguments:?}: {messages}");
     }
 }
 
 #[test]
-fn under_mpirun_it_prints_the_same_matches() {
+fn matches_are_equal_under_mpirun() {
     let dir = texts();
     let texts = dir.path().join("texts/bytes");
     let mut alone = command(dir.path(), &["ra", "abra", "a"]);

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 const PROGRAM: LoopProgram = LoopProgram {
     name: "sor",
     path: env!("CARGO_BIN_EXE_sor"),
-    usual: &[("--size", "70x50"), ("--sweeps", "60")],
-    says: &[" sweeps in "],
+    default_options: &[("--size", "70x50"), ("--sweeps", "60")],
+    expected_texts: &[" sweeps in "],
     summary: "4080 units in ",
 };
 
 #[test]
-fn every_number_of_ranks_makes_the_same_grid() {
-    PROGRAM.agrees(&[
+fn grid_is_equal_for_any_rank_count() {
+    PROGRAM.matches_serial_loop(&[
         &[],
         &["--ranks", "2"],
         &["--ranks", "3", "--block", "7", "--summary"],
@@ -31,12 +31,12 @@ fn every_number_of_ranks_makes_the_same_grid() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    PROGRAM.outlives_its_reader();
+    PROGRAM.survives_closed_output();
 }
 
 #[test]
 fn errors_name_the_problem_and_its_place() {
-    PROGRAM.refuses(&[
+    PROGRAM.rejects(&[
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
         (&["--size", "0"], "each at least 3 with its two fixed edges"),
         (&["--size", "2x2"], "each at least 3 with its two fixed edges"),
@@ -47,22 +47,22 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_makes_the_same_grid() {
-    PROGRAM.agrees_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
+fn grid_equals_the_serial_grid_under_mpirun() {
+    PROGRAM.matches_serial_loop_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
-/// Returns a job that writes checkpoints without pause. With [`FOR_MINUTES`] as `sweeps` the job takes minutes.
-fn keeping(dir: &Path, ranks: usize, sweeps: u64) -> Job {
+/// Returns a job that writes checkpoints without pause. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
+fn checkpointed_job(dir: &Path, ranks: usize, sweeps: u64) -> Job {
     let sweeps = sweeps.to_string();
-    let words = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", "0"];
-    let job = words.iter().fold(Job::new(PROGRAM.path, ranks), |job, word| job.arg(*word));
+    let arguments = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", "0"];
+    let job = arguments.iter().fold(Job::new(PROGRAM.path, ranks), |job, word| job.arg(*word));
     job.arg("--checkpoint").arg(dir)
 }
 
-const FOR_MINUTES: u64 = 5_000_000;
+const SWEEPS_FOR_MINUTES: u64 = 5_000_000;
 
 /// Returns the number of passes in the valid checkpoint, if there is one.
-fn kept(dir: &Path) -> Option<u64> {
+fn checkpointed_passes(dir: &Path) -> Option<u64> {
     let manifest = std::fs::read_to_string(dir.join("manifest")).ok()?;
     let (_, rest) = manifest.split_once("\"pass\":")?;
     rest.split(',').next()?.parse().ok()
@@ -70,15 +70,19 @@ fn kept(dir: &Path) -> Option<u64> {
 
 /// Waits for a checkpoint of more than `passes` passes, and returns its number of passes.
 #[track_caller]
-fn wait_for_more(dir: &Path, running: &Running, passes: Option<u64>) -> u64 {
+fn wait_for_later_checkpoint(dir: &Path, running: &Running, passes: Option<u64>) -> u64 {
     let start = Instant::now();
     loop {
-        match kept(dir) {
+        match checkpointed_passes(dir) {
             Some(more) if passes.is_none_or(|passes| more > passes) => return more,
             _ => std::thread::sleep(Duration::from_millis(5)),
         }
         let waited = start.elapsed();
-        assert!(waited < Duration::from_secs(60), "no checkpoint after {passes:?}: {}", running.complaints());
+        assert!(
+            waited < Duration::from_secs(60),
+            "no checkpoint after {passes:?}: {}",
+            running.stderr_text()
+        );
     }
 }
 
@@ -90,13 +94,13 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = dir.path().join("kept");
     let mut passes = None;
     for (round, ranks) in [2, 3, 1, 3, 2].into_iter().enumerate() {
-        let running = keeping(&dir, ranks, FOR_MINUTES).start();
-        passes = Some(wait_for_more(&dir, &running, passes));
+        let running = checkpointed_job(&dir, ranks, SWEEPS_FOR_MINUTES).start();
+        passes = Some(wait_for_later_checkpoint(&dir, &running, passes));
         std::thread::sleep(Duration::from_millis(7 * round as u64));
         running.kill();
     }
-    let passes = kept(&dir).unwrap();
-    let outcome = keeping(&dir, 3, passes + 100).succeeds();
+    let passes = checkpointed_passes(&dir).unwrap();
+    let outcome = checkpointed_job(&dir, 3, passes + 100).succeeds();
     assert!(outcome.stderr.contains(&format!("loop sor: resumes after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
     // Files of killed jobs have been removed.
@@ -104,7 +108,7 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();
     assert_eq!(data.len(), 1, "{data:?}");
-    let again = keeping(&dir, 3, 1).run();
+    let again = checkpointed_job(&dir, 3, 1).run();
     assert!(!again.status.success() && again.stderr.contains("but the run has only 1"), "{again}");
 }
 
@@ -112,9 +116,9 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
 fn second_job_with_the_same_checkpoint_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
-    let first = keeping(&dir, 2, FOR_MINUTES).start();
-    wait_for_more(&dir, &first, None);
-    let second = keeping(&dir, 3, FOR_MINUTES).limit(Duration::from_secs(60)).run();
+    let first = checkpointed_job(&dir, 2, SWEEPS_FOR_MINUTES).start();
+    wait_for_later_checkpoint(&dir, &first, None);
+    let second = checkpointed_job(&dir, 3, SWEEPS_FOR_MINUTES).limit(Duration::from_secs(60)).run();
     assert!(!second.status.success() && !second.hung, "{second}");
     let process = first.process(0).as_raw_nonzero();
     let text = format!(
@@ -123,10 +127,10 @@ fn second_job_with_the_same_checkpoint_is_refused() {
     );
     assert!(second.stderr.contains(&text), "{second}");
     // The first job continues, and after its end another job can use the checkpoint.
-    wait_for_more(&dir, &first, kept(&dir));
+    wait_for_later_checkpoint(&dir, &first, checkpointed_passes(&dir));
     first.kill();
-    let passes = kept(&dir).unwrap();
-    let outcome = keeping(&dir, 2, passes + 100).succeeds();
+    let passes = checkpointed_passes(&dir).unwrap();
+    let outcome = checkpointed_job(&dir, 2, passes + 100).succeeds();
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
 }
 
@@ -141,9 +145,9 @@ fn planted_links_are_not_followed() {
     // Events go to a new directory for each attempt, so the link in the directory of attempt 1 is not opened.
     std::fs::create_dir_all(path("events/attempts/1")).unwrap();
     std::os::unix::fs::symlink(path("victim"), path("events/attempts/1/rank-0.jsonl")).unwrap();
-    let outcome = keeping(&path("kept"), 2, 3000).arg("--events").arg(path("events")).succeeds();
+    let outcome = checkpointed_job(&path("kept"), 2, 3000).arg("--events").arg(path("events")).succeeds();
     assert!(path("events/attempts/2/rank-0.jsonl").is_file(), "{outcome}");
-    assert!(kept(&path("kept")).is_some());
+    assert!(checkpointed_passes(&path("kept")).is_some());
     assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
 }
 
@@ -153,9 +157,10 @@ fn settings_without_effect_are_reported_once() {
     let misspelt =
         "ARMATURE_RANK is set, but there is no such setting; it is ignored; did you mean ARMATURE_RANKS?";
     let mut command = Command::new(PROGRAM.path);
-    let said = succeeds(command.args(["--size", "9"]).env("ARMATURE_RANK", "3").env("ARMATURE_CI_RUN", "x"));
-    assert_eq!(said.messages.matches(misspelt).count(), 1, "{}", said.messages);
-    assert_eq!(said.messages.matches("ARMATURE_").count(), 2, "{}", said.messages);
+    let output =
+        succeeds(command.args(["--size", "9"]).env("ARMATURE_RANK", "3").env("ARMATURE_CI_RUN", "x"));
+    assert_eq!(output.messages.matches(misspelt).count(), 1, "{}", output.messages);
+    assert_eq!(output.messages.matches("ARMATURE_").count(), 2, "{}", output.messages);
     let job = || Job::new(PROGRAM.path, 2).arg("--size").arg("9");
     let outcome = job().arg("--ranks").arg("4").env("ARMATURE_RANK", "3").succeeds();
     let asked = "--ranks, ARMATURE_RANKS or the program sets 4 ranks";

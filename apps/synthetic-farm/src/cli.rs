@@ -1,10 +1,10 @@
 //! Command line of the program.
 
-use crate::farm::labour;
+use crate::farm::run_farm;
 use crate::plan::Plan;
-use crate::toil::Toil;
+use crate::work_method::WorkMethod;
 use armature_apps::farm::FarmArgs;
-use armature_apps::terminal::{print, tell};
+use armature_apps::terminal::{eprint_line, print};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -56,15 +56,15 @@ struct Cli {
 
 /// Parses a time in milliseconds, at most one hour.
 fn parse_mean(text: &str) -> Result<f64, String> {
-    between(text, 3_600_000.0)
+    parse_up_to(text, 3_600_000.0)
 }
 
 /// Parses a percentage, at most 1000.
 fn parse_deviation(text: &str) -> Result<f64, String> {
-    between(text, 1000.0)
+    parse_up_to(text, 1000.0)
 }
 
-fn between(text: &str, most: f64) -> Result<f64, String> {
+fn parse_up_to(text: &str, most: f64) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
     number.ok_or_else(|| format!("expected a number from 0 to {most}"))
 }
@@ -93,16 +93,16 @@ pub fn main() -> ExitCode {
 fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let plan = args.plan()?;
     let found = armature::run(&args.farm.config()?, |session| {
-        let toil = match (session.is_simulated(), args.sleep) {
-            (true, _) => Toil::Declare,
-            (false, true) => Toil::Sleep,
-            (false, false) => Toil::Spin,
+        let work_method = match (session.is_simulated(), args.sleep) {
+            (true, _) => WorkMethod::Declare,
+            (false, true) => WorkMethod::Sleep,
+            (false, false) => WorkMethod::Spin,
         };
-        labour(session, &plan, toil, &args.farm)
+        run_farm(session, &plan, work_method, &args.farm)
     })?;
     if let Some((report, summary)) = found {
         if args.farm.summary() {
-            tell(summary);
+            eprint_line(summary);
         }
         print(format_args!("{report}{}\n", report.line()))?;
     }
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn parse(words: &str) -> Result<Cli, String> {
-        Cli::try_parse_from(["synthetic-farm"].into_iter().chain(words.split_whitespace()))
+    fn parse(arguments: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["synthetic-farm"].into_iter().chain(arguments.split_whitespace()))
             .map_err(|e| e.to_string())
     }
 
@@ -130,21 +130,21 @@ mod tests {
 
     #[test]
     fn unusable_options_are_refused() {
-        for (words, expected) in
+        for (arguments, expected) in
             [("--tasks 0", "1..=100000000"), ("--block 0", "1.."), ("--iterations 0", "1..=1000000")]
         {
-            let error = parse(words).unwrap_err();
-            assert!(error.contains(expected), "{words}: {error}");
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
-        for (words, expected) in [
+        for (arguments, expected) in [
             ("--mean -1", "'--mean <MILLISECONDS>': expected a number from 0 to 3600000"),
             ("--mean nan", "expected a number from 0 to 3600000"),
             ("--mean 3600001", "expected a number from 0 to 3600000"),
             ("--deviation -1", "'--deviation <PERCENT>': expected a number from 0 to 1000"),
             ("--deviation 2000", "expected a number from 0 to 1000"),
         ] {
-            let error = parse(words).unwrap_err();
-            assert!(error.contains(expected), "{words}: {error}");
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
         assert!(parse("--task-bytes 10000000").unwrap().plan().unwrap_err().contains("bytes an iteration"));
     }

@@ -3,7 +3,7 @@
 use crate::payload::{checksum, make, task_key};
 use crate::plan::Plan;
 use crate::report::{Iteration, Report};
-use crate::toil::Toil;
+use crate::work_method::WorkMethod;
 use armature::farm::{Context, Farm, Summary, Worker};
 use armature::{BoxError, Session, Stopwatch};
 use armature_apps::farm::FarmArgs;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
-    /// Amount of work in units of [`Toil`].
+    /// Amount of work in units of [`WorkMethod`].
     work: f64,
     #[serde(with = "armature::raw")]
     payload: Vec<u8>,
@@ -31,19 +31,19 @@ struct Answer {
 }
 
 /// Worker that runs synthetic tasks.
-struct Laborer {
-    toil: Toil,
+struct SyntheticWorker {
+    work_method: WorkMethod,
     result_bytes: usize,
     clock: Stopwatch,
 }
 
-impl Worker for Laborer {
+impl Worker for SyntheticWorker {
     type In = Task;
     type Out = Answer;
 
     fn work(&mut self, task: Task, cx: &mut Context) -> Result<Answer, BoxError> {
         let start = self.clock.elapsed();
-        self.toil.take(task.work, |flops| cx.declare(flops, || ()));
+        self.work_method.perform(task.work, |flops| cx.declare(flops, || ()));
         let checksum = checksum(&task.payload);
         let payload = make(checksum, self.result_bytes);
         let seconds = self.clock.elapsed().saturating_sub(start).as_secs_f64();
@@ -86,20 +86,22 @@ fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<
 ///
 /// # Errors
 /// The errors of the farm, and a wrong result.
-pub fn labour(
+pub fn run_farm(
     session: &mut Session,
     plan: &Plan,
-    toil: Toil,
+    work_method: WorkMethod,
     options: &FarmArgs,
 ) -> Result<Option<(Report, Summary)>, BoxError> {
     let (clock, result_bytes) = (session.stopwatch(), plan.result_bytes);
-    let mut farm =
-        options.set_up(session, Farm::worker("labour", move || Ok(Laborer { toil, result_bytes, clock })));
+    let mut farm = options.set_up(
+        session,
+        Farm::worker("labour", move || Ok(SyntheticWorker { work_method, result_bytes, clock })),
+    );
     if !session.is_root() {
         farm.iterate(session, [], |_, _| Ok(None))?;
         return Ok(None);
     }
-    let speed = toil.speed();
+    let speed = work_method.speed();
     let mut times = plan.times(0);
     let mut key = plan.seed;
     let mut iterations = Vec::new();
@@ -155,9 +157,10 @@ mod tests {
 
     fn answers(plan: &Plan, key: u64) -> Vec<Answer> {
         let clock = armature::run(&armature::Config::new(), |session| Ok(session.stopwatch())).unwrap();
-        let mut laborer = Laborer { toil: Toil::Sleep, result_bytes: plan.result_bytes, clock };
+        let mut worker =
+            SyntheticWorker { work_method: WorkMethod::Sleep, result_bytes: plan.result_bytes, clock };
         let mut cx = Context::for_test();
-        tasks(plan, 1.0, &plan.times(0), key).map(|task| laborer.work(task, &mut cx).unwrap()).collect()
+        tasks(plan, 1.0, &plan.times(0), key).map(|task| worker.work(task, &mut cx).unwrap()).collect()
     }
 
     #[test]

@@ -5,12 +5,12 @@ use armature_apps::random::Random;
 /// Returns `bytes` bytes that depend only on `key`.
 pub fn make(key: u64, bytes: usize) -> Vec<u8> {
     let mut random = Random::new(key);
-    let mut made = Vec::with_capacity(bytes.next_multiple_of(8));
-    while made.len() < bytes {
-        made.extend(random.next_u64().to_le_bytes());
+    let mut payload = Vec::with_capacity(bytes.next_multiple_of(8));
+    while payload.len() < bytes {
+        payload.extend(random.next_u64().to_le_bytes());
     }
-    made.truncate(bytes);
-    made
+    payload.truncate(bytes);
+    payload
 }
 
 /// Returns a checksum that depends on every byte, on the order and on the length.

@@ -27,7 +27,7 @@ pub struct Plan {
 }
 
 /// Maximum number of bytes of an iteration, which are on rank 0 at the same time.
-const MOST_BYTES: u64 = 4 << 30;
+const MAX_BYTES: u64 = 4 << 30;
 
 impl Plan {
     /// Checks that the plan can be executed.
@@ -44,9 +44,9 @@ impl Plan {
         }
         let bytes =
             (self.task_bytes as u64).saturating_add(self.result_bytes as u64).saturating_mul(self.tasks);
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return Err(format!(
-                "{} tasks of {} and {} bytes are {bytes} bytes an iteration: expected at most {MOST_BYTES}",
+                "{} tasks of {} and {} bytes are {bytes} bytes an iteration: expected at most {MAX_BYTES}",
                 self.tasks, self.task_bytes, self.result_bytes
             ));
         }

@@ -1,7 +1,7 @@
 //! Tests of the `synthetic-farm` command on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
+use armature_tests::program::{ProgramOutput, fails, succeeds, survives_closed_output};
 use serde_json::Value;
 use std::process::Command;
 
@@ -35,8 +35,8 @@ fn line(printed: &str) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {printed}"))
 }
 
-fn good(arguments: &[&str]) -> Value {
-    let Said { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
+fn output_of_success(arguments: &[&str]) -> Value {
+    let ProgramOutput { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
     assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
     // The output consists of a heading, three iterations, their total and the line in JSON.
     assert_eq!(printed.lines().count(), 6, "{printed}");
@@ -48,8 +48,8 @@ fn number(value: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn every_rank_count_and_chunking_gives_the_same_results() {
-    let one = good(&[]);
+fn results_are_equal_for_any_rank_count_and_chunking() {
+    let one = output_of_success(&[]);
     assert_eq!((&one["tasks"], &one["iterations"], &one["workers"]), (&120.into(), &3.into(), &1.into()));
     for more in [
         &["--ranks", "2"][..],
@@ -58,14 +58,14 @@ fn every_rank_count_and_chunking_gives_the_same_results() {
         &["--ranks", "3", "--chunking", "11", "--request-ahead", "1", "--summary"],
         &["--ranks", "4", "--chunking", "static", "--sleep"],
     ] {
-        let found = good(more);
+        let found = output_of_success(more);
         assert_eq!(found["checksum"], one["checksum"], "{more:?}");
         assert_eq!(found["work_seconds"], one["work_seconds"], "{more:?}");
         if more.contains(&"--dedicated-master") {
             assert_eq!(found["workers"], 2, "{found}");
         }
     }
-    let other = good(&["--seed", "2"]);
+    let other = output_of_success(&["--seed", "2"]);
     assert_ne!(other["checksum"], one["checksum"]);
 }
 
@@ -85,7 +85,7 @@ fn efficiency_is_the_share_of_the_time_that_tasks_took() {
 
 #[test]
 fn closed_standard_output_is_not_a_failure() {
-    outlives_its_reader(|| synthetic(&["--ranks", "2", "--summary"]));
+    survives_closed_output(|| synthetic(&["--ranks", "2", "--summary"]));
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn errors_name_the_problem_and_its_place() {
 }
 
 #[test]
-fn under_mpirun_it_gives_the_same_results() {
-    let one = good(&[]);
+fn results_are_equal_under_mpirun() {
+    let one = output_of_success(&[]);
     for ranks in [2, 3] {
         let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
         let found = line(&outcome.stdout);

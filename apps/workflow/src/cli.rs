@@ -10,16 +10,16 @@ use armature::farm::Farm;
 use armature::workflow::{Cluster, Summary, TaskMemory, Workflow};
 use armature::{BoxError, Commands, Config, Session};
 use armature_apps::spin;
-use armature_apps::terminal::{print, tell};
+use armature_apps::terminal::{eprint_line, print};
 use armature_files::regular::{self, Links};
 use armature_workflow_files::{Description, Format, platform, to_wfformat};
 use clap::Parser;
 
-use crate::command::{self, Aftermath, Settings};
-use crate::prepare::{self, Generated, NOTHING, Scale, TOIL};
+use crate::command::{self, CompletionHandler, Settings};
+use crate::prepare::{self, Generated, NOTHING, REPLAY, Scale};
 use crate::record;
+use crate::replay::{Replay, WorkMethod};
 use crate::rescue::Rescue;
-use crate::toil::{Pace, Toil};
 
 /// Operations per second of simulated work.
 const SIMULATED_SPEED: f64 = 1e9;
@@ -156,12 +156,12 @@ pub fn main() -> ExitCode {
 
 fn run(args: &Cli) -> Result<(), armature::BoxError> {
     let summary = match (&args.file, &args.generate) {
-        (_, Some(generated)) => toil(args, &generated.describe()?, TaskMemory::Additive),
+        (_, Some(generated)) => run_replay(args, &generated.describe()?, TaskMemory::Additive),
         (Some(file), None) if args.send_files => send::commands(args, file),
         (Some(file), None) => {
             let (described, format) = prepare::read(file)?;
             match args.toil {
-                true => toil(args, &described, format.task_memory()),
+                true => run_replay(args, &described, format.task_memory()),
                 false => commands(args, file, described, format),
             }
         }
@@ -169,35 +169,35 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     }?;
     let Some(summary) = summary else { return Ok(()) };
     if args.summary {
-        tell(&summary);
+        eprint_line(&summary);
     }
-    print(format_args!("{}, after {:.3} s\n", are_done(summary.tasks), summary.elapsed.as_secs_f64()))?;
+    print(format_args!("{}, after {:.3} s\n", completed_text(summary.tasks), summary.elapsed.as_secs_f64()))?;
     if summary.failed.is_empty() {
         return Ok(());
     }
-    summary.failed.iter().take(SHOWN).for_each(tell);
-    if summary.failed.len() > SHOWN {
-        tell(format_args!("{} more failed", summary.failed.len() - SHOWN));
+    summary.failed.iter().take(MAX_PRINTED_FAILURES).for_each(eprint_line);
+    if summary.failed.len() > MAX_PRINTED_FAILURES {
+        eprint_line(format_args!("{} more failed", summary.failed.len() - MAX_PRINTED_FAILURES));
     }
     if let (Some(file), false) = (&args.file, args.toil) {
         let outputs = args.outputs.iter().map(|outputs| format!(" --outputs {}", outputs.display()));
         let outputs: String = outputs.collect();
-        tell(format_args!(
+        eprint_line(format_args!(
             "`armature workflow output{outputs} {} TASK` shows what a task wrote",
             file.display()
         ));
     }
-    Err(has_failed(&summary).into())
+    Err(failed_text(&summary).into())
 }
 
 /// Maximum number of failed tasks whose messages are printed.
-const SHOWN: usize = 20;
+const MAX_PRINTED_FAILURES: usize = 20;
 
-fn are_done(tasks: u64) -> String {
+fn completed_text(tasks: u64) -> String {
     if tasks == 1 { "1 task is done".into() } else { format!("{tasks} tasks are done") }
 }
 
-fn has_failed(summary: &Summary) -> String {
+fn failed_text(summary: &Summary) -> String {
     let (failed, names) = (summary.failed.len(), summary.failed_names());
     let (failed, them) = match failed {
         1 => (format!("1 task has failed ({names})"), "it"),
@@ -244,31 +244,31 @@ fn set_up<'w>(
     workflow.max_failures(args.max_failures.wrapping_sub(1))
 }
 
-fn toil(
+fn run_replay(
     args: &Cli,
     described: &Description,
     task_memory: TaskMemory,
 ) -> Result<Option<Summary>, armature::BoxError> {
     let scale = Scale { time: args.time_scale, memory: args.memory_scale, size: args.size_scale };
-    let description = prepare::with_toil(described, scale)?;
+    let description = prepare::scaled_for_replay(described, scale)?;
     let cluster = cluster(args)?;
     Ok(armature::run(&args.config()?, |session| {
-        let toil = Toil::new(&description, task_memory, pace(args, session)?);
+        let replay = Replay::new(&description, task_memory, work_method(args, session)?);
         let workflow = set_up(args, cluster.as_ref(), description.clone(), task_memory);
-        Ok(run_and_note(session, workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)))?)
+        Ok(run_and_report_failures(session, workflow.closure(REPLAY, |inputs, cx| replay.run(inputs, cx)))?)
     })?)
 }
 
 /// Returns the pace of all ranks. The speed of one rank is used for all of them, so that tasks take longer on slower ranks.
-fn pace(args: &Cli, session: &mut Session) -> Result<Pace, BoxError> {
+fn work_method(args: &Cli, session: &mut Session) -> Result<WorkMethod, BoxError> {
     if session.is_simulated() {
-        return Ok(Pace::Declare(SIMULATED_SPEED));
+        return Ok(WorkMethod::Declare(SIMULATED_SPEED));
     }
     if args.sleep {
-        return Ok(Pace::Sleep);
+        return Ok(WorkMethod::Sleep);
     }
     let speeds = Farm::new("speed", |(): ()| spin::speed()).retries(1).collect_on_all(session, [()])?;
-    Ok(Pace::Spin(speeds.first().copied().unwrap_or(SIMULATED_SPEED)))
+    Ok(WorkMethod::Spin(speeds.first().copied().unwrap_or(SIMULATED_SPEED)))
 }
 
 fn commands(
@@ -278,7 +278,7 @@ fn commands(
     format: Format,
 ) -> Result<Option<Summary>, armature::BoxError> {
     let rescue = rescue(args, file);
-    let outputs = args.outputs.clone().unwrap_or_else(|| beside(file, ".outputs"));
+    let outputs = args.outputs.clone().unwrap_or_else(|| path_with_suffix(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
     prepare::check_commands(&described)?;
     // A trace names files that existed when it was recorded.
@@ -306,27 +306,28 @@ fn commands(
             if check_files {
                 prepare::check_inputs(&described, &settings.directory).map_err(|error| error.to_string())?;
             }
-            tell_known(&described, &rescue);
+            print_completed(&described, &rescue);
             Ok::<_, BoxError>(lock)
         };
         let lock = session.is_root().then(begin).transpose()?;
-        let done: Vec<bool> = session.broadcast(session.is_root().then(|| done(&described)))?;
-        done.into_iter().enumerate().for_each(|(task, done)| described.set_done(task, done));
+        let completed_flags: Vec<bool> =
+            session.broadcast(session.is_root().then(|| completed_flags(&described)))?;
+        completed_flags.into_iter().enumerate().for_each(|(task, is_done)| described.set_done(task, is_done));
         let description =
             prepare::with_commands(&described, &settings.outputs).map_err(|error| error.to_string())?;
-        let mut aftermath = Aftermath::new(&described, &settings, &rescue, session.rank())?;
+        let mut handler = CompletionHandler::new(&described, &settings, &rescue, session.rank())?;
         let mut workflow = set_up(args, cluster.as_ref(), description, TaskMemory::Additive)
             .directory(&settings.directory)
             .closure(NOTHING, |_, _| Ok(()))
-            .after_command(|ended, cx| aftermath.of(ended, cx));
+            .after_command(|ended, cx| handler.handle(ended, cx));
         if args.enforce_memory {
             workflow = workflow.enforce_memory();
         }
-        let summary = run_and_note(session, workflow)?;
+        let summary = run_and_report_failures(session, workflow)?;
         Ok(summary.map(|summary| (summary, described, lock)))
     })?;
     let Some((summary, mut described, _lock)) = found else { return Ok(None) };
-    close(args, &mut described, &settings.outputs, (start, &summary))?;
+    write_trace(args, &mut described, &settings.outputs, (start, &summary))?;
     Ok(Some(summary))
 }
 
@@ -335,18 +336,21 @@ fn rescue(args: &Cli, file: &Path) -> Rescue {
     match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
         // A default name can be guessed, so that another user may have created a link in its place.
-        None => Rescue::new(beside(file, ".rescue"), Links::Refused),
+        None => Rescue::new(path_with_suffix(file, ".rescue"), Links::Refused),
     }
 }
 
 /// Returns a flag for each task that is true if the task is done.
-fn done(described: &Description) -> Vec<bool> {
+fn completed_flags(described: &Description) -> Vec<bool> {
     described.tasks().iter().map(|task| task.done).collect()
 }
 
 /// Runs a workflow, and notes failed tasks in the job status. This program then exits with 1, which launchers that tolerate the death of ranks
 /// do not report.
-fn run_and_note(session: &mut Session, mut workflow: Workflow<'_>) -> armature::Result<Option<Summary>> {
+fn run_and_report_failures(
+    session: &mut Session,
+    mut workflow: Workflow<'_>,
+) -> armature::Result<Option<Summary>> {
     let summary = workflow.run(session)?.into_summary();
     if let Some(found) = summary.as_ref().filter(|found| !found.failed.is_empty()) {
         let failed = found.failed.len() as u64;
@@ -357,32 +361,36 @@ fn run_and_note(session: &mut Session, mut workflow: Workflow<'_>) -> armature::
 }
 
 /// Returns the path of the workflow's file with `ending` appended.
-fn beside(file: &Path, ending: &str) -> PathBuf {
+fn path_with_suffix(file: &Path, ending: &str) -> PathBuf {
     let mut name = file.as_os_str().to_os_string();
     name.push(ending);
     PathBuf::from(name)
 }
 
 /// Prints the number of tasks that are already done.
-fn tell_known(described: &Description, rescue: &Rescue) {
-    let known = described.tasks().iter().filter(|task| task.done).count();
-    if known > 0 {
-        tell(format_args!("{} according to {}", are_done(known as u64), rescue.path().display()));
+fn print_completed(described: &Description, rescue: &Rescue) {
+    let completed = described.tasks().iter().filter(|task| task.done).count();
+    if completed > 0 {
+        eprint_line(format_args!(
+            "{} according to {}",
+            completed_text(completed as u64),
+            rescue.path().display()
+        ));
     }
-    if known > 0 && known == described.tasks().len() {
-        tell("the workflow is finished: remove that file to run it again");
+    if completed > 0 && completed == described.tasks().len() {
+        eprint_line("the workflow is finished: remove that file to run it again");
     }
 }
 
 /// Writes the trace on rank 0 after a run, if one was requested.
-fn close(
+fn write_trace(
     args: &Cli,
     described: &mut Description,
     outputs: &Path,
     (start, summary): (SystemTime, &Summary),
 ) -> Result<(), armature::BoxError> {
     if let Some(file) = &args.trace {
-        record::put_into(described, &record::read(outputs)?)?;
+        record::merge_into(described, &record::read(outputs)?)?;
         let text = to_wfformat(described, &timestamp(start), summary.elapsed);
         armature_files::output::write(file, text.as_bytes())
             .map_err(|error| format!("cannot write the trace {}: {error}", file.display()))?;
@@ -427,7 +435,7 @@ mod tests {
         let args = Cli::try_parse_from(["w", "a.dag", "--memory", "2GiB", "-t", "3", "-m", "1"]).unwrap();
         assert_eq!((args.memory, args.tries, args.max_failures), (Some(2 << 30), 3, 1));
         assert!(Cli::try_parse_from(["w", "a.dag", "--memory", "0"]).is_err());
-        let refused = |words: &[&str]| Cli::try_parse_from(words).unwrap_err().to_string();
+        let refused = |arguments: &[&str]| Cli::try_parse_from(arguments).unwrap_err().to_string();
         assert!(refused(&["w"]).contains("FILE"));
         assert!(refused(&["w", "a.dag", "--generate", "blast:9", "--toil"]).contains("cannot be used with"));
         assert!(refused(&["w", "--generate", "blast:9"]).contains("--toil"));

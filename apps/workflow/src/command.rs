@@ -9,7 +9,7 @@ use armature::workflow::Ended;
 use armature::{BoxError, Context};
 use armature_workflow_files::{Description, Forward, Task};
 
-use crate::ledger::{Handover, Ledger};
+use crate::completion_log::{AppendedPart, CompletionLog};
 use crate::prepare;
 use crate::record::{self, Record, Recorder};
 use crate::rescue::Rescue;
@@ -27,16 +27,16 @@ pub struct Settings {
 
 /// Handler of the ended commands of one rank, or of all ranks.
 #[derive(Debug)]
-pub struct Aftermath<'a> {
+pub struct CompletionHandler<'a> {
     description: &'a Description,
     settings: &'a Settings,
-    ledger: Ledger,
+    completion_log: CompletionLog,
     recorder: Recorder,
     /// Host names by rank, if the handler is responsible for the commands of all ranks; empty otherwise.
     machines: Vec<String>,
 }
 
-impl<'a> Aftermath<'a> {
+impl<'a> CompletionHandler<'a> {
     /// Creates the handler for the commands of a rank.
     ///
     /// # Errors
@@ -48,20 +48,20 @@ impl<'a> Aftermath<'a> {
         rank: usize,
     ) -> Result<Self, BoxError> {
         let recorder = Recorder::open(&record::file(&settings.outputs, rank))?;
-        let (ledger, machines) = (Ledger::new(rescue), Vec::new());
-        Ok(Aftermath { description, settings, ledger, recorder, machines })
+        let (completion_log, machines) = (CompletionLog::new(rescue), Vec::new());
+        Ok(CompletionHandler { description, settings, completion_log, recorder, machines })
     }
 
     /// Returns the handler for the commands of all ranks, whose hosts are `machines`.
-    pub fn on(self, machines: Vec<String>) -> Self {
-        Aftermath { machines, ..self }
+    pub fn for_hosts(self, machines: Vec<String>) -> Self {
+        CompletionHandler { machines, ..self }
     }
 
     /// Handles the end of an attempt.
     ///
     /// # Errors
     /// A file that the task should have written does not exist, or a file cannot be written.
-    pub fn of(&mut self, ended: &Ended, cx: &Context) -> Result<(), BoxError> {
+    pub fn handle(&mut self, ended: &Ended, cx: &Context) -> Result<(), BoxError> {
         let number = cx.number() as usize;
         let task = &self.description.tasks()[number];
         let mut record = Record::of(&task.name, cx.attempt() + 1, ended, cx.rank());
@@ -88,28 +88,28 @@ impl<'a> Aftermath<'a> {
                 format!("the command ended with exit code 0, but has not written {:?}", file.name).into()
             );
         }
-        let handovers = self.handovers(number, task);
-        self.ledger.note(&task.name, &handovers)
+        let parts = self.parts(number, task);
+        self.completion_log.record(&task.name, &parts)
     }
 
     /// Returns the parts that a task appends to files.
-    fn handovers(&self, number: usize, task: &Task) -> Vec<Handover> {
+    fn parts(&self, number: usize, task: &Task) -> Vec<AppendedPart> {
         let Settings { directory, outputs, .. } = self.settings;
-        let handover = |(at, forward): (usize, &Forward)| {
+        let part = |(at, forward): (usize, &Forward)| {
             let (source, destination) = match forward {
                 Forward::File { source, destination } => (directory.join(source), destination),
                 Forward::Pipe { file, .. } => (prepare::captured(outputs, number, at), file),
             };
             let is_optional = matches!(forward, Forward::File { .. });
-            Handover { source, destination: directory.join(destination), is_optional }
+            AppendedPart { source, destination: directory.join(destination), is_optional }
         };
-        task.forwards.iter().enumerate().map(handover).collect()
+        task.forwards.iter().enumerate().map(part).collect()
     }
 
     /// Removes the sources of the parts of an ended attempt, so that the next attempt, or the next task with a file of this name, begins without
     /// them.
     fn remove_sources(&self, number: usize, task: &Task) {
-        for Handover { source, .. } in self.handovers(number, task) {
+        for AppendedPart { source, .. } in self.parts(number, task) {
             // The source does not exist if it was appended or never written.
             let _ = fs::remove_file(source);
         }

@@ -2,16 +2,16 @@
 //!
 //! - [`prepare`]: conversion of a file into tasks that ranks can run
 //! - [`command`]: steps after the end of a command
-//! - [`toil`]: tasks that replay measurements: computing time, memory, and size of values
+//! - [`replay`]: tasks that replay measurements: computing time, memory, and size of values
 //! - [`record`]: measurements of each command, saved when it ends
-//! - [`rescue`], [`ledger`], [`notes`]: completed tasks, noted as they end, and the parts that tasks append to files exactly once
+//! - [`rescue`], [`completion_log`], [`notes`]: completed tasks, noted as they end, and the parts that tasks append to files exactly once
 //! - [`cli`]: command line
 
 pub mod cli;
 pub mod command;
-pub mod ledger;
+pub mod completion_log;
 pub mod notes;
 pub mod prepare;
 pub mod record;
+pub mod replay;
 pub mod rescue;
-pub mod toil;

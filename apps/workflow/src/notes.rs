@@ -41,22 +41,22 @@ impl Append {
 /// Returns the lines for a completed task, to be written after content with the CRC-32 `before`.
 pub fn done(task: &str, before: u32) -> String {
     let line = format!("{DONE}{task}\n");
-    let sum = extended(before, line.as_bytes());
+    let sum = extend_checksum(before, line.as_bytes());
     line + &sum_line(sum)
 }
 
 /// Returns the CRC-32 of content with the CRC-32 `before`, followed by `bytes`.
-pub fn extended(before: u32, bytes: &[u8]) -> u32 {
+pub fn extend_checksum(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
     hasher.update(bytes);
     hasher.finalize()
 }
 
 /// Returns the CRC-32 of a file from its last line, if this is a valid `SUM` line.
-pub fn sum_behind(last_line: &[u8]) -> Option<u32> {
+pub fn checksum_after(last_line: &[u8]) -> Option<u32> {
     let sum = std::str::from_utf8(last_line).ok()?.strip_suffix('\n')?.strip_prefix(SUM)?;
     let before = u32::from_str_radix(sum, 16).ok()?;
-    (last_line == sum_line(before).as_bytes()).then(|| extended(before, last_line))
+    (last_line == sum_line(before).as_bytes()).then(|| extend_checksum(before, last_line))
 }
 
 fn sum_line(sum: u32) -> String {

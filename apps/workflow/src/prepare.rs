@@ -12,7 +12,7 @@ use armature_workflow_files::{Action, Description, File, Format, Forward, Task, 
 /// Closure of tasks that run nothing and only order other tasks.
 pub const NOTHING: &str = "nothing";
 /// Closure of tasks that replay measurements.
-pub const TOIL: &str = "toil";
+pub const REPLAY: &str = "toil";
 
 /// Reads a workflow.
 ///
@@ -64,13 +64,16 @@ impl FromStr for Generated {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const MOST: usize = 100_000;
+        const MAX_TASKS: usize = 100_000;
         let expected = || {
-            format!("expected FAMILY:TASKS or FAMILY:TASKS:SEED, with 1 to {MOST} tasks, as in montage:200")
+            format!(
+                "expected FAMILY:TASKS or FAMILY:TASKS:SEED, with 1 to {MAX_TASKS} tasks, as in montage:200"
+            )
         };
         let (family, rest) = text.split_once(':').ok_or_else(expected)?;
         let (tasks, seed) = rest.split_once(':').unwrap_or((rest, "1"));
-        let tasks = tasks.parse().ok().filter(|tasks| (1..=MOST).contains(tasks)).ok_or_else(expected)?;
+        let tasks =
+            tasks.parse().ok().filter(|tasks| (1..=MAX_TASKS).contains(tasks)).ok_or_else(expected)?;
         let seed = seed.parse().map_err(|_| expected())?;
         Ok(Generated { family: family.parse()?, tasks, seed })
     }
@@ -99,7 +102,7 @@ fn scaled(bytes: u64, by: f64) -> u64 {
 /// A task that cannot be run.
 pub fn with_commands(description: &Description, outputs: &Path) -> Result<Description, armature::BoxError> {
     check_commands(description)?;
-    rebuilt(description, to_run, |number, task| with_pipes(number, task, outputs), |_| 0)
+    rebuilt(description, executable_action, |number, task| with_pipes(number, task, outputs), |_| 0)
 }
 
 /// Returns the workflow with commands as tasks for ranks that share no directory. Tasks keep the names of the files to be sent.
@@ -128,11 +131,11 @@ pub fn with_sent_files(description: &Description) -> Result<Description, armatur
         }
         task
     };
-    rebuilt(description, to_run, with_files, |_| 0)
+    rebuilt(description, executable_action, with_files, |_| 0)
 }
 
 /// Returns the action by which a task is executed.
-fn to_run(action: &Action) -> Action {
+fn executable_action(action: &Action) -> Action {
     match action {
         Action::Nothing => Action::Closure(NOTHING.into()),
         command => command.clone(),
@@ -197,10 +200,10 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     let open = format!("rm -f --{removed} && set -C && exec{opened} && set +C");
     task.action = match task.action {
         Action::Command { program, arguments } => {
-            let words = ["-c".into(), format!("{open} && exec \"$0\" \"$@\""), program];
+            let shell_arguments = ["-c".into(), format!("{open} && exec \"$0\" \"$@\""), program];
             Action::Command {
                 program: "/bin/sh".into(),
-                arguments: words.into_iter().chain(arguments).collect(),
+                arguments: shell_arguments.into_iter().chain(arguments).collect(),
             }
         }
         Action::Shell(line) => Action::Shell(format!("{open} || exit 1\n{line}")),
@@ -213,14 +216,14 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
 ///
 /// # Errors
 /// A number that is too large after scaling.
-pub fn with_toil(description: &Description, scale: Scale) -> Result<Description, armature::BoxError> {
+pub fn scaled_for_replay(description: &Description, scale: Scale) -> Result<Description, armature::BoxError> {
     let rescaled = |_, mut task: Task| {
         task.run_time = Some(task.run_time.unwrap_or(1.0) * scale.time);
         task.memory = task.memory.map(|memory| scaled(memory, scale.memory));
         task.forwards.clear();
         task
     };
-    rebuilt(description, |_| Action::Closure(TOIL.into()), rescaled, |size| scaled(size, scale.size))
+    rebuilt(description, |_| Action::Closure(REPLAY.into()), rescaled, |size| scaled(size, scale.size))
 }
 
 fn rebuilt(
@@ -324,19 +327,24 @@ mod tests {
     }
 
     #[test]
-    fn commands_pass_files_and_toil_passes_scaled_values() {
+    fn commands_pass_files_and_replay_passes_scaled_values() {
         let file = "limit.db = 2\n[[task]]\nid = \"a\"\ncommand = \"x\"\nmemory = 1000\nrun_time = 8\noutputs = [{ name = \"f\", size = 500 }]\n\
                     [[task]]\nid = \"b\"\ncommand = \"y\"\ninputs = [\"f\"]\nlimits = { db = 1 }\n";
         let description = read("a.toml", file.as_bytes()).unwrap();
         let commands = with_commands(&description, Path::new("/o")).unwrap();
         assert_eq!((commands.edges()[0].size, commands.tasks()[0].memory), (0, Some(1000)));
         assert_eq!(commands.limits()["db"], 2);
-        let toil = with_toil(&description, Scale { time: 0.25, memory: 0.5, size: 2.0 }).unwrap();
+        let scaled_description =
+            scaled_for_replay(&description, Scale { time: 0.25, memory: 0.5, size: 2.0 }).unwrap();
         assert_eq!(
-            (toil.edges()[0].size, toil.tasks()[0].memory, toil.tasks()[0].run_time),
+            (
+                scaled_description.edges()[0].size,
+                scaled_description.tasks()[0].memory,
+                scaled_description.tasks()[0].run_time
+            ),
             (1000, Some(500), Some(2.0))
         );
-        assert_eq!(toil.tasks()[1].run_time, Some(0.25));
+        assert_eq!(scaled_description.tasks()[1].run_time, Some(0.25));
     }
 
     #[test]

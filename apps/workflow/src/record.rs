@@ -114,7 +114,7 @@ pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, armature::BoxE
 ///
 /// # Errors
 /// A measurement that the description rejects. Records of this program contain none.
-pub fn put_into(
+pub fn merge_into(
     description: &mut Description,
     records: &BTreeMap<String, Record>,
 ) -> Result<(), armature::BoxError> {
@@ -164,7 +164,7 @@ mod tests {
             [("a", 2.0), ("d", 4.0)]
         );
         let mut description = armature_workflow_files::read("a.dag", b"TASK a x\nTASK b x\n").unwrap();
-        put_into(&mut description, &records).unwrap();
+        merge_into(&mut description, &records).unwrap();
         let a = &description.tasks()[0];
         assert_eq!((a.run_time, a.memory, a.machine.as_deref()), (Some(2.0), Some(7), Some("m")));
         assert_eq!(description.tasks()[1].run_time, None);

@@ -5,14 +5,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use armature_apps::terminal::tell;
+use armature_apps::terminal::eprint_line;
 use armature_files::lock::{LockFile, TRIES};
 use armature_files::output;
 use armature_files::regular::{self, Links};
 use armature_workflow_files::{Description, rescue};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::ledger::mend;
+use crate::completion_log::repair;
 use crate::notes::Notes;
 
 /// Rescue file, to which every rank appends with its [ledger](crate::ledger).
@@ -60,8 +60,9 @@ impl Rescue {
         let path = self.path.display();
         let mut lock = self.path.clone().into_os_string();
         lock.push(".lock");
-        let waiting =
-            |holder: &str| tell(format_args!("waits for another run of this workflow: {holder} uses {path}"));
+        let waiting = |holder: &str| {
+            eprint_line(format_args!("waits for another run of this workflow: {holder} uses {path}"))
+        };
         let lock = LockFile::acquire(Path::new(&lock), tries, waiting).map_err(|error| {
             format!(
                 "cannot lock the rescue file {path}: {error}. Concurrent runs need different rescue files (--rescue)"
@@ -114,7 +115,7 @@ impl Rescue {
         }
         // Nothing is changed until all checks have passed.
         if let Some(mut file) = file {
-            mend(&mut file).map_err(|error| format!("does not match the files of tasks: {error}"))?;
+            repair(&mut file).map_err(|error| format!("does not match the files of tasks: {error}"))?;
         }
         if !missing.is_empty() {
             let text = notes.with_starts(&missing);
@@ -146,7 +147,7 @@ const RESTORE: &str = "Restore it, or remove it and the parts that tasks have ap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Handover, Ledger};
+    use crate::completion_log::{AppendedPart, CompletionLog};
 
     struct Place {
         dir: tempfile::TempDir,
@@ -183,12 +184,12 @@ mod tests {
 
         /// Runs a task, which appends its name to both files.
         fn run(&self, task: &str) {
-            let handover = |name: &str| {
+            let part = |name: &str| {
                 fs::write(self.path("part"), format!("{task}\n")).unwrap();
                 let (source, destination) = (self.path("part"), self.path(name));
-                Handover { source, destination, is_optional: false }
+                AppendedPart { source, destination, is_optional: false }
             };
-            Ledger::new(&self.rescue()).note(task, &["all", "log"].map(handover)).unwrap();
+            CompletionLog::new(&self.rescue()).record(task, &["all", "log"].map(part)).unwrap();
         }
 
         fn parts(&self, name: &str) -> Vec<String> {
@@ -286,9 +287,9 @@ mod tests {
     fn rescue_file_link_is_followed_only_if_the_user_named_it() {
         let place = Place::new();
         std::os::unix::fs::symlink("elsewhere", place.path("a.rescue")).unwrap();
-        let error = Ledger::new(&place.rescue()).note("a", &[]).unwrap_err().to_string();
+        let error = CompletionLog::new(&place.rescue()).record("a", &[]).unwrap_err().to_string();
         assert!(error.contains("is a symbolic link"), "{error}");
-        Ledger::new(&Rescue::new(place.path("a.rescue"), Links::Followed)).note("a", &[]).unwrap();
+        CompletionLog::new(&Rescue::new(place.path("a.rescue"), Links::Followed)).record("a", &[]).unwrap();
         assert!(fs::read_to_string(place.path("elsewhere")).unwrap().starts_with("DONE a\n"));
     }
 }

@@ -41,8 +41,8 @@ pub(crate) struct Task {
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = env::args().skip(1).collect();
-    match run(&words) {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("armature-bench-peers: {message}");
@@ -51,14 +51,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(words: &[String]) -> Result<(), String> {
-    let [peer, numbers @ ..] = words else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
+fn run(arguments: &[String]) -> Result<(), String> {
+    let [peer, numbers @ ..] = arguments else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
     let (task, second) = match numbers[..] {
         // The base port depends on the process id and lies below the range of ephemeral ports.
         [size, batch, items] => {
             let port = 12_000 + (std::process::id() % 100) as u16 * 200;
-            (Task { size, batch, items, process: 0, port }, Some(start_second(words, port)?))
+            (Task { size, batch, items, process: 0, port }, Some(start_second(arguments, port)?))
         }
         [size, batch, items, port] => (Task { size, batch, items, process: 1, port: port as u16 }, None),
         _ => return Err("expected PEER SIZE BATCH ITEMS".into()),
@@ -74,9 +74,9 @@ fn run(words: &[String]) -> Result<(), String> {
     }
 }
 
-fn start_second(words: &[String], port: u16) -> Result<Child, String> {
+fn start_second(arguments: &[String], port: u16) -> Result<Child, String> {
     let this = env::current_exe().map_err(|e| e.to_string())?;
-    let second = Command::new(this).args(words).arg(port.to_string()).spawn();
+    let second = Command::new(this).args(arguments).arg(port.to_string()).spawn();
     second.map_err(|e| format!("cannot start the second process: {e}"))
 }
 

@@ -21,8 +21,8 @@ pub fn run<S: Sync>(
     parse: impl FnOnce(&[String]) -> Outcome<S>,
     rank: impl Fn(&S, &mut Session) -> Outcome + Sync,
 ) -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = parse(&words).and_then(|simulated| {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = parse(&arguments).and_then(|simulated| {
         let config = Config::from_env()?.progress(Progress::Off);
         Ok(armature::run(&config, |session| rank(&simulated, session))?)
     });
@@ -40,8 +40,8 @@ pub fn run<S: Sync>(
 ///
 /// # Errors
 /// If a setting does not exist or a word has another form; also errors of `set`.
-pub fn settings(words: &[String], mut set: impl FnMut(&str, &str) -> Outcome<bool>) -> Outcome {
-    for word in words {
+pub fn settings(arguments: &[String], mut set: impl FnMut(&str, &str) -> Outcome<bool>) -> Outcome {
+    for word in arguments {
         let (name, value) = word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
         if !set(name, value)? {
             return Err(format!("there is no setting {word}").into());
@@ -56,10 +56,10 @@ mod tests {
 
     #[test]
     fn settings_are_parsed_or_refused() {
-        let read = |words: &str| {
-            let words: Vec<String> = words.split(' ').map(String::from).collect();
+        let read = |arguments: &str| {
+            let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
             let mut size = 0;
-            let result = settings(&words, |name, value| {
+            let result = settings(&arguments, |name, value| {
                 match name {
                     "size" => size = value.parse()?,
                     _ => return Ok(false),

@@ -32,7 +32,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn parse(words: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> Outcome<Self> {
         let mut simulated = Simulated {
             tasks: 0,
             mean: 1.0,
@@ -43,7 +43,7 @@ impl Simulated {
             workers: 0,
             sub_masters: 0,
         };
-        settings(words, |name, value| {
+        settings(arguments, |name, value| {
             match name {
                 "tasks" => simulated.tasks = value.parse()?,
                 "mean" => simulated.mean = value.parse()?,

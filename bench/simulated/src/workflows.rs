@@ -53,11 +53,11 @@ impl Job {
     }
 
     /// Returns the output size of each task in bytes: one value that all readers of the task share.
-    pub fn gives(&self) -> Vec<u64> {
-        let mut gives = vec![0; self.work.len()];
+    pub fn value_bytes(&self) -> Vec<u64> {
+        let mut value_bytes = vec![0; self.work.len()];
         for &(from, _, size) in &self.edges {
-            gives[from] = size.max(gives[from]);
+            value_bytes[from] = size.max(value_bytes[from]);
         }
-        gives
+        value_bytes
     }
 }

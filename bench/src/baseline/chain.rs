@@ -44,7 +44,7 @@ impl Chain {
         }
     }
 
-    fn words(&self) -> usize {
+    fn item_words(&self) -> usize {
         self.size / 8
     }
 
@@ -58,9 +58,9 @@ pub trait Work {
     /// Name of the rank program that does the work.
     const PROGRAM: &str;
     /// Work on rank 0, before the item is sent.
-    fn near(word: u64) -> u64;
+    fn work_on_first(word: u64) -> u64;
     /// Work on rank 1.
-    fn far(word: u64) -> u64;
+    fn work_on_second(word: u64) -> u64;
     /// Returns the expected checksum: the results of the words 0 to `items` - 1, folded in order.
     fn expected(items: usize) -> u64;
 }
@@ -72,11 +72,11 @@ pub struct Stages;
 impl Work for Stages {
     const PROGRAM: &str = "chain";
 
-    fn near(word: u64) -> u64 {
+    fn work_on_first(word: u64) -> u64 {
         stages::second(stages::first(word))
     }
 
-    fn far(word: u64) -> u64 {
+    fn work_on_second(word: u64) -> u64 {
         stages::fourth(stages::third(word))
     }
 
@@ -92,11 +92,11 @@ pub struct Tasks;
 impl Work for Tasks {
     const PROGRAM: &str = "tasks";
 
-    fn near(word: u64) -> u64 {
+    fn work_on_first(word: u64) -> u64 {
         word
     }
 
-    fn far(word: u64) -> u64 {
+    fn work_on_second(word: u64) -> u64 {
         task::work(word)
     }
 
@@ -124,15 +124,15 @@ pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     // A short run first establishes the connections and registers the buffers.
     let short = chain.batch * chain.window;
     if world.rank() == 1 {
-        let mut far = Far::new(&world, chain);
-        far.run::<W>(Chain { items: short, ..chain }.batches());
-        far.run::<W>(chain.batches());
+        let mut second_rank = SecondRank::new(&world, chain);
+        second_rank.run::<W>(Chain { items: short, ..chain }.batches());
+        second_rank.run::<W>(chain.batches());
         return Ok(());
     }
-    let mut near = Near::new(&world, chain);
-    near.run::<W>(Chain { items: short, ..chain }.batches());
+    let mut first_rank = FirstRank::new(&world, chain);
+    first_rank.run::<W>(Chain { items: short, ..chain }.batches());
     let start = Instant::now();
-    let sum = near.run::<W>(chain.batches());
+    let sum = first_rank.run::<W>(chain.batches());
     let seconds = start.elapsed().as_secs_f64();
     let items = chain.batches() * chain.batch;
     if sum != W::expected(items) {
@@ -143,34 +143,34 @@ pub fn main<W: Work>(arguments: &[String]) -> Outcome {
 }
 
 /// State of rank 0: source, first half of the work, sink.
-struct Near<'a> {
+struct FirstRank<'a> {
     world: &'a SimpleCommunicator,
-    words: usize,
+    item_words: usize,
     out: Vec<Slot>,
     back: Vec<Slot>,
 }
 
-impl<'a> Near<'a> {
+impl<'a> FirstRank<'a> {
     fn new(world: &'a SimpleCommunicator, chain: Chain) -> Self {
-        let slots = || (0..chain.window).map(|_| Slot::new(chain.words() * chain.batch)).collect();
-        Near { world, words: chain.words(), out: slots(), back: slots() }
+        let slots = || (0..chain.window).map(|_| Slot::new(chain.item_words() * chain.batch)).collect();
+        FirstRank { world, item_words: chain.item_words(), out: slots(), back: slots() }
     }
 
     /// Sends `batches` batches through the chain and returns the checksum of the results.
     fn run<W: Work>(&mut self, batches: usize) -> u64 {
-        let (words, window) = (self.words, self.out.len());
+        let (item_words, window) = (self.item_words, self.out.len());
         let (mut sum, mut next) = (0, 0);
         // Step `step` sends batch `step` and receives the results of batch `step - window`.
         for step in 0..batches + window {
             let at = step % window;
             if step >= window {
                 let results = self.back[at].wait();
-                sum = results.iter().step_by(words).fold(sum, |sum, &word| stages::fold(sum, word));
+                sum = results.iter().step_by(item_words).fold(sum, |sum, &word| stages::fold(sum, word));
             }
             if step < batches {
                 self.back[at].receive(self.world, 1, TAG);
-                for word in self.out[at].wait().iter_mut().step_by(words) {
-                    *word = W::near(next);
+                for word in self.out[at].wait().iter_mut().step_by(item_words) {
+                    *word = W::work_on_first(next);
                     next += 1;
                 }
                 self.out[at].send(self.world, 1, TAG);
@@ -181,17 +181,17 @@ impl<'a> Near<'a> {
 }
 
 /// State of rank 1: second half of the work, done in place.
-struct Far<'a> {
+struct SecondRank<'a> {
     world: &'a SimpleCommunicator,
-    words: usize,
+    item_words: usize,
     /// Buffers for twice the window: half of them receive batches while the other half return results.
     slots: Vec<Slot>,
 }
 
-impl<'a> Far<'a> {
+impl<'a> SecondRank<'a> {
     fn new(world: &'a SimpleCommunicator, chain: Chain) -> Self {
-        let slots = (0..2 * chain.window).map(|_| Slot::new(chain.words() * chain.batch)).collect();
-        Far { world, words: chain.words(), slots }
+        let slots = (0..2 * chain.window).map(|_| Slot::new(chain.item_words() * chain.batch)).collect();
+        SecondRank { world, item_words: chain.item_words(), slots }
     }
 
     fn run<W: Work>(&mut self, batches: usize) {
@@ -201,8 +201,8 @@ impl<'a> Far<'a> {
         }
         for step in 0..batches {
             let slot = &mut self.slots[step % count];
-            for word in slot.wait().iter_mut().step_by(self.words) {
-                *word = W::far(*word);
+            for word in slot.wait().iter_mut().step_by(self.item_words) {
+                *word = W::work_on_second(*word);
             }
             slot.send(self.world, 0, TAG);
             if step + window < batches {

@@ -12,7 +12,7 @@ use crate::{
     Outcome,
     burner::pin_rank,
     farm::{
-        job::{Job, Way, tell},
+        job::{Job, Way, print_result},
         task_set::work,
     },
     synthetic_work::fold,
@@ -26,8 +26,8 @@ const END: u64 = u64::MAX;
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a result is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let job = Job::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
     let world = universe.world();
@@ -41,11 +41,11 @@ pub fn main(words: &[String]) -> Outcome {
     let start = Instant::now();
     match job.way {
         Way::Ahead(chunks) => match world.rank() {
-            0 => side.hand_out(chunks),
-            _ => side.serve(chunks),
+            0 => side.run_master(chunks),
+            _ => side.run_worker(chunks),
         },
         Way::Halves => side.split(steps.len() / 2),
-        Way::Even => side.split(middle(&steps)),
+        Way::Even => side.split(split_point(&steps)),
         Way::Farm(_) => return Err("this is the program by hand".into()),
     }
     let time = start.elapsed();
@@ -54,13 +54,13 @@ pub fn main(words: &[String]) -> Outcome {
         if sum != job.task_set.expected()? {
             return Err(format!("the results are wrong: checksum {sum:#x}").into());
         }
-        tell(time, side.busy);
+        print_result(time, side.busy);
     }
     Ok(())
 }
 
 /// Returns the index of the first task in the second half of the work.
-fn middle(steps: &[u64]) -> usize {
+fn split_point(steps: &[u64]) -> usize {
     let half = steps.iter().sum::<u64>() / 2;
     let mut before = 0;
     let in_first = |steps: &&u64| {
@@ -86,7 +86,7 @@ impl Side<'_> {
         (work(number as u64, self.steps[number]), start.elapsed())
     }
 
-    fn keep(&mut self, number: usize, (result, took): (u64, Duration)) {
+    fn record_result(&mut self, number: usize, (result, took): (u64, Duration)) {
         self.results[number] = result;
         self.busy += took;
     }
@@ -94,71 +94,71 @@ impl Side<'_> {
     /// Runs the tasks below `first` on rank 0 and the others on rank 1.
     fn split(&mut self, first: usize) {
         let count = self.steps.len() - first;
-        let mut far = Slot::new(count + 1);
+        let mut messages = Slot::new(count + 1);
         if self.world.rank() == 0 {
-            far.receive(self.world, 1, TAG);
+            messages.receive(self.world, 1, TAG);
             for number in 0..first {
                 let done = self.compute(number);
-                self.keep(number, done);
+                self.record_result(number, done);
             }
-            let words = far.wait();
+            let words = messages.wait();
             self.results[first..].copy_from_slice(&words[..count]);
             self.busy += Duration::from_nanos(words[count]);
         } else {
             for number in first..self.steps.len() {
                 let done = self.compute(number);
-                self.keep(number, done);
+                self.record_result(number, done);
             }
-            let words = far.wait();
+            let words = messages.wait();
             words[..count].copy_from_slice(&self.results[first..]);
             words[count] = self.busy.as_nanos() as u64;
-            far.send(self.world, 0, TAG);
-            far.wait();
+            messages.send(self.world, 0, TAG);
+            messages.wait();
         }
     }
 
     /// Runs rank 0: sends single tasks, keeps `ahead` of them in flight, and runs tasks itself at the same time.
-    fn hand_out(&mut self, ahead: usize) {
+    fn run_master(&mut self, ahead: usize) {
         let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
-        let (mut out, mut back) = (slots(), slots());
+        let (mut tasks_out, mut results_in) = (slots(), slots());
         let (world, count) = (self.world, self.steps.len());
-        let (mut next, mut sent, mut taken) = (0, 0, 0);
+        let (mut next, mut sent, mut received) = (0, 0, 0);
         while sent < ahead && next < count {
-            back[sent].receive(world, 1, TAG);
-            hand(world, &mut out[sent], next);
+            results_in[sent].receive(world, 1, TAG);
+            send_task(world, &mut tasks_out[sent], next);
             (sent, next) = (sent + 1, next + 1);
         }
         loop {
-            while taken < sent && back[taken % ahead].ready() {
-                let at = taken % ahead;
-                let words = back[at].wait();
+            while received < sent && results_in[received % ahead].ready() {
+                let at = received % ahead;
+                let words = results_in[at].wait();
                 let (number, done) = (words[0] as usize, (words[1], Duration::from_nanos(words[2])));
-                self.keep(number, done);
-                taken += 1;
+                self.record_result(number, done);
+                received += 1;
                 if next < count {
-                    back[at].receive(world, 1, TAG);
-                    hand(world, &mut out[at], next);
+                    results_in[at].receive(world, 1, TAG);
+                    send_task(world, &mut tasks_out[at], next);
                     (sent, next) = (sent + 1, next + 1);
                 }
             }
             if next < count {
                 let done = self.compute(next);
-                self.keep(next, done);
+                self.record_result(next, done);
                 next += 1;
-            } else if taken < sent {
-                back[taken % ahead].wait();
+            } else if received < sent {
+                results_in[received % ahead].wait();
             } else {
                 break;
             }
         }
-        for slot in &mut out {
+        for slot in &mut tasks_out {
             slot.wait()[0] = END;
             slot.send(world, 1, TAG);
         }
     }
 
     /// Runs rank 1: processes the received tasks.
-    fn serve(&mut self, ahead: usize) {
+    fn run_worker(&mut self, ahead: usize) {
         let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
         let (mut tasks, mut results) = (slots(), slots());
         for slot in &mut tasks {
@@ -184,7 +184,7 @@ impl Side<'_> {
     }
 }
 
-fn hand(world: &SimpleCommunicator, slot: &mut Slot, number: usize) {
+fn send_task(world: &SimpleCommunicator, slot: &mut Slot, number: usize) {
     slot.wait()[0] = number as u64;
     slot.send(world, 1, TAG);
 }
@@ -193,8 +193,8 @@ fn hand(world: &SimpleCommunicator, slot: &mut Slot, number: usize) {
 mod tests {
     #[test]
     fn split_point_is_at_half_of_the_work() {
-        assert_eq!(super::middle(&[1, 1, 1, 1]), 2);
-        assert_eq!(super::middle(&[3, 1, 1, 1]), 1);
-        assert_eq!(super::middle(&[9, 1]), 0);
+        assert_eq!(super::split_point(&[1, 1, 1, 1]), 2);
+        assert_eq!(super::split_point(&[3, 1, 1, 1]), 1);
+        assert_eq!(super::split_point(&[9, 1]), 0);
     }
 }

@@ -28,14 +28,14 @@ const ROWS: i32 = 21;
 const TO_UPPER: i32 = 22;
 const TO_LOWER: i32 = 23;
 /// Row index at which B begins in the unbounded matrix of generated elements.
-const SECOND: usize = 1 << 30;
+const SECOND_MATRIX_ROW: usize = 1 << 30;
 
 /// Runs the rank program; prints `result seconds S` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong, a rank has no rows, or the result is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let job = Job::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
     let world = universe.world();
@@ -51,11 +51,11 @@ pub fn main(words: &[String]) -> Outcome {
     if let Some(rank) = (0..ranks).find(|&rank| rows_of(rank).is_empty()) {
         return Err(format!("rank {rank} has none of {units:?}").into());
     }
-    let mine = rows_of(world.rank() as usize);
+    let own_rows = rows_of(world.rank() as usize);
     let width = job.size;
     let (seconds, rows) = match job.kernel {
         Kernel::Matmul => {
-            let a = kernels::rows(mine.clone(), width);
+            let a = kernels::rows(own_rows.clone(), width);
             let b = second(width);
             let mut c = vec![0.0; a.len()];
             let seconds = timed(&world, &job, |passes| {
@@ -66,14 +66,14 @@ pub fn main(words: &[String]) -> Outcome {
             (seconds, c)
         }
         Kernel::Sor => {
-            let mut sweep = Sweep::new(&world, &job, mine.clone());
+            let mut sweep = Sweep::new(&world, &job, own_rows.clone());
             let seconds = timed(&world, &job, |passes| sweep.run(passes));
             (seconds, sweep.rows().to_vec())
         }
         Kernel::Heat => {
-            let mut heat = Heat::new(&world, mine.clone(), width);
+            let mut heat = Heat::new(&world, own_rows.clone(), width);
             let seconds = timed(&world, &job, |passes| (0..passes).for_each(|_| heat.step()));
-            (seconds, heat.old[width..][..mine.len() * width].to_vec())
+            (seconds, heat.old[width..][..own_rows.len() * width].to_vec())
         }
     };
     if job.verify {
@@ -125,7 +125,7 @@ fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usiz
 
 /// Returns the matrix B.
 pub(crate) fn second(width: usize) -> kernels::Factor {
-    kernels::Factor::new(&kernels::rows(SECOND..SECOND + width, width), width)
+    kernels::Factor::new(&kernels::rows(SECOND_MATRIX_ROW..SECOND_MATRIX_ROW + width, width), width)
 }
 
 /// Returns the rows of the result, computed by the serial loop.
@@ -156,38 +156,38 @@ struct Heat<'a> {
     old: Vec<f64>,
     new: Vec<f64>,
     /// For each side, the neighbour's rank, the tag of messages to the neighbour, and the tag of messages from the
-    /// neighbour. `out` and `back` are the buffers of messages to and from the neighbours.
+    /// neighbour. `sent` and `received` are the buffers of messages to and from the neighbours.
     sides: [Option<(i32, i32, i32)>; 2],
-    out: [Slot<f64>; 2],
-    back: [Slot<f64>; 2],
+    sent: [Slot<f64>; 2],
+    received: [Slot<f64>; 2],
 }
 
 impl<'a> Heat<'a> {
-    fn new(world: &'a SimpleCommunicator, mine: Range<usize>, width: usize) -> Self {
-        let old = kernels::rows(mine.start - 1..mine.end + 1, width);
+    fn new(world: &'a SimpleCommunicator, own_rows: Range<usize>, width: usize) -> Self {
+        let old = kernels::rows(own_rows.start - 1..own_rows.end + 1, width);
         let (rank, ranks) = (world.rank(), world.size());
         let upper = (rank > 0).then(|| (rank - 1, TO_UPPER, TO_LOWER));
         let lower = (rank + 1 < ranks).then(|| (rank + 1, TO_LOWER, TO_UPPER));
         let slots = || [Slot::new(width), Slot::new(width)];
-        Heat { world, width, new: old.clone(), old, sides: [upper, lower], out: slots(), back: slots() }
+        Heat { world, width, new: old.clone(), old, sides: [upper, lower], sent: slots(), received: slots() }
     }
 
     fn step(&mut self) {
         let (width, last) = (self.width, self.old.len() / self.width - 2);
         // The border rows of this rank, and the neighbours' rows next to them.
-        let (own, beside) = ([1, last], [0, last + 1]);
-        for (side, (out, back)) in self.sides.iter().zip(self.out.iter_mut().zip(&mut self.back)) {
+        let (own, halo_rows) = ([1, last], [0, last + 1]);
+        for (side, (sent, received)) in self.sides.iter().zip(self.sent.iter_mut().zip(&mut self.received)) {
             if let Some((neighbour, to, from)) = *side {
-                back.receive(self.world, neighbour, from);
+                received.receive(self.world, neighbour, from);
                 let row = if to == TO_UPPER { own[0] } else { own[1] };
-                out.wait().copy_from_slice(&self.old[row * width..][..width]);
-                out.send(self.world, neighbour, to);
+                sent.wait().copy_from_slice(&self.old[row * width..][..width]);
+                sent.send(self.world, neighbour, to);
             }
         }
         self.compute(2..last);
-        for (at, (side, back)) in self.sides.iter().zip(&mut self.back).enumerate() {
+        for (at, (side, received)) in self.sides.iter().zip(&mut self.received).enumerate() {
             if side.is_some() {
-                self.old[beside[at] * width..][..width].copy_from_slice(back.wait());
+                self.old[halo_rows[at] * width..][..width].copy_from_slice(received.wait());
             }
         }
         self.compute(1..2);

@@ -42,13 +42,13 @@ impl Border {
 }
 
 impl<'a> Sweep<'a> {
-    pub(super) fn new(world: &'a SimpleCommunicator, job: &Job, mine: Range<usize>) -> Self {
+    pub(super) fn new(world: &'a SimpleCommunicator, job: &Job, own_rows: Range<usize>) -> Self {
         let (strips, rank) = (job.strips(), world.rank());
         let border = |exists: bool, rank: i32| exists.then(|| Border::new(rank, &strips));
         Sweep {
             world,
             width: job.size,
-            grid: kernels::rows(mine.start - 1..mine.end + 1, job.size),
+            grid: kernels::rows(own_rows.start - 1..own_rows.end + 1, job.size),
             upper: border(rank > 0, rank - 1),
             lower: border(rank + 1 < world.size(), rank + 1),
             strips,

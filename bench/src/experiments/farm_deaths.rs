@@ -27,7 +27,7 @@ use crate::{
     deaths::{self, Victim},
     farm::{
         job::{Job, Way},
-        kill_run::{Limits, Traces},
+        kill_run::{Limits, RunFiles},
         task_set::{TaskSet, steps_in},
     },
     ranks::{Launch, STOPPED, Values, one},
@@ -47,10 +47,10 @@ const RANKS: usize = 4;
 /// Total computing time in seconds.
 const WORK: f64 = 5.0;
 const TASKS: usize = 2500;
-const LIMITS: Limits = Limits { silence: Duration::from_secs(1), coming: Duration::from_secs(3) };
+const LIMITS: Limits = Limits { silence: Duration::from_secs(1), join_limit: Duration::from_secs(3) };
 /// Interval between the farm's checks for silent workers, relative to the silence after which a worker counts as
 /// dead.
-const LOOK: f64 = 0.25;
+const CHECK_INTERVAL: f64 = 0.25;
 /// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Fraction of an undisturbed run during which ranks are killed.
@@ -58,21 +58,21 @@ const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 9;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    let (workers, whole) = (report.wants("workers"), report.wants("whole"));
+    let (workers, whole) = (report.selects("workers"), report.selects("whole"));
     if workers || whole {
-        farms(report, smoke, workers, whole)?;
+        run_farms(report, smoke, workers, whole)?;
     }
-    if report.wants("phases") { phases::run(report, smoke) } else { Ok(()) }
+    if report.selects("phases") { phases::run(report, smoke) } else { Ok(()) }
 }
 
 /// Runs farms in which some workers or all ranks are killed.
-fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcome {
+fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcome {
     let part = if smoke { 0.1 } else { 1.0 };
     let tasks = (part * TASKS as f64) as usize;
     let task_set = TaskSet { tasks, mean: steps_in(WORK / TASKS as f64), deviation: 0.8, seed: SEED };
     let job = Job { task_set, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
-    let mut tried = Tried {
-        traces: Traces::create(Path::new("target/bench/farm-deaths"))?,
+    let mut trials = Trials {
+        run_files: RunFiles::create(Path::new("target/bench/farm-deaths"))?,
         job,
         random: StdRng::seed_from_u64(SEED),
         undisturbed: Vec::new(),
@@ -80,45 +80,45 @@ fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcom
     // The farm is timed with all ranks, with one rank fewer, and with two ranks fewer, from its start.
     for missing in 0..3 {
         let times = (0..if smoke { 1 } else { 5 }).map(|_| {
-            tried.traces.scene.clear()?;
-            let (output, _) = tried.once(RANKS - missing, &[], false)?;
+            trials.run_files.run_folder.clear()?;
+            let (output, _) = trials.run_once(RANKS - missing, &[], false)?;
             Ok(one(&output?)?["seconds"])
         });
         let times = times.collect::<Outcome<Vec<f64>>>()?;
-        tried.undisturbed.push(median(&times));
+        trials.undisturbed.push(median(&times));
     }
-    let [all, three, two] = tried.undisturbed[..] else {
+    let [all, three, two] = trials.undisturbed[..] else {
         return Err("three numbers of ranks were run".into());
     };
     report.note(format!(
         "{tasks} tasks on {RANKS} ranks: {all:.2} s undisturbed, {three:.2} s with three ranks, {two:.2} s with two"
     ));
     if workers {
-        tried.workers(report, smoke)?;
+        trials.run_with_workers_killed(report, smoke)?;
     }
-    if whole { tried.whole(report, smoke) } else { Ok(()) }
+    if whole { trials.run_with_all_killed(report, smoke) } else { Ok(()) }
 }
 
 /// Parameters and reference times of the repeated runs.
-struct Tried {
-    traces: Traces,
+struct Trials {
+    run_files: RunFiles,
     job: Job,
     random: StdRng,
     /// Seconds of an undisturbed run with all ranks, with one rank fewer, and with two ranks fewer.
     undisturbed: Vec<f64>,
 }
 
-impl Tried {
+impl Trials {
     /// Runs the farm once; returns its output or error, and the number of ranks killed before it ended.
-    fn once(&self, ranks: usize, victims: &[Victim], journal: bool) -> Outcome<(Outcome<String>, usize)> {
+    fn run_once(&self, ranks: usize, victims: &[Victim], journal: bool) -> Outcome<(Outcome<String>, usize)> {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
-        let (traces, words) = (&self.traces, self.traces.words(LIMITS, journal, &self.job));
-        let has_come = |rank| traces.has_come(rank);
-        deaths::run(&launch, ("kill-run", &words), &traces.scene, victims, has_come, &mut || ())
+        let (run_files, arguments) = (&self.run_files, self.run_files.arguments(LIMITS, journal, &self.job));
+        let has_joined = |rank| run_files.has_joined(rank);
+        deaths::run(&launch, ("kill-run", &arguments), &run_files.run_folder, victims, has_joined, &mut || ())
     }
 
     /// Runs the farms in which workers are killed.
-    fn workers(&mut self, report: &mut Report, smoke: bool) -> Outcome {
+    fn run_with_workers_killed(&mut self, report: &mut Report, smoke: bool) -> Outcome {
         let columns = [
             "killed",
             "runs",
@@ -136,9 +136,9 @@ impl Tried {
             let mut series = Series::default();
             while series.runs() < runs {
                 let victims = deaths::draw(&mut self.random, RANKS, dead, KILL_UNTIL * self.undisturbed[0]);
-                match self.with_dead(&victims) {
+                match self.run_with_kills(&victims) {
                     // The run ended before the kill, so it is not a sample.
-                    Ok(None) => series.late += 1,
+                    Ok(None) => series.ended_before_kill += 1,
                     Ok(Some(run)) => {
                         moments.extend(victims.iter().map(|victim| victim.after));
                         series.add(&run);
@@ -148,7 +148,7 @@ impl Tried {
                         series.wrong += 1;
                     }
                 }
-                if series.late > runs {
+                if series.ended_before_kill > runs {
                     return Err("runs are over before workers are killed".into());
                 }
             }
@@ -181,34 +181,36 @@ impl Tried {
     }
 
     fn bound(&self, dead: usize) -> f64 {
-        self.undisturbed[dead] + (1.0 + LOOK) * LIMITS.silence.as_secs_f64()
+        self.undisturbed[dead] + (1.0 + CHECK_INTERVAL) * LIMITS.silence.as_secs_f64()
     }
 
     /// Runs the farm and kills the victims; returns `None` if the run ended before all of them were killed.
-    fn with_dead(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
-        self.traces.scene.clear()?;
-        let (output, killed) = self.once(RANKS, victims, false)?;
+    fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
+        self.run_files.run_folder.clear()?;
+        let (output, killed) = self.run_once(RANKS, victims, false)?;
         if killed < victims.len() {
             return Ok(None);
         }
         let values: Values = one(&output?)?;
-        self.traces.check(&self.job)?;
-        let (seconds, begun) = (values["seconds"], (0..RANKS).map(|rank| self.traces.begun(rank).len()));
+        self.run_files.check(&self.job)?;
+        let (seconds, started) =
+            (values["seconds"], (0..RANKS).map(|rank| self.run_files.started_tasks(rank).len()));
         let part = seconds / self.bound(victims.len());
-        Ok(Some(Run { seconds, part, again: begun.sum::<usize>() as f64 - self.job.task_set.tasks as f64 }))
+        Ok(Some(Run { seconds, part, again: started.sum::<usize>() as f64 - self.job.task_set.tasks as f64 }))
     }
 
     /// Runs the farms in which all ranks are killed, and restarts each of them.
-    fn whole(&mut self, report: &mut Report, smoke: bool) -> Outcome {
+    fn run_with_all_killed(&mut self, report: &mut Report, smoke: bool) -> Outcome {
         let runs = if smoke { 2 } else { 50 };
         let tasks = self.job.task_set.tasks;
-        let (mut kept, mut lost, mut again, mut wrong, mut late) = (Vec::new(), Vec::new(), 0, 0, 0);
-        while kept.len() + wrong < runs {
+        let (mut journalled_results, mut lost, mut again, mut wrong, mut ended_before_kill) =
+            (Vec::new(), Vec::new(), 0, 0, 0);
+        while journalled_results.len() + wrong < runs {
             let after = KILL_UNTIL * self.undisturbed[0] * self.random.random::<f64>();
             match self.killed_and_restarted(after) {
-                Ok(None) => late += 1,
+                Ok(None) => ended_before_kill += 1,
                 Ok(Some(restart)) => {
-                    kept.push(restart.kept as f64);
+                    journalled_results.push(restart.journalled_results as f64);
                     lost.push(restart.lost as f64);
                     again += restart.again;
                 }
@@ -217,7 +219,7 @@ impl Tried {
                     wrong += 1;
                 }
             }
-            if late > runs {
+            if ended_before_kill > runs {
                 return Err("runs are over before their ranks are killed".into());
             }
         }
@@ -226,10 +228,10 @@ impl Tried {
         let mut table = Table::new(&columns);
         table.row([
             runs.into(),
-            kept.len().into(),
+            journalled_results.len().into(),
             wrong.into(),
             tasks.into(),
-            digits(median(&kept), 1),
+            digits(median(&journalled_results), 1),
             digits(median(&lost), 1),
             quantile(&lost, 1.0).into(),
         ]);
@@ -246,28 +248,30 @@ impl Tried {
     /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None`
     /// if the first run ended before the kill.
     fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Restart>> {
-        self.traces.scene.clear()?;
-        let (output, killed) = self.once(RANKS, &deaths::everybody(RANKS, after), true)?;
+        self.run_files.run_folder.clear()?;
+        let (output, killed) = self.run_once(RANKS, &deaths::all_ranks(RANKS, after), true)?;
         match output {
             Ok(_) => return Ok(None),
             Err(error) if killed == 0 || error.to_string().contains(STOPPED) => return Err(error),
             Err(_) => {}
         }
-        let journalled = self.traces.journalled(&self.job)?;
-        let first: usize = (0..RANKS).map(|rank| self.traces.begun(rank).len()).sum();
-        self.traces.forget()?;
-        let (output, _) = self.once(RANKS, &[], true)?;
+        let journalled = self.run_files.journalled(&self.job)?;
+        let first: usize = (0..RANKS).map(|rank| self.run_files.started_tasks(rank).len()).sum();
+        self.run_files.remove_run_files()?;
+        let (output, _) = self.run_once(RANKS, &[], true)?;
         let known = one(&output?)?["known"];
-        self.traces.check(&self.job)?;
-        let begun: Vec<u64> = (0..RANKS).flat_map(|rank| self.traces.begun(rank)).collect();
-        if known != journalled.len() as f64 || begun.len() as f64 + known != self.job.task_set.tasks as f64 {
-            let (kept, begun) = (journalled.len(), begun.len());
-            return Err(
-                format!("the journal had {kept} results, the farm knew {known} and began {begun}").into()
-            );
+        self.run_files.check(&self.job)?;
+        let started: Vec<u64> = (0..RANKS).flat_map(|rank| self.run_files.started_tasks(rank)).collect();
+        if known != journalled.len() as f64 || started.len() as f64 + known != self.job.task_set.tasks as f64
+        {
+            let (journalled_results, started) = (journalled.len(), started.len());
+            return Err(format!(
+                "the journal had {journalled_results} results, the farm knew {known} and began {started}"
+            )
+            .into());
         }
-        let again = begun.iter().filter(|task| journalled.contains(task)).count();
-        Ok(Some(Restart { kept: journalled.len(), lost: first - journalled.len(), again }))
+        let again = started.iter().filter(|task| journalled.contains(task)).count();
+        Ok(Some(Restart { journalled_results: journalled.len(), lost: first - journalled.len(), again }))
     }
 }
 
@@ -283,7 +287,7 @@ struct Run {
 /// Task counts of a run that was restarted from a journal.
 struct Restart {
     /// Tasks that were intact in the journal.
-    kept: usize,
+    journalled_results: usize,
     /// Tasks that the killed run had started but that were not in the journal.
     lost: usize,
     /// Tasks that were in the journal but were started again.
@@ -298,7 +302,7 @@ struct Series {
     again: Vec<f64>,
     /// Number of runs that hung, failed, or wrote a wrong output.
     wrong: usize,
-    late: usize,
+    ended_before_kill: usize,
 }
 
 impl Series {

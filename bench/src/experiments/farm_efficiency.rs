@@ -74,8 +74,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let rounds = report.rounds(ROUNDS);
     let job = |way| Job { task_set, way, cores: cores.to_vec() };
 
-    let (with_alone, with_load) = (report.wants("alone"), report.wants("beside"));
-    let ways = if report.wants("policies") { &WAYS[..] } else { &WAYS[..5] };
+    let (with_alone, with_load) = (report.selects("alone"), report.selects("beside"));
+    let ways = if report.selects("policies") { &WAYS[..] } else { &WAYS[..5] };
     let runs: Vec<RefCell<Vec<Run>>> = ways.iter().map(|_| RefCell::default()).collect();
     let alone = ways.iter().zip(&runs).filter(|_| with_alone).map(|((name, way), runs)| {
         Contestant::new(*name, move || {
@@ -89,40 +89,40 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let runs: Vec<Vec<Run>> =
         runs.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
 
-    let kept = RefCell::new(Vec::new());
-    let beside = ways.iter().filter(|(name, _)| with_load && *name != EVEN).map(|(name, way)| {
-        let kept = &kept;
+    let thread_shares = RefCell::new(Vec::new());
+    let loaded_rounds = ways.iter().filter(|(name, _)| with_load && *name != EVEN).map(|(name, way)| {
+        let thread_shares = &thread_shares;
         Contestant::new(*name, move || {
             let load = Load::on_core(cores[1]).start()?;
             let run = job(*way).on_two_ranks()?;
-            kept.borrow_mut().push(share(cores[1], MEASURE_SHARE)?);
+            thread_shares.borrow_mut().push(share(cores[1], MEASURE_SHARE)?);
             drop(load);
             Ok(run.seconds)
         })
     });
-    let beside = round_robin(rounds, beside.collect())?;
+    let loaded_rounds = round_robin(rounds, loaded_rounds.collect())?;
 
-    tell(report, ways, &alone, &beside, &runs)?;
-    let kept = kept.into_inner();
-    if !kept.is_empty() {
+    write_tables(report, ways, &alone, &loaded_rounds, &runs)?;
+    let thread_shares = thread_shares.into_inner();
+    if !thread_shares.is_empty() {
         // A rank that is always busy gets the same share of the loaded core as the measuring thread. A static split
         // ends when the loaded core has finished its half.
-        let kept = median(&kept);
-        let bound = (1.0 + kept) / (2.0 * kept);
+        let thread_shares = median(&thread_shares);
+        let bound = (1.0 + thread_shares) / (2.0 * thread_shares);
         report.note(format!(
-            "beside the load a thread keeps {kept:.3} of the second core: nothing can be more than {bound:.3} times as \
+            "beside the load a thread keeps {thread_shares:.3} of the second core: nothing can be more than {bound:.3} times as \
              fast as equal halves"
         ));
     }
-    judge(report, &alone, &beside, &runs[0]);
+    record_marks(report, &alone, &loaded_rounds, &runs[0]);
     Ok(())
 }
 
-fn tell(
+fn write_tables(
     report: &mut Report,
     ways: &[(&str, Way)],
     alone: &Rounds,
-    beside: &Rounds,
+    loaded_rounds: &Rounds,
     runs: &[Vec<Run>],
 ) -> Outcome {
     let columns = [
@@ -142,7 +142,7 @@ fn tell(
         let time = alone.of(name).map(median_interval);
         let efficiency = (!runs.is_empty()).then(|| digits(median(&efficiencies(runs)), 3));
         let of_even = alone.ratio(name, EVEN).map(|ratio| digits(ratio.value, 3));
-        let loaded = beside.of(name).map(median_interval);
+        let loaded = loaded_rounds.of(name).map(median_interval);
         table.row([
             (*name).into(),
             time.map(|time| time.value).into(),
@@ -153,13 +153,13 @@ fn tell(
             loaded.map(|time| time.value).into(),
             loaded.map(|time| time.low).into(),
             loaded.map(|time| time.high).into(),
-            beside.ratio(STATIC, name).map(|ratio| digits(ratio.value, 3)).into(),
+            loaded_rounds.ratio(STATIC, name).map(|ratio| digits(ratio.value, 3)).into(),
         ]);
     }
     report.table("", &table)?;
     let title = "10,000 tasks of 0.5 ms on two ranks (median, 95 % interval)";
     let mut bars = Bars::new(title, "time [s]", ways.iter().map(|(name, _)| *name));
-    for (name, rounds) in [("nothing else runs", alone), ("a load on the second core", beside)] {
+    for (name, rounds) in [("nothing else runs", alone), ("a load on the second core", loaded_rounds)] {
         bars.add(name, ways.iter().map(|(way, _)| rounds.of(way).map(median_interval)).collect());
     }
     report.bars("", &bars)
@@ -169,7 +169,7 @@ fn efficiencies(runs: &[Run]) -> Vec<f64> {
     runs.iter().map(Run::efficiency).collect()
 }
 
-fn judge(report: &mut Report, alone: &Rounds, beside: &Rounds, auto: &[Run]) {
+fn record_marks(report: &mut Report, alone: &Rounds, loaded_rounds: &Rounds, auto: &[Run]) {
     if !auto.is_empty() {
         let efficiency = median_interval(&efficiencies(auto));
         let unit = "of two ranks' time";
@@ -184,10 +184,10 @@ fn judge(report: &mut Report, alone: &Rounds, beside: &Rounds, auto: &[Run]) {
     mark("alone, against equal work by hand", alone.ratio(EVEN, AUTO), speed, Target::AtLeast(0.95));
     mark("alone, against MPI by hand", alone.ratio(BY_HAND, AUTO), speed, Target::AtLeast(0.95));
     let faster = "times as fast";
-    mark("beside the load, against static", beside.ratio(STATIC, AUTO), faster, Target::AtLeast(1.40));
+    mark("beside the load, against static", loaded_rounds.ratio(STATIC, AUTO), faster, Target::AtLeast(1.40));
     mark(
         "beside the load, against static by hand",
-        beside.ratio(HALVES, AUTO),
+        loaded_rounds.ratio(HALVES, AUTO),
         faster,
         Target::AtLeast(1.40),
     );

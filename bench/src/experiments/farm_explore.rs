@@ -60,7 +60,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let of = |name, searcher| Contestant::new(name, move || tree.measure(searcher));
     let mut contestants =
         vec![of(SERIAL, Searcher::Serial), of(HALVES, Searcher::Halves), of(FARM, Searcher::Farm)];
-    if report.wants("mpi4py") {
+    if report.selects("mpi4py") {
         let seconds_per_step = LENGTH / steps_in(LENGTH);
         contestants.push(Contestant::new(MPI4PY, move || {
             peers::mpi4py_tree([ROOTS, DEPTH.into(), steps], seconds_per_step, nodes)

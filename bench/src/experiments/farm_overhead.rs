@@ -69,7 +69,7 @@ const CASES: [Case; 2] = [
 ];
 
 /// Messages in flight in the program written by hand.
-const AHEAD: usize = 8;
+const MESSAGES_IN_FLIGHT: usize = 8;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let peers = if smoke {
@@ -81,7 +81,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let columns = ["tasks", "who", "chunk", "median [tasks/s]", "low", "high", "of chunks of 32 by hand"];
     let mut table = Table::new(&columns);
     let (mut names, mut all) = (Vec::new(), Vec::new());
-    let cases: Vec<&Case> = CASES.iter().filter(|case| report.wants(case.name)).collect();
+    let cases: Vec<&Case> = CASES.iter().filter(|case| report.selects(case.name)).collect();
     for case in cases {
         let field = case.field(smoke, peers.as_deref())?;
         let contestants =
@@ -121,8 +121,9 @@ impl Case {
         let few = move |tasks: usize| if smoke { tasks.div_ceil(100) } else { tasks };
         let (size, tasks) = (self.size, few(self.tasks));
         let ours = move |dedicated| move |_| tiny::measure(Tiny { size, tasks, dedicated });
-        let by_hand =
-            move |batch| chain::measure::<Tasks>(Chain { size, batch, window: AHEAD, items: tasks });
+        let by_hand = move |batch| {
+            chain::measure::<Tasks>(Chain { size, batch, window: MESSAGES_IN_FLIGHT, items: tasks })
+        };
         let mut field = Vec::new();
         let mut enter = |name, chunk, run: Box<dyn Fn(usize) -> Outcome<f64> + 'a>| {
             field.push(Entry { name, chunk, run });

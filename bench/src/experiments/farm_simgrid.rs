@@ -54,9 +54,9 @@ const WAYS: [(Chunking, usize); 6] = [
     (Chunking::Policy(Published::Fac2), 0),
 ];
 /// Mean task length in seconds for which only few workers are worthwhile.
-const SHORT: f64 = 0.135e-3;
+const SHORT_TASK: f64 = 0.135e-3;
 /// Numbers of workers to try, relative to the predicted number.
-const TRIED: [f64; 9] = [0.4, 0.6, 0.75, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0];
+const TRIED_RATIOS: [f64; 9] = [0.4, 0.6, 0.75, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let (tasks, workers) = if smoke { (500, 8) } else { (100_000, 1_000) };
@@ -111,7 +111,7 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
 }
 
 fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
-    let mean = if smoke { SHORT / 10.0 } else { SHORT };
+    let mean = if smoke { SHORT_TASK / 10.0 } else { SHORT_TASK };
     let model = case(tasks, mean, 1, Chunking::Static).model()?;
     let (predicted, fastest) = (model.best(1..=tasks), model.fastest(1..=tasks));
     report.note(format!(
@@ -121,7 +121,7 @@ fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
     let columns = ["workers", "time [s]", "model [s]", "performance index [s]", "efficiency"];
     let mut table = Table::new(&columns);
     let mut tried = BTreeMap::new();
-    for part in TRIED.iter().filter(|part| !smoke || [0.4, 1.0, 2.0].contains(*part)) {
+    for part in TRIED_RATIOS.iter().filter(|part| !smoke || [0.4, 1.0, 2.0].contains(*part)) {
         let workers = (part * predicted as f64).round().max(1.0) as usize;
         // The first iteration includes the time in which ranks join the farm.
         let twice = Simulated { iterations: 2, ..case(tasks, mean, workers, Chunking::Static) };

@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const FOLDER: &str = "target/bench/farm-workers";
 /// Hosts in addition to the host of rank 0.
 const HOSTS: usize = 64;
-const FEW: usize = 4;
+const FEW_HOSTS: usize = 4;
 const ITERATIONS: usize = 10;
 const SEED: u64 = 5;
 
@@ -78,8 +78,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             };
             let model = case.model()?;
             let best = model.best(1..=model.most_workers(1..=hosts));
-            for start in [hosts, FEW] {
-                let end = case.settle(Path::new(FOLDER), start)?;
+            for start in [hosts, FEW_HOSTS] {
+                let end = case.final_workers(Path::new(FOLDER), start)?;
                 let off = (end as f64 / best as f64 - 1.0).abs();
                 worst = worst.max(off);
                 table.row([

@@ -61,8 +61,8 @@ pub(super) const REFINED: &str = "refined";
 pub(super) const LIVE: &str = "live";
 /// Contestant that starts like the live one and switches to the refined mapping at the item by which the live
 /// contestant knows the costs on most clusters.
-const TOLD: &str = "refined from item 60 on";
-const TOLD_AT: u64 = 60;
+const REFINED_LATER: &str = "refined from item 60 on";
+const REFINED_AT: u64 = 60;
 const LONG_SEARCH: &str = "long search";
 const LONG_SEARCH_APART: &str = "long search without overlap";
 
@@ -93,24 +93,24 @@ pub(super) const CONTESTANTS: &[Contestant] = &[
         later: None,
     },
     Contestant {
-        name: TOLD,
+        name: REFINED_LATER,
         dispatch: Dispatch::OnDemand,
         env: &[],
         mapping: orderly,
-        later: Some((TOLD_AT, refined)),
+        later: Some((REFINED_AT, refined)),
     },
     Contestant {
         name: LONG_SEARCH,
         dispatch: Dispatch::OnDemand,
         env: &[],
-        mapping: |case| case.searched(&case.platform, Some(LONG)),
+        mapping: |case| case.searched_mapping(&case.platform, Some(LONG)),
         later: None,
     },
     Contestant {
         name: LONG_SEARCH_APART,
         dispatch: Dispatch::OnDemand,
         env: &[],
-        mapping: |case| case.searched(&case.without_overlap(), Some(LONG)),
+        mapping: |case| case.searched_mapping(&case.without_overlap(), Some(LONG)),
         later: None,
     },
 ];
@@ -123,15 +123,15 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     ));
     let mut rows: Vec<Row> = Vec::new();
     for seed in SEEDS.take(if smoke { 2 } else { 20 }) {
-        if report.wants(&seed.to_string()) {
-            rows.push(Case::new("ferret-simgrid", seed, &costs, costs.items)?.compete()?);
+        if report.selects(&seed.to_string()) {
+            rows.push(Case::new("ferret-simgrid", seed, &costs, costs.items)?.run_contestants()?);
         }
     }
     let Some(first) = rows.first() else { return Ok(()) };
-    let again = Case::new("ferret-simgrid", first.seed, &costs, costs.items)?.compete()?;
+    let again = Case::new("ferret-simgrid", first.seed, &costs, costs.items)?.run_contestants()?;
     let same = again.runs == first.runs;
-    tables::tell(report, &rows)?;
-    tables::judge(report, &rows);
+    tables::write_tables(report, &rows)?;
+    tables::record_marks(report, &rows);
     let differ = Interval::exact(if same { 0.0 } else { 1.0 });
     report.mark(Mark::new("simulated twice", differ, "platforms that differ", Target::AtMost(0.0)));
     Ok(())
@@ -173,7 +173,7 @@ impl Run {
     ///
     /// A pace below `least`, the time that all hosts together need for an item, is raised to `least`: items that
     /// arrive faster were finished before the measured interval and waited behind an older item.
-    pub(super) fn against(&self, other: &Run, pace: fn(&Run) -> Option<f64>, least: f64) -> f64 {
+    pub(super) fn pace_ratio(&self, other: &Run, pace: fn(&Run) -> Option<f64>, least: f64) -> f64 {
         let held = |run| pace(run).map(|pace| pace.max(least));
         held(self).zip(held(other)).map_or(f64::INFINITY, |(own, other)| own / other)
     }
@@ -223,7 +223,7 @@ impl Row {
     /// `least` is raised to `least`.
     fn settled(&self, name: &str, least: f64) -> f64 {
         let both = self.runs.get(name).zip(self.runs.get(REFINED));
-        both.map_or(f64::INFINITY, |(run, refined)| run.against(refined, Run::settled, least))
+        both.map_or(f64::INFINITY, |(run, refined)| run.pace_ratio(refined, Run::settled, least))
     }
 }
 
@@ -234,7 +234,7 @@ fn orderly(case: &Case<'_>) -> Outcome<Mapping> {
 
 /// Returns the mapping of the refined planner with perfect knowledge.
 fn refined(case: &Case<'_>) -> Outcome<Mapping> {
-    case.searched(&case.platform, None)
+    case.searched_mapping(&case.platform, None)
 }
 
 impl<'a> Case<'a> {
@@ -254,7 +254,7 @@ impl<'a> Case<'a> {
     }
 
     /// Returns a mapping of the refined planner for a platform, with the given budget or the planner's own.
-    fn searched(&self, platform: &Platform, budget: Option<usize>) -> Outcome<Mapping> {
+    fn searched_mapping(&self, platform: &Platform, budget: Option<usize>) -> Outcome<Mapping> {
         let standard = PlanOptions::default();
         let options = PlanOptions { budget: budget.unwrap_or(standard.budget), ..standard };
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
@@ -265,7 +265,7 @@ impl<'a> Case<'a> {
         self.platform.clone().with_overlap(false)
     }
 
-    fn compete(&self) -> Outcome<Row> {
+    fn run_contestants(&self) -> Outcome<Row> {
         let mut runs = BTreeMap::new();
         for contestant in CONTESTANTS {
             runs.insert(contestant.name, self.run(contestant)?);
@@ -363,14 +363,14 @@ mod tests {
         let mut arrivals: Vec<f64> = (0..100).map(f64::from).collect();
         arrivals[20] = 21.0;
         assert!((Run { arrivals, ..run.clone() }.settled().unwrap() - 1.0).abs() < 0.002);
-        assert_eq!(run.against(&run, Run::settled, 0.0), 1.0);
+        assert_eq!(run.pace_ratio(&run, Run::settled, 0.0), 1.0);
         // The arrivals of the other run are 0.5 s apart, which is faster than the hosts can compute.
         let backlog = Run { arrivals: run.arrivals.iter().map(|at| 0.25 * at).collect(), ..run.clone() };
-        assert_eq!(run.against(&backlog, Run::settled, 0.0), 4.0);
-        assert_eq!(run.against(&backlog, Run::settled, 1.6), 1.25);
-        assert_eq!(backlog.against(&backlog, Run::settled, 1.6), 1.0);
+        assert_eq!(run.pace_ratio(&backlog, Run::settled, 0.0), 4.0);
+        assert_eq!(run.pace_ratio(&backlog, Run::settled, 1.6), 1.25);
+        assert_eq!(backlog.pace_ratio(&backlog, Run::settled, 1.6), 1.0);
         let short = Run { arrivals: vec![1.0], ..run.clone() };
         assert_eq!(short.settled(), None);
-        assert_eq!(short.against(&run, Run::settled, 0.0), f64::INFINITY, "no pace is a miss");
+        assert_eq!(short.pace_ratio(&run, Run::settled, 0.0), f64::INFINITY, "no pace is a miss");
     }
 }

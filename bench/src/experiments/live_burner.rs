@@ -69,7 +69,7 @@ const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
 
 /// Core of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum LoadPlace {
     /// No load.
     None,
     /// Load on the core on which the paper's mapping has more work.
@@ -78,31 +78,31 @@ enum Place {
     Other,
 }
 
-impl Place {
-    const ALL: [Place; 3] = [Place::None, Place::Busier, Place::Other];
+impl LoadPlace {
+    const ALL: [LoadPlace; 3] = [LoadPlace::None, LoadPlace::Busier, LoadPlace::Other];
 
     /// Returns the name of the part of the experiment with the load in this place.
     fn part(self) -> &'static str {
         match self {
-            Place::None => "alone",
-            Place::Busier => "beside",
-            Place::Other => "other",
+            LoadPlace::None => "alone",
+            LoadPlace::Busier => "beside",
+            LoadPlace::Other => "other",
         }
     }
 
     fn contestant(self, way: &str) -> String {
         match self {
-            Place::None => way.into(),
-            Place::Busier => format!("{way}, loaded"),
-            Place::Other => format!("{way}, other core loaded"),
+            LoadPlace::None => way.into(),
+            LoadPlace::Busier => format!("{way}, loaded"),
+            LoadPlace::Other => format!("{way}, other core loaded"),
         }
     }
 
-    fn words(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
-            Place::None => "none",
-            Place::Busier => "from a third on",
-            Place::Other => "the same, other core",
+            LoadPlace::None => "none",
+            LoadPlace::Busier => "from a third on",
+            LoadPlace::Other => "the same, other core",
         }
     }
 }
@@ -110,15 +110,15 @@ impl Place {
 /// Measurements of one run.
 struct Measured {
     run: Run,
-    beside: Option<Beside>,
+    core_shares: Option<CoreShares>,
 }
 
 /// Shares of the loaded core.
-struct Beside {
+struct CoreShares {
     /// Fraction of the core that the load used, from its start to the end of the run.
     load: f64,
     /// Fraction of the core that a thread got next to the load, measured after the run.
-    kept: f64,
+    thread_share: f64,
 }
 
 fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
@@ -134,12 +134,13 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     ));
     let signal = std::env::temp_dir().join(format!("armature-live-burner-{}", std::process::id()));
 
-    let places: Vec<Place> = Place::ALL.into_iter().filter(|place| report.wants(place.part())).collect();
-    let has_paper = report.wants("paper");
+    let places: Vec<LoadPlace> =
+        LoadPlace::ALL.into_iter().filter(|place| report.selects(place.part())).collect();
+    let has_paper = report.selects("paper");
     let in_places = |way: usize| places.iter().map(move |&place| (way, place));
-    let kinds: Vec<(usize, Place)> = (0..WAYS.len())
+    let kinds: Vec<(usize, LoadPlace)> = (0..WAYS.len())
         .flat_map(in_places)
-        .filter(|&(way, place)| way > 0 || (has_paper && place != Place::Other))
+        .filter(|&(way, place)| way > 0 || (has_paper && place != LoadPlace::Other))
         .collect();
     if kinds.is_empty() {
         return Err(
@@ -157,9 +158,9 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
             let seconds = if warm_up && !smoke { seconds / WARM_UP } else { seconds };
             let job = Job { items: items(seconds), ..job.clone() };
             let one = match place {
-                Place::None => alone(job, ranks)?,
-                Place::Busier => beside_load(job, ranks, busier, signal)?,
-                Place::Other => beside_load(job, ranks, other, signal)?,
+                LoadPlace::None => run_alone(job, ranks)?,
+                LoadPlace::Busier => run_with_load(job, ranks, busier, signal)?,
+                LoadPlace::Other => run_with_load(job, ranks, other, signal)?,
             };
             let total = one.run.total;
             measured.borrow_mut().push(one);
@@ -170,17 +171,17 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     // The first run of each was the warm-up.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
-    let of = |way: usize, place: Place| -> &[Measured] {
+    let of = |way: usize, place: LoadPlace| -> &[Measured] {
         let at = kinds.iter().position(|kind| *kind == (way, place));
         at.map_or(&[], |at| &all[at])
     };
     let tails =
-        |way: usize, place: Place| of(way, place).iter().map(|one| one.run.tail).collect::<Vec<f64>>();
+        |way: usize, place: LoadPlace| of(way, place).iter().map(|one| one.run.tail).collect::<Vec<f64>>();
 
-    for place in [Place::Busier, Place::Other] {
+    for place in [LoadPlace::Busier, LoadPlace::Other] {
         let Some(last) = of(2, place).last() else { continue };
-        report.note(format!("mappings of the last live run, load {}:", place.words()));
-        last.run.story.iter().for_each(|line| report.note(format!("  {line}")));
+        report.note(format!("mappings of the last live run, load {}:", place.label()));
+        last.run.mapping_lines.iter().for_each(|line| report.note(format!("  {line}")));
     }
     let columns = [
         "ranks",
@@ -200,18 +201,18 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         table.row([
             ranks.into(),
             WAYS[way].into(),
-            place.words().into(),
+            place.label().into(),
             median(samples).into(),
             tail.value.into(),
             tail.low.into(),
             tail.high.into(),
             digits(median(&changes), 1),
-            parts(of(way, place)).into(),
+            load_share_range(of(way, place)).into(),
         ]);
     }
     report.table("", &table)?;
-    if [Place::None, Place::Busier].iter().all(|place| places.contains(place)) {
-        bound(report, ranks, &tails(1, Place::None), &tails(2, Place::Busier), &all);
+    if [LoadPlace::None, LoadPlace::Busier].iter().all(|place| places.contains(place)) {
+        note_bound(report, ranks, &tails(1, LoadPlace::None), &tails(2, LoadPlace::Busier), &all);
     }
     plot(report, ranks, |way, place| {
         let tails = tails(way, place);
@@ -224,14 +225,14 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         }
         report.mark(Mark::new(&format!("{ranks} ranks, {what}"), median_interval(&ratios), unit, target));
     };
-    let beside = |way: usize, place: Place| match &tails(way, place)[..] {
+    let tail_ratios = |way: usize, place: LoadPlace| match &tails(way, place)[..] {
         [] => Vec::new(),
         tails_of_way => paired_ratios(tails_of_way, &tails(2, place)),
     };
-    let (paper, on_demand) = (beside(0, Place::Busier), beside(1, Place::Busier));
+    let (paper, on_demand) = (tail_ratios(0, LoadPlace::Busier), tail_ratios(1, LoadPlace::Busier));
     mark("beside the load against the paper's mapping", paper, "times as fast", Target::AtLeast(1.2));
     mark("beside the load against on demand", on_demand, "times as fast", Target::AtLeast(1.0));
-    let on_demand = beside(1, Place::Other);
+    let on_demand = tail_ratios(1, LoadPlace::Other);
     mark("load on the other core against on demand", on_demand, "times as fast", Target::AtLeast(1.0));
     let quiet = |way: usize| {
         let pair = totals.of(LIVE).zip(totals.of(WAYS[way]));
@@ -244,8 +245,8 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
 
 /// Returns the range of the fractions of the core that the load used in these runs. Runs with different fractions are
 /// not comparable.
-fn parts(runs: &[Measured]) -> String {
-    let parts: Vec<f64> = runs.iter().filter_map(|one| Some(one.beside.as_ref()?.load)).collect();
+fn load_share_range(runs: &[Measured]) -> String {
+    let parts: Vec<f64> = runs.iter().filter_map(|one| Some(one.core_shares.as_ref()?.load)).collect();
     spread(&parts)
 }
 
@@ -283,12 +284,12 @@ fn work_by_core(mapping: &Mapping, spec: &PipelineSpec, ranks: usize) -> [f64; 2
     work
 }
 
-fn alone(job: Job, ranks: usize) -> Outcome<Measured> {
-    Ok(Measured { run: job.on_mpi(ranks)?, beside: None })
+fn run_alone(job: Job, ranks: usize) -> Outcome<Measured> {
+    Ok(Measured { run: job.on_mpi(ranks)?, core_shares: None })
 }
 
 /// Runs the job and starts the load when a third of its items has arrived.
-fn beside_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
+fn run_with_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
     let _ = fs::remove_file(signal);
     let (ended, has_ended) = std::sync::mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -306,17 +307,18 @@ fn beside_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Me
         let burner = waiter.join().map_err(|_| "the thread that starts the load failed")?;
         let (run, burner) = (run?, burner?);
         let load = burner.part()?;
-        let beside = Beside { load, kept: share(core, MEASURE_SHARE)? };
+        let core_shares = CoreShares { load, thread_share: share(core, MEASURE_SHARE)? };
         drop(burner);
         let _ = fs::remove_file(signal);
-        Ok(Measured { run, beside: Some(beside) })
+        Ok(Measured { run, core_shares: Some(core_shares) })
     })
 }
 
 /// Prints the best time that the machine allows next to the load.
-fn bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[Vec<Measured>]) {
-    let kept: Vec<f64> = all.iter().flatten().filter_map(|one| Some(one.beside.as_ref()?.kept)).collect();
-    let one = median(&kept);
+fn note_bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[Vec<Measured>]) {
+    let thread_shares: Vec<f64> =
+        all.iter().flatten().filter_map(|one| Some(one.core_shares.as_ref()?.thread_share)).collect();
+    let one = median(&thread_shares);
     let on_core = (ranks / 2) as f64;
     let many = on_core * one / (on_core * one + 1.0 - one);
     let factor = 2.0 / (1.0 + many);
@@ -331,12 +333,12 @@ fn bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[
 fn plot(
     report: &mut Report,
     ranks: usize,
-    tail: impl Fn(usize, Place) -> Option<crate::verdict::Interval>,
+    tail: impl Fn(usize, LoadPlace) -> Option<crate::verdict::Interval>,
 ) -> Outcome {
     let title = format!("Last two thirds of a stream, {ranks} ranks on two cores (median, 95 % interval)");
     let mut bars = Bars::new(&title, "time [s]", WAYS);
     let names = ["nothing else runs", "a load on one core", "a load on the other core"];
-    for (name, place) in names.into_iter().zip(Place::ALL) {
+    for (name, place) in names.into_iter().zip(LoadPlace::ALL) {
         bars.add(name, (0..WAYS.len()).map(|way| tail(way, place)).collect());
     }
     report.bars("", &bars)

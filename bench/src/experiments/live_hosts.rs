@@ -106,17 +106,17 @@ impl Hosts {
         command.env("HOSTS_PREFIX", "bench-").env("HOSTS_DIR", self.folder.join("hosts"));
         command.env("HOSTS", "h1:50:1gbit h2:50:1gbit h3:25:100mbit h4:12:20mbit").env("RUST_LOG", "warn");
         let result = finish(command, LIMIT);
-        let said = fs::read_to_string(&messages).unwrap_or_default();
-        result.map_err(|e| format!("{e}\n{said}"))?;
-        Ok(said)
+        let messages = fs::read_to_string(&messages).unwrap_or_default();
+        result.map_err(|e| format!("{e}\n{messages}"))?;
+        Ok(messages)
     }
 
     /// Runs all queries on the four hosts, starting from one rank per stage; returns the summary.
     fn query(&self, files: &Files, out: &str, balance: &str) -> Outcome<String> {
-        let mut words = vec!["-n".into(), RANKS.into(), files.ferret()];
-        words.extend(files.arguments("images/queries", out, "orderly"));
-        words.extend(["--balance", balance, "--summary"].map(String::from));
-        let summary = self.script("run.sh", &words)?;
+        let mut arguments = vec!["-n".into(), RANKS.into(), files.ferret()];
+        arguments.extend(files.arguments("images/queries", out, "orderly"));
+        arguments.extend(["--balance", balance, "--summary"].map(String::from));
+        let summary = self.script("run.sh", &arguments)?;
         files.check(out)?;
         Ok(summary)
     }

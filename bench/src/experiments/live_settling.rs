@@ -27,7 +27,7 @@ const ITEMS: usize = 700;
 /// Number of repetitions of the recorded items in the stream.
 const REPEATS: usize = 4;
 /// Maximum number of mapping changes.
-const MOST_CHANGES: f64 = 3.0;
+const MAX_CHANGES: f64 = 3.0;
 
 struct Row {
     seed: u64,
@@ -44,23 +44,23 @@ impl Row {
     }
 
     fn ratio(&self) -> f64 {
-        self.live.against(&self.refined, Row::pace, self.least)
+        self.live.pace_ratio(&self.refined, Row::pace, self.least)
     }
 
     /// Returns the ratio of live to refined from arrival times alone. Items that waited behind an older one may
     /// arrive faster than the hosts can process them.
     fn by_arrivals(&self) -> f64 {
-        self.live.against(&self.refined, Row::pace, 0.0)
+        self.live.pace_ratio(&self.refined, Row::pace, 0.0)
     }
 
     /// Returns the ratio over the last 80 % of the stream, as `ferret-simgrid` measures it. The stream of
     /// `ferret-simgrid` is a quarter as long, so that a hundred items held back by a slow host are a seventh of it.
-    fn settled(&self) -> f64 {
-        self.live.against(&self.refined, Run::settled, self.least)
+    fn settled_ratio(&self) -> f64 {
+        self.live.pace_ratio(&self.refined, Run::settled, self.least)
     }
 
     /// Returns the number of mapping changes in the second half of the stream.
-    fn late(&self) -> usize {
+    fn late_changes(&self) -> usize {
         let half = self.live.arrivals.get(self.live.arrivals.len() / 2).copied().unwrap_or(f64::INFINITY);
         self.live.changes.iter().filter(|(at, _)| *at > half).count()
     }
@@ -72,7 +72,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.note(format!("{items} items; times are simulated, the pace is that of the second half"));
     let mut rows = Vec::new();
     for seed in SEEDS.take(if smoke { 2 } else { 20 }) {
-        if !report.wants(&seed.to_string()) {
+        if !report.selects(&seed.to_string()) {
             continue;
         }
         let case = Case::new("live-settling", seed, &costs, items)?;
@@ -85,7 +85,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if rows.is_empty() {
         return Ok(());
     }
-    tell(report, &rows)?;
+    write_tables(report, &rows)?;
     let worst = |value: &dyn Fn(&Row) -> f64| Interval::exact(rows.iter().map(value).fold(0.0, f64::max));
     let ratios: Vec<f64> = rows.iter().map(Row::ratio).collect();
     let near = ratios.iter().filter(|&&ratio| ratio <= 1.1).count();
@@ -98,14 +98,19 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         report.mark(Mark::new(what, value, unit, Target::AtMost(most)));
     };
     mark("live against refined, worst platform", worst(&Row::ratio), "times its time", 1.1);
-    mark("the same over the last 80 % of the items", worst(&Row::settled), "times its time", 1.15);
+    mark("the same over the last 80 % of the items", worst(&Row::settled_ratio), "times its time", 1.15);
     mark(
         "changes of mapping, most on a platform",
         worst(&|r| r.live.changes.len() as f64),
         "changes",
-        MOST_CHANGES,
+        MAX_CHANGES,
     );
-    mark("changes in the second half, most on a platform", worst(&|r| r.late() as f64), "changes", 0.0);
+    mark(
+        "changes in the second half, most on a platform",
+        worst(&|r| r.late_changes() as f64),
+        "changes",
+        0.0,
+    );
     Ok(())
 }
 
@@ -114,7 +119,7 @@ fn contestant(name: &str) -> Outcome<&'static Contestant> {
 }
 
 /// Prints the results of all platforms.
-fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
+fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
     let mut table = Table::new(&[
         "platform",
         "refined [ms/item]",
@@ -135,7 +140,7 @@ fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
             digits(1e3 * Row::pace(&row.live).unwrap_or(f64::NAN), 3),
             digits(row.ratio(), 3),
             digits(row.by_arrivals(), 3),
-            digits(row.settled(), 3),
+            digits(row.settled_ratio(), 3),
             row.live.changes.len().to_string().into(),
             digits(last.map_or(0.0, |change| change.0), 3),
             digits(row.live.seconds, 3),

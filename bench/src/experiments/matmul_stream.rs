@@ -33,14 +33,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let size = if smoke { 96 } else { 3072 };
     let dots = if smoke { 40 } else { 300 };
     let ours = |ranks: usize, size: u64, item: &str| {
-        let words = format!("--size {size} {item}");
-        let words: Vec<String> = words.split(' ').map(String::from).collect();
-        number_before(&real("matmul-stream", ranks, &words)?, " Gflop/s")
+        let arguments = format!("--size {size} {item}");
+        let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
+        number_before(&real("matmul-stream", ranks, &arguments)?, " Gflop/s")
     };
     let rows = |ranks: usize| {
-        let words = format!("--size {size}");
-        let words: Vec<String> = words.split(' ').map(String::from).collect();
-        number_before(&real("matmul", ranks, &words)?, " Gflop/s")
+        let arguments = format!("--size {size}");
+        let arguments: Vec<String> = arguments.split(' ').map(String::from).collect();
+        number_before(&real("matmul", ranks, &arguments)?, " Gflop/s")
     };
     let contestants = vec![
         Contestant::new(KERNEL, || kernel(size)),
@@ -75,8 +75,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn kernel(size: u64) -> Outcome<f64> {
     const SIDE: u64 = 128;
     let side = SIDE.min(size);
-    let a = Matrix::made(size, 1).block(0..side, 0..size)?;
-    let b = Matrix::made(side, 2).block(0..size, 0..side)?;
+    let a = Matrix::generated(size, 1).block(0..side, 0..size)?;
+    let b = Matrix::generated(side, 2).block(0..size, 0..side)?;
     let mut c = vec![0.0; (side * side) as usize];
     let times = (size / side).pow(2).max(1);
     let start = Instant::now();
@@ -96,6 +96,7 @@ fn blas(size: u64, kind: &str, threads: u32) -> Outcome<f64> {
          print(2e-9 * {size} ** 3 / (time.perf_counter() - start), 'Gflop/s')"
     );
     let variable = format!("OPENBLAS_NUM_THREADS={threads}");
-    let said = command(["env".into(), variable.into(), python.into_os_string(), "-c".into(), script.into()])?;
-    number_before(&said, " Gflop/s")
+    let output =
+        command(["env".into(), variable.into(), python.into_os_string(), "-c".into(), script.into()])?;
+    number_before(&output, " Gflop/s")
 }

@@ -40,17 +40,17 @@ pub(super) fn mpi4py(chunk: usize, tasks: usize) -> Outcome<f64> {
 /// Returns the seconds of a search with mpi4py.futures on two ranks; `tree` is the number of roots, the depth and the
 /// mean steps of the tree, and `nodes` is the expected number of nodes.
 pub(super) fn mpi4py_tree(tree: [u64; 3], seconds_per_step: f64, nodes: u64) -> Outcome<f64> {
-    let mut words: Vec<String> = tree.iter().map(u64::to_string).collect();
-    words.extend([seconds_per_step.to_string(), nodes.to_string()]);
-    by_mpi4py("tree.py", &words, "seconds")
+    let mut arguments: Vec<String> = tree.iter().map(u64::to_string).collect();
+    arguments.extend([seconds_per_step.to_string(), nodes.to_string()]);
+    by_mpi4py("tree.py", &arguments, "seconds")
 }
 
 /// Runs a program of mpi4py on two ranks and returns the given value of its result line.
-fn by_mpi4py(program: &str, words: &[String], value: &str) -> Outcome<f64> {
+fn by_mpi4py(program: &str, arguments: &[String], value: &str) -> Outcome<f64> {
     let python = python("mpi4py", "python", "mpi4py")?;
     let script = folder().join("mpi4py").join(program).display().to_string();
-    let words: Vec<String> = std::iter::once(script).chain(words.iter().cloned()).collect();
-    let values = one(&Launch::ranks(2).run_other(&python, &words)?)?;
+    let arguments: Vec<String> = std::iter::once(script).chain(arguments.iter().cloned()).collect();
+    let values = one(&Launch::ranks(2).run_other(&python, &arguments)?)?;
     values.get(value).copied().ok_or_else(|| format!("{program} of mpi4py printed no {value}").into())
 }
 

@@ -40,7 +40,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     // The paper's text has 2 GB. The dense text is smaller, because grep and ripgrep search it at 50 MB/s.
     for (part, megabytes) in [("dense", 512), ("sparse", 2048)] {
         let size = if smoke { 2 << 20 } else { megabytes << 20 };
-        if !report.wants(part) {
+        if !report.selects(part) {
             continue;
         }
         let path = folder.join(part);
@@ -81,10 +81,10 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
     };
     let ours = |ranks: usize, more: &str| -> Outcome<f64> {
         let path = path.display();
-        let words = format!("{PATTERN} {path} --count --segment 256K --mapping {more}");
-        let said = real("rabin-karp", ranks, &words.split(' ').map(String::from).collect::<Vec<_>>())?;
-        right(super::stream_runs::number_before(&said, " matches in ")? as u64)?;
-        Ok(size as f64 / seconds(&said)?)
+        let arguments = format!("{PATTERN} {path} --count --segment 256K --mapping {more}");
+        let output = real("rabin-karp", ranks, &arguments.split(' ').map(String::from).collect::<Vec<_>>())?;
+        right(super::stream_runs::number_before(&output, " matches in ")? as u64)?;
+        Ok(size as f64 / seconds(&output)?)
     };
     let other = |line: &str| -> Outcome<f64> {
         let line = format!("{line} {PATTERN} {} | wc -l", path.display());

@@ -23,11 +23,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Relative error within which an estimate counts as right, as in the paper.
-const NEAR: f64 = 0.20;
+const TOLERANCE: f64 = 0.20;
 const ESTIMATORS: [&str; 2] = ["heuristic", "framework"];
 
 /// Statistics of the stage on one rank.
-struct Seen {
+struct RankStatistics {
     items: f64,
     used: f64,
     held_up: f64,
@@ -57,7 +57,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         );
         for estimator in ESTIMATORS {
             let estimates: Vec<f64> = estimates(&output, estimator).map(|estimate| estimate / rate).collect();
-            let near = estimates.iter().filter(|&&ratio| (ratio - 1.0).abs() <= NEAR).count();
+            let near = estimates.iter().filter(|&&ratio| (ratio - 1.0).abs() <= TOLERANCE).count();
             let share = (!estimates.is_empty()).then(|| 100.0 * near as f64 / estimates.len() as f64);
             let sorted = |q| (!estimates.is_empty()).then(|| crate::stats::quantile(&estimates, q));
             table.row([
@@ -79,7 +79,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             }
         }
         let most = ESTIMATORS.iter().map(|e| estimates(&output, e).count()).max().unwrap_or(0).max(2);
-        for (bound, at) in [("alone + 20 %", 1.0 + NEAR), ("alone − 20 %", 1.0 - NEAR)] {
+        for (bound, at) in [("alone + 20 %", 1.0 + TOLERANCE), ("alone − 20 %", 1.0 - TOLERANCE)] {
             plot.add(Series::new(bound, vec![(1.0, at), (most as f64, at)]));
         }
         report.lines(name, &plot)?;
@@ -108,16 +108,16 @@ fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f6
 }
 
 /// Returns the statistics of each rank that runs the stage.
-fn watched(output: &str) -> Outcome<Vec<(usize, Seen)>> {
+fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
     let mut ranks = Vec::new();
     for line in output.lines().filter_map(|line| line.strip_prefix("watched ")) {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let fields: Vec<&str> = line.split_whitespace().collect();
         let value = |name: &str| {
-            let at = words.iter().position(|word| *word == name);
-            let value = at.and_then(|at| words.get(at + 1)?.parse::<f64>().ok());
+            let at = fields.iter().position(|word| *word == name);
+            let value = at.and_then(|at| fields.get(at + 1)?.parse::<f64>().ok());
             value.ok_or_else(|| format!("expected {name} in `{line}`"))
         };
-        let seen = Seen {
+        let seen = RankStatistics {
             items: value("items")?,
             used: value("used")?,
             held_up: value("held_up")?,
@@ -141,12 +141,12 @@ fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
     let events = folder("rate-applications")?.join("events");
     let _ = std::fs::remove_dir_all(&events);
     let (segment, size) = (64 << 10, if smoke { "4M" } else { "64M" });
-    let words = format!(
+    let fields = format!(
         "foobar --generate foobar:{size} --count --segment {segment} --mapping auto --balance live --events {}",
         events.display()
     );
-    let words: Vec<String> = words.split(' ').map(String::from).collect();
-    simulated("rabin-karp", 7, &words)?;
+    let fields: Vec<String> = fields.split(' ').map(String::from).collect();
+    simulated("rabin-karp", 7, &fields)?;
     let candidates = segment / "foobar".len();
     let declared = [("hash", cost::hash(segment, candidates)), ("verify", cost::verify(candidates, 6))];
     let mut table = Table::new(&["stage", "estimates", "lowest / declared", "highest / declared"]);
@@ -167,7 +167,7 @@ fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
         table.row([name.into(), ratios.len().into(), low.into(), high.into()]);
         let far = (low - 1.0).abs().max((high - 1.0).abs());
         let what = format!("simulated, {name}: largest error of the framework's estimate");
-        report.mark(Mark::new(&what, Interval::exact(100.0 * far), "%", Target::AtMost(100.0 * NEAR)));
+        report.mark(Mark::new(&what, Interval::exact(100.0 * far), "%", Target::AtMost(100.0 * TOLERANCE)));
     }
     report.table("simulated", &table)
 }

@@ -26,10 +26,10 @@ const PATTERN: usize = 512;
 const SEGMENT: u64 = 64 << 10;
 const STATIC: &str = "static";
 const LIVE: &str = "live";
-const KNOWN: &str = "known beforehand";
+const KNOWN_BEFOREHAND: &str = "known beforehand";
 
 /// Environment in which the stream runs.
-struct Place {
+struct Environment {
     name: &'static str,
     ranks: usize,
     /// Function that runs the program on a number of ranks.
@@ -44,7 +44,7 @@ struct Place {
     others: &'static [&'static str],
 }
 
-impl Place {
+impl Environment {
     fn interval(&self, samples: &[f64]) -> Interval {
         match samples {
             [value] if self.repeats => Interval::exact(*value),
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-const REAL: Place = Place {
+const REAL: Environment = Environment {
     name: "two real ranks",
     ranks: 2,
     start: real,
@@ -63,7 +63,7 @@ const REAL: Place = Place {
     others: &["hash+verify@0,1", "hash@0,1 | verify@0,1", "hash@0,1 | verify@1", "hash@0 | verify@0,1"],
 };
 
-const SIMULATED: Place = Place {
+const SIMULATED: Environment = Environment {
     name: "six simulated ranks",
     ranks: 6,
     start: simulated,
@@ -80,15 +80,15 @@ const SIMULATED: Place = Place {
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rate-phases")?;
-    for (part, mut place) in [("real", REAL), ("simulated", SIMULATED)] {
-        if !report.wants(part) {
+    for (part, mut environment) in [("real", REAL), ("simulated", SIMULATED)] {
+        if !report.selects(part) {
             continue;
         }
         if smoke {
-            place.halves = place.halves.map(|segments| segments / 50);
+            environment.halves = environment.halves.map(|segments| segments / 50);
         }
-        let rounds = if place.repeats { 1 } else { report.rounds(15) };
-        compare(report, part, &place, &folder, rounds, smoke)?;
+        let rounds = if environment.repeats { 1 } else { report.rounds(15) };
+        compare(report, part, &environment, &folder, rounds, smoke)?;
     }
     Ok(())
 }
@@ -96,49 +96,51 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn compare(
     report: &mut Report,
     part: &str,
-    place: &Place,
+    environment: &Environment,
     folder: &Path,
     rounds: usize,
     smoke: bool,
 ) -> Outcome {
-    let [first, second] = place.halves;
+    let [first, second] = environment.halves;
     let mut best = Vec::new();
     for half in [[first, 0], [0, second]] {
-        let mut fastest = (f64::INFINITY, place.fixed);
-        for candidate in std::iter::once(&place.fixed).chain(place.others) {
-            let took = once(place, folder, half, candidate, &[])?;
+        let mut fastest = (f64::INFINITY, environment.fixed);
+        for candidate in std::iter::once(&environment.fixed).chain(environment.others) {
+            let took = measure_once(environment, folder, half, candidate, &[])?;
             if took < fastest.0 {
                 fastest = (took, candidate);
             }
         }
-        report.note(format!("{}: the best for a half alone is `{}`", place.name, fastest.1));
+        report.note(format!("{}: the best for a half alone is `{}`", environment.name, fastest.1));
         best.push(fastest.1);
     }
     let later = format!("{first}:{}", mapping(folder, best[1])?);
     let both = [first, second];
     let events: RefCell<PathBuf> = RefCell::new(folder.join(format!("events-{part}")));
     let live = || {
-        let words = ["--balance".into(), "live".into(), "--events".into()];
+        let arguments = ["--balance".into(), "live".into(), "--events".into()];
         let events = events.borrow().display().to_string();
-        once(place, folder, both, place.fixed, &[&words[..], &[events]].concat())
+        measure_once(environment, folder, both, environment.fixed, &[&arguments[..], &[events]].concat())
     };
     let contestants = vec![
-        Contestant::new(STATIC, || once(place, folder, both, place.fixed, &[])),
+        Contestant::new(STATIC, || measure_once(environment, folder, both, environment.fixed, &[])),
         Contestant::new(LIVE, live),
-        Contestant::new(KNOWN, || once(place, folder, both, best[0], &["--remap".into(), later.clone()])),
+        Contestant::new(KNOWN_BEFOREHAND, || {
+            measure_once(environment, folder, both, best[0], &["--remap".into(), later.clone()])
+        }),
     ];
     let rounds = round_robin(rounds, contestants)?;
     let mut table = Table::new(&["mapping", "median [s]", "low", "high"]);
     for (name, samples) in rounds.iter() {
-        let time = place.interval(samples);
+        let time = environment.interval(samples);
         table.row([name.into(), time.value.into(), time.low.into(), time.high.into()]);
     }
     report.table(part, &table)?;
     let ratio = |other| -> Option<Interval> {
-        Some(place.interval(&paired_ratios(rounds.of(other)?, rounds.of(LIVE)?)))
+        Some(environment.interval(&paired_ratios(rounds.of(other)?, rounds.of(LIVE)?)))
     };
-    if let (Some(known), Some(fixed)) = (ratio(KNOWN), ratio(STATIC)) {
-        let what = |other: &str| format!("{}: live against {other}", place.name);
+    if let (Some(known), Some(fixed)) = (ratio(KNOWN_BEFOREHAND), ratio(STATIC)) {
+        let what = |other: &str| format!("{}: live against {other}", environment.name);
         report.mark(Mark::new(
             &what("the best mapping of each half"),
             known,
@@ -154,16 +156,22 @@ fn compare(
 }
 
 /// Returns the seconds of a search with the given number of segments in each half.
-fn once(place: &Place, folder: &Path, halves: [u64; 2], first: &str, more: &[String]) -> Outcome<f64> {
+fn measure_once(
+    environment: &Environment,
+    folder: &Path,
+    halves: [u64; 2],
+    first: &str,
+    more: &[String],
+) -> Outcome<f64> {
     let pattern = "a".repeat(PATTERN);
     let quiet = format!("{pattern}{}", "b".repeat(PATTERN));
-    let mut words = vec![pattern, "--count".into(), "--segment".into(), SEGMENT.to_string()];
+    let mut arguments = vec![pattern, "--count".into(), "--segment".into(), SEGMENT.to_string()];
     for (text, segments) in [(quiet.as_str(), halves[0]), ("a", halves[1])] {
         if segments > 0 {
-            words.extend(["--generate".into(), format!("{text}:{}", segments * SEGMENT)]);
+            arguments.extend(["--generate".into(), format!("{text}:{}", segments * SEGMENT)]);
         }
     }
-    words.extend(["--mapping".into(), mapping(folder, first)?]);
-    words.extend(more.iter().cloned());
-    seconds(&(place.start)("rabin-karp", place.ranks, &words)?)
+    arguments.extend(["--mapping".into(), mapping(folder, first)?]);
+    arguments.extend(more.iter().cloned());
+    seconds(&(environment.start)("rabin-karp", environment.ranks, &arguments)?)
 }

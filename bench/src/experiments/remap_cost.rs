@@ -14,7 +14,7 @@ use crate::{
     pairs::{Contestant, Rounds, round_robin},
     remap_run::{Job, Run},
     stats::{mean, median, median_interval},
-    synthetic_work::{MOVED, spec},
+    synthetic_work::{REMAPPED, spec},
     table::digits,
 };
 
@@ -27,7 +27,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Number of items between two changes. The framework reports the cost of a change if, before the next one, the items in
 /// flight have arrived (up to 70 beside other processes) and then as many more. With 100, no change of a run may report it.
-const EVERY: u64 = 200;
+const REMAP_INTERVAL: u64 = 200;
 const ITEMS: u64 = 2_650;
 const ROUNDS: usize = 12;
 
@@ -88,10 +88,10 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let in_ms = |seconds: &[f64]| median_interval(&seconds.iter().map(|s| 1e3 * s).collect::<Vec<_>>());
         let (cost, window) = (in_ms(&cost), in_ms(&window));
         let accounts = |pick: fn(&Run) -> Option<f64>| {
-            let told: Vec<f64> = runs.iter().filter_map(pick).collect();
-            match told.is_empty() {
+            let reported: Vec<f64> = runs.iter().filter_map(pick).collect();
+            match reported.is_empty() {
                 true => Err(format!("{}: the framework reported the cost of no change", case.name)),
-                false => Ok(told),
+                false => Ok(reported),
             }
         };
         let own = in_ms(&accounts(|run| run.cost)?);
@@ -139,7 +139,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outcome<Rounds> {
     let [one, other] = case.mappings;
     for text in case.mappings {
-        Mapping::parse(text, &spec(MOVED)).map_err(|e| format!("{text}: {e}"))?;
+        Mapping::parse(text, &spec(REMAPPED)).map_err(|e| format!("{text}: {e}"))?;
     }
     let job = |mapping: &str| Job::fixed("moved", items, mapping);
     let start = |job: Job| if case.mpi { job.on_mpi(case.ranks) } else { job.on_threads(case.ranks) };
@@ -147,7 +147,7 @@ fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outco
         Contestant::new(ONE, || Ok(start(job(one))?.total)),
         Contestant::new(OTHER, || Ok(start(job(other))?.total)),
         Contestant::new(EXCHANGED, || {
-            let run = start(Job { exchange: Some((EVERY, other.into())), ..job(one) })?;
+            let run = start(Job { exchange: Some((REMAP_INTERVAL, other.into())), ..job(one) })?;
             if run.changes < 1.0 {
                 return Err("the mapping was never exchanged".into());
             }

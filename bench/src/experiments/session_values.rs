@@ -31,16 +31,16 @@ const ROUNDS: usize = 30;
 /// broadcast over MPI's in µs.
 const MARKS: (f64, f64) = (1.02, 5.0);
 /// Numbers of steps between two checks.
-const EVERY: [u64; 2] = [1, 10];
+const CHECK_INTERVALS: [u64; 2] = [1, 10];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let cores = two_cores()?;
     let (broadcasts, size, steps) = if smoke { (200, 64, 10) } else { (20_000, 1_000, 200) };
-    let words = [broadcasts, size, steps, cores[0], cores[1]].map(|word| word.to_string());
+    let arguments = [broadcasts, size, steps, cores[0], cores[1]].map(|word| word.to_string());
     let names = ["by_hand", "broadcast", "fixed", "every_1", "every_10"];
     let mut samples = names.map(|_| Vec::new());
     for round in 0..=report.rounds(ROUNDS) {
-        let values = Launch::ranks(2).run("values", &words)?;
+        let values = Launch::ranks(2).run("values", &arguments)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
             // The first round is a warm-up.
@@ -59,7 +59,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let longer: Vec<f64> = ours.iter().zip(&by_hand).map(|(ours, by_hand)| ours - by_hand).collect();
     let at_most = Target::AtMost(MARKS.1);
     report.mark(Mark::new("broadcast of 8 B", median_interval(&longer), "µs longer than MPI_Bcast", at_most));
-    for (every, checked) in EVERY.iter().zip(checked) {
+    for (every, checked) in CHECK_INTERVALS.iter().zip(checked) {
         let ratio = median_interval(&paired_ratios(&checked, &fixed));
         let what = format!("until convergence, a check every {every} steps");
         report.mark(Mark::new(&what, ratio, "times the time of fixed steps", Target::AtMost(MARKS.0)));
@@ -72,10 +72,10 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a value is wrong.
-pub(crate) fn main(words: &[String]) -> Outcome {
-    let numbers: Vec<usize> = words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+pub(crate) fn main(arguments: &[String]) -> Outcome {
+    let numbers: Vec<usize> = arguments.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
     let [broadcasts, size, steps, cores @ ..] = &numbers[..] else {
-        return Err(format!("expected broadcasts, size, steps and cores, not {words:?}").into());
+        return Err(format!("expected broadcasts, size, steps and cores, not {arguments:?}").into());
     };
     pin_rank(cores)?;
     let config = Config::from_env()?.progress(Progress::Off);
@@ -97,13 +97,17 @@ pub(crate) fn main(words: &[String]) -> Outcome {
 /// Returns the microseconds of a broadcast and its answer, by hand and with the session.
 fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxError> {
     let is_root = session.is_root();
-    let answer = |world: &armature::Communicator, given: u64, expected: u64| {
+    let answer = |world: &armature::Communicator, sent: u64, expected: u64| {
         let other = world.process_at_rank(1 - world.rank());
         if is_root {
-            let (told, _) = other.receive::<u64>();
-            return if told == expected { Ok(()) } else { Err(format!("{told} came, not {expected}")) };
+            let (received, _) = other.receive::<u64>();
+            return if received == expected {
+                Ok(())
+            } else {
+                Err(format!("{received} came, not {expected}"))
+            };
         }
-        other.send(&given);
+        other.send(&sent);
         Ok(())
     };
     // The measurements alternate, so that both sides are measured under the same conditions.
@@ -173,7 +177,7 @@ fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], Box
         let start = Instant::now();
         heat.run(session, steps)?;
         times[0] += start.elapsed().as_secs_f64();
-        for (every, time) in EVERY.iter().zip(&mut times[1..]) {
+        for (every, time) in CHECK_INTERVALS.iter().zip(&mut times[1..]) {
             session.barrier()?;
             let start = Instant::now();
             let change = |heat: &mut Heat| std::mem::take(&mut heat.change);

@@ -45,20 +45,20 @@ pub(super) fn mapping(folder: &Path, mapping: &str) -> Outcome<String> {
 }
 
 /// Runs a program on real ranks and returns its standard output and standard error.
-pub(super) fn real(name: &str, ranks: usize, words: &[String]) -> Outcome<String> {
+pub(super) fn real(name: &str, ranks: usize, arguments: &[String]) -> Outcome<String> {
     let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
     let script = ["-c", "exec \"$@\" 2>&1", "sh"].map(String::from);
     let all: Vec<String> =
-        script.into_iter().chain([program(name)?.display().to_string()]).chain(words.to_vec()).collect();
+        script.into_iter().chain([program(name)?.display().to_string()]).chain(arguments.to_vec()).collect();
     launch.run_other(Path::new("sh"), &all)
 }
 
 /// Runs a program on simulated ranks, each on a host of 1 Gflop/s, and returns its standard output and standard
 /// error.
-pub(super) fn simulated(name: &str, ranks: usize, words: &[String]) -> Outcome<String> {
+pub(super) fn simulated(name: &str, ranks: usize, arguments: &[String]) -> Outcome<String> {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh", SIMULATE, &ranks.to_string(), "--speeds", "1Gf", name]);
-    command.args(words).env("RUST_LOG", "error");
+    command.args(arguments).env("RUST_LOG", "error");
     finish(command, LIMIT)
 }
 
@@ -70,15 +70,15 @@ pub(super) fn number_before(text: &str, mark: &str) -> Outcome<f64> {
 }
 
 /// Returns the seconds of a search from its output.
-pub(super) fn seconds(said: &str) -> Outcome<f64> {
-    let line = said.lines().rev().find_map(|line| line.split_once(" matches in "));
+pub(super) fn seconds(output: &str) -> Outcome<f64> {
+    let line = output.lines().rev().find_map(|line| line.split_once(" matches in "));
     let seconds = line.and_then(|(_, rest)| rest.trim().strip_suffix(" s")?.parse().ok());
-    seconds.ok_or_else(|| format!("expected `N matches in S s` in:\n{said}").into())
+    seconds.ok_or_else(|| format!("expected `N matches in S s` in:\n{output}").into())
 }
 
 /// Runs a command and returns its output; an exit code other than zero and a run longer than `LIMIT` are errors.
-pub(super) fn command<const N: usize>(words: [OsString; N]) -> Outcome<String> {
-    let [program, arguments @ ..] = &words[..] else { return Err("no command".into()) };
+pub(super) fn command<const N: usize>(arguments: [OsString; N]) -> Outcome<String> {
+    let [program, arguments @ ..] = &arguments[..] else { return Err("no command".into()) };
     let mut command = Command::new(program);
     command.args(arguments);
     finish(command, LIMIT)

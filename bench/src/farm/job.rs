@@ -47,13 +47,13 @@ impl Job {
     /// If the ranks cannot be started; also errors of the rank programs.
     pub fn on_two_ranks(&self) -> Outcome<Run> {
         let program = if matches!(self.way, Way::Farm(_)) { "farm" } else { "by-hand" };
-        let values = Launch { limit: LIMIT, ..Launch::ranks(2) }.output(program, &self.words())?;
+        let values = Launch { limit: LIMIT, ..Launch::ranks(2) }.output(program, &self.arguments())?;
         Run::read(&values, 2)
     }
 
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub(crate) fn arguments(&self) -> Vec<String> {
         let Job { task_set: TaskSet { tasks, mean, deviation, seed }, way, cores } = self;
-        let mut words = vec![
+        let mut arguments = vec![
             format!("tasks={tasks}"),
             format!("mean={mean}"),
             format!("deviation={deviation}"),
@@ -65,14 +65,14 @@ impl Job {
                 Way::Farm(chunking) => format!("farm={chunking}"),
             },
         ];
-        words.extend(cores.iter().map(|core| format!("core={core}")));
-        words
+        arguments.extend(cores.iter().map(|core| format!("core={core}")));
+        arguments
     }
 
-    pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
+    pub(crate) fn parse(arguments: &[String]) -> Outcome<Self> {
         let task_set = TaskSet { tasks: 0, mean: 1.0, deviation: 1.0, seed: 0 };
         let mut job = Job { task_set, way: Way::Halves, cores: Vec::new() };
-        settings(words, |name, value| {
+        settings(arguments, |name, value| {
             match (name, value) {
                 ("tasks", _) => job.task_set.tasks = value.parse()?,
                 ("mean", _) => job.task_set.mean = value.parse()?,
@@ -118,7 +118,7 @@ impl Run {
 }
 
 /// Prints the result line of a rank program.
-pub(crate) fn tell(time: Duration, busy: Duration) {
+pub(crate) fn print_result(time: Duration, busy: Duration) {
     println!("result seconds {} busy {}", time.as_secs_f64(), busy.as_secs_f64());
 }
 
@@ -139,7 +139,7 @@ mod tests {
         ];
         for way in ways {
             let job = Job { task_set, way, cores: vec![0, 3] };
-            assert_eq!(Job::parse(&job.words()).unwrap(), job);
+            assert_eq!(Job::parse(&job.arguments()).unwrap(), job);
         }
         assert!(Job::parse(&["tasks".into()]).is_err() && Job::parse(&["speed=3".into()]).is_err());
     }

@@ -1,7 +1,7 @@
 //! Farm whose ranks are killed; the ranks record on disk their process ids, the tasks that they started and the
 //! results that they delivered.
 //!
-//! In the folder of the run ([`Scene`]) every rank appends to `begun-RANK` the number of each task that it starts.
+//! In the folder of the run ([`RunFolder`]) every rank appends to `begun-RANK` the number of each task that it starts.
 //! Rank 0 writes one line `TASK RESULT` to `output` for each result that it receives, and, if results must survive
 //! the job, the journal of the farm to `journal`.
 
@@ -17,9 +17,9 @@ use armature::{BoxError, Config, Progress, Session};
 
 use super::{
     job::{Job, Way},
-    tested_program::Worktop,
+    tested_program::TaskSetWorker,
 };
-use crate::{Outcome, deaths::Scene, synthetic_work::landing};
+use crate::{Outcome, deaths::RunFolder, synthetic_work::advance_directly};
 
 const FARM: &str = "kill-run";
 const JOURNAL: &str = "journal";
@@ -32,41 +32,41 @@ pub struct Limits {
     /// Silence after which a worker of the farm counts as dead.
     pub silence: Duration,
     /// Time that a worker may take to join the farm.
-    pub coming: Duration,
+    pub join_limit: Duration,
 }
 
 /// Files of a run.
 #[derive(Clone, Debug)]
-pub struct Traces {
+pub struct RunFiles {
     /// Folder of the files, in which ranks also register their process ids.
-    pub scene: Scene,
+    pub run_folder: RunFolder,
 }
 
-impl Traces {
+impl RunFiles {
     /// Creates an empty folder for the files.
     ///
     /// # Errors
     /// If the folder cannot be created.
     pub fn create(folder: &Path) -> Outcome<Self> {
-        Ok(Traces { scene: Scene::create(folder)? })
+        Ok(RunFiles { run_folder: RunFolder::create(folder)? })
     }
 
     /// Returns the arguments of the rank program: the folder, the time limits, whether a journal is written, and the
     /// job.
-    pub fn words(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
-        let mut words = vec![self.scene.folder().display().to_string()];
-        words.extend([limits.silence, limits.coming].map(|time| time.as_millis().to_string()));
-        words.push(journal.to_string());
-        words.extend(job.words());
-        words
+    pub fn arguments(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
+        let mut arguments = vec![self.run_folder.folder().display().to_string()];
+        arguments.extend([limits.silence, limits.join_limit].map(|time| time.as_millis().to_string()));
+        arguments.push(journal.to_string());
+        arguments.extend(job.arguments());
+        arguments
     }
 
     /// Removes the files of a run, except for the journal.
     ///
     /// # Errors
     /// If a file cannot be removed.
-    pub fn forget(&self) -> Outcome {
-        self.scene.forget(&[JOURNAL])
+    pub fn remove_run_files(&self) -> Outcome {
+        self.run_folder.remove_files_except(&[JOURNAL])
     }
 
     /// Returns the tasks whose results are intact in the journal, without changing the journal.
@@ -82,10 +82,14 @@ impl Traces {
         fs::copy(self.path(JOURNAL), &copy)?;
         let mut tasks = BTreeSet::new();
         // A farm stores its identity as JSON.
-        Journal::open(&copy, &Identity::new(FARM, LAYOUT, serde_json::to_vec(&job.words())?), |task, _| {
-            tasks.insert(task);
-            Ok(())
-        })?;
+        Journal::open(
+            &copy,
+            &Identity::new(FARM, LAYOUT, serde_json::to_vec(&job.arguments())?),
+            |task, _| {
+                tasks.insert(task);
+                Ok(())
+            },
+        )?;
         Ok(tasks)
     }
 
@@ -97,7 +101,7 @@ impl Traces {
         let output = fs::read_to_string(self.path("output"))?;
         let mut lines = output.lines();
         for (number, steps) in (0..).zip(job.task_set.steps()?) {
-            let expected = line(number, landing(number, steps));
+            let expected = line(number, advance_directly(number, steps));
             let found = lines.next().unwrap_or("nothing");
             if found != expected {
                 return Err(format!("expected `{expected}` in the output, got `{found}`").into());
@@ -110,18 +114,18 @@ impl Traces {
     }
 
     /// Returns true if the worker of a rank has been created.
-    pub fn has_come(&self, rank: usize) -> bool {
+    pub fn has_joined(&self, rank: usize) -> bool {
         self.path(&format!("begun-{rank}")).is_file()
     }
 
     /// Returns the tasks that a rank has started.
-    pub fn begun(&self, rank: usize) -> Vec<u64> {
+    pub fn started_tasks(&self, rank: usize) -> Vec<u64> {
         let bytes = fs::read(self.path(&format!("begun-{rank}"))).unwrap_or_default();
         bytes.as_chunks().0.iter().map(|&number| u64::from_le_bytes(number)).collect()
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.scene.path(name)
+        self.run_folder.path(name)
     }
 }
 
@@ -134,19 +138,19 @@ fn line(number: u64, result: u64) -> String {
 ///
 /// # Errors
 /// If the arguments are wrong or a file cannot be written.
-pub fn main(words: &[String]) -> Outcome {
-    let [folder, silence, coming, journal, job @ ..] = words else {
+pub fn main(arguments: &[String]) -> Outcome {
+    let [folder, silence, join_limit, journal, job @ ..] = arguments else {
         return Err("expected FOLDER MILLISECONDS MILLISECONDS true|false JOB".into());
     };
-    let traces = Traces { scene: Scene::at(folder) };
+    let run_files = RunFiles { run_folder: RunFolder::at(folder) };
     let silence = Duration::from_millis(silence.parse()?);
     let (job, journal) = (Job::parse(job)?, journal.parse()?);
-    let coming = Duration::from_millis(coming.parse()?);
-    let config = Config::from_env()?.progress(Progress::Off).join_limit(coming);
-    Ok(armature::run(&config, |session| traces.rank(session, silence, journal, &job))?)
+    let join_limit = Duration::from_millis(join_limit.parse()?);
+    let config = Config::from_env()?.progress(Progress::Off).join_limit(join_limit);
+    Ok(armature::run(&config, |session| run_files.rank(session, silence, journal, &job))?)
 }
 
-impl Traces {
+impl RunFiles {
     fn rank(
         &self,
         session: &mut Session,
@@ -157,21 +161,21 @@ impl Traces {
         let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
         let rank = session.rank();
         let steps = job.task_set.steps()?;
-        self.scene.enter(rank)?;
-        let begun = self.path(&format!("begun-{rank}"));
+        self.run_folder.register_process(rank)?;
+        let start_log = self.path(&format!("begun-{rank}"));
         let make = move || {
-            let log = File::options().create(true).append(true).open(&begun)?;
-            Ok(Watched { top: Worktop { steps: steps.clone() }, log })
+            let log = File::options().create(true).append(true).open(&start_log)?;
+            Ok(Watched { top: TaskSetWorker { steps: steps.clone() }, log })
         };
         // One retry is necessary because a task may be running on the rank that is killed.
         let mut farm = Farm::worker(FARM, make).chunking(chunking).silence_limit(silence).retries(1);
         if journal {
-            farm = farm.journal(self.path(JOURNAL), &job.words());
+            farm = farm.journal(self.path(JOURNAL), &job.arguments());
         }
         let mut output = None;
         if session.is_root() {
             output = Some(BufWriter::new(File::create(self.path("output"))?));
-            self.scene.start()?;
+            self.run_folder.record_start()?;
         }
         let start = Instant::now();
         let run =
@@ -196,7 +200,7 @@ impl Traces {
 
 /// Worker that runs tasks and records their numbers.
 struct Watched {
-    top: Worktop,
+    top: TaskSetWorker,
     log: File,
 }
 
@@ -220,30 +224,30 @@ mod tests {
     #[test]
     fn output_of_an_undisturbed_run_is_complete_and_errors_are_detected() {
         let folder = tempfile::tempdir().unwrap();
-        let traces = Traces::create(&folder.path().join("run")).unwrap();
+        let run_files = RunFiles::create(&folder.path().join("run")).unwrap();
         let task_set = TaskSet { tasks: 200, mean: 500.0, deviation: 0.8, seed: 2 };
         let job = Job { task_set, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
         let config = Config::new().ranks(3).progress(Progress::Off);
-        assert!(traces.journalled(&job).unwrap().is_empty());
+        assert!(run_files.journalled(&job).unwrap().is_empty());
         for run in 0..2 {
-            armature::run(&config, |session| traces.rank(session, Duration::from_secs(10), true, &job))
+            armature::run(&config, |session| run_files.rank(session, Duration::from_secs(10), true, &job))
                 .unwrap();
-            traces.check(&job).unwrap();
-            assert!(traces.scene.has_started() && traces.scene.process(2).is_some());
-            let begun: BTreeSet<u64> = (0..3).flat_map(|rank| traces.begun(rank)).collect();
-            assert_eq!(begun.len(), [200, 0][run], "the second run knows all results");
-            assert!(traces.journalled(&job).unwrap().into_iter().eq(0..200));
+            run_files.check(&job).unwrap();
+            assert!(run_files.run_folder.has_started() && run_files.run_folder.process(2).is_some());
+            let start_log: BTreeSet<u64> = (0..3).flat_map(|rank| run_files.started_tasks(rank)).collect();
+            assert_eq!(start_log.len(), [200, 0][run], "the second run knows all results");
+            assert!(run_files.journalled(&job).unwrap().into_iter().eq(0..200));
             if run == 0 {
-                traces.forget().unwrap();
-                assert!(!traces.scene.has_started());
+                run_files.remove_run_files().unwrap();
+                assert!(!run_files.run_folder.has_started());
             }
         }
 
-        let output = fs::read_to_string(traces.path("output")).unwrap();
+        let output = fs::read_to_string(run_files.path("output")).unwrap();
         let (first, rest) = output.split_once('\n').unwrap();
         for wrong in [rest.to_string(), format!("{first}\n{output}"), format!("{output}{first}\n")] {
-            fs::write(traces.path("output"), &wrong).unwrap();
-            assert!(traces.check(&job).is_err(), "not seen");
+            fs::write(run_files.path("output"), &wrong).unwrap();
+            assert!(run_files.check(&job).is_err(), "not seen");
         }
     }
 }

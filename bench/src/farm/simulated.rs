@@ -79,7 +79,7 @@ impl Simulated {
     ///
     /// # Errors
     /// Same as [`run`](Simulated::run).
-    pub fn settle(&self, folder: &Path, start: usize) -> Outcome<usize> {
+    pub fn final_workers(&self, folder: &Path, start: usize) -> Outcome<usize> {
         let values = self.simulate(folder, start)?;
         Ok(*values.get("workers").ok_or("the simulated farm printed no workers")? as usize)
     }

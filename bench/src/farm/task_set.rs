@@ -6,7 +6,7 @@
 use super::tasks::TaskShape;
 use crate::{
     Outcome,
-    synthetic_work::{MOVED, advance, fold, landing, seconds_per_item},
+    synthetic_work::{REMAPPED, advance, advance_directly, fold, seconds_per_item},
 };
 
 /// Set of tasks.
@@ -38,7 +38,8 @@ impl TaskSet {
     /// # Errors
     /// Same as [`steps`](TaskSet::steps).
     pub fn expected(&self) -> Outcome<u64> {
-        let results = self.steps()?.into_iter().zip(0..).map(|(steps, number)| landing(number, steps));
+        let results =
+            self.steps()?.into_iter().zip(0..).map(|(steps, number)| advance_directly(number, steps));
         Ok(results.fold(0, fold))
     }
 }
@@ -50,8 +51,8 @@ pub fn work(number: u64, steps: u64) -> u64 {
 
 /// Returns the number of steps that an undisturbed core computes in the given time.
 pub fn steps_in(seconds: f64) -> f64 {
-    let steps: u64 = MOVED.iter().map(|stage| stage.steps).sum();
-    seconds * steps as f64 / seconds_per_item(MOVED)
+    let steps: u64 = REMAPPED.iter().map(|stage| stage.steps).sum();
+    seconds * steps as f64 / seconds_per_item(REMAPPED)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use armature::{BoxError, Config, Progress, RunSummary, Session};
 use armature_planner::farm::Chunking;
 
 use super::{
-    job::{Job, Way, tell},
+    job::{Job, Way, print_result},
     task_set::{TaskSet, work},
 };
 use crate::{Outcome, burner::pin_rank, synthetic_work::fold};
@@ -14,8 +14,8 @@ use crate::{Outcome, burner::pin_rank, synthetic_work::fold};
 ///
 /// # Errors
 /// If the arguments are wrong, the ranks cannot be pinned, or the checksum is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let job = Job::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let job = Job::parse(arguments)?;
     let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
     pin_rank(&job.cores)?;
     let config = Config::from_env()?.progress(Progress::Off);
@@ -27,22 +27,22 @@ fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<
     // Another farm establishes the connections, so that the measured farm starts without any measurements of tasks.
     Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
     let mut sum = 0;
-    let mut farm = Farm::worker("task set", || Ok(Worktop { steps: steps.clone() })).chunking(chunking);
+    let mut farm = Farm::worker("task set", || Ok(TaskSetWorker { steps: steps.clone() })).chunking(chunking);
     let run = farm.for_each(session, 0..task_set.tasks as u64, |_, result| sum = fold(sum, result))?;
     let Some(summary) = run.into_summary() else { return Ok(()) };
     if summary.tasks != task_set.tasks as u64 || sum != task_set.expected()? {
         return Err(format!("the results are wrong: {} tasks, checksum {sum:#x}", summary.tasks).into());
     }
-    tell(summary.elapsed, summary.busy());
+    print_result(summary.elapsed, summary.busy());
     Ok(())
 }
 
 /// Worker that knows the length of each task.
-pub(super) struct Worktop {
+pub(super) struct TaskSetWorker {
     pub(super) steps: Vec<u64>,
 }
 
-impl Worker for Worktop {
+impl Worker for TaskSetWorker {
     type In = u64;
     type Out = u64;
 

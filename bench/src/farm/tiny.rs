@@ -35,8 +35,8 @@ const WARM_UP: usize = 10_000;
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
 pub fn measure(tiny: Tiny) -> Outcome<f64> {
-    let words = [tiny.size.to_string(), tiny.tasks.to_string(), tiny.dedicated.to_string()];
-    let values = Launch::ranks(2).run("tiny", &words)?;
+    let arguments = [tiny.size.to_string(), tiny.tasks.to_string(), tiny.dedicated.to_string()];
+    let values = Launch::ranks(2).run("tiny", &arguments)?;
     values.get("tasks_per_s").copied().ok_or_else(|| "the farm printed no tasks_per_s".into())
 }
 
@@ -44,12 +44,12 @@ pub fn measure(tiny: Tiny) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong or the checksum is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let tiny = Tiny::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let tiny = Tiny::parse(arguments)?;
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| {
-        once(session, Tiny { tasks: tiny.tasks.min(WARM_UP), ..tiny })?;
-        if let Some(took) = once(session, tiny)? {
+        run_once(session, Tiny { tasks: tiny.tasks.min(WARM_UP), ..tiny })?;
+        if let Some(took) = run_once(session, tiny)? {
             println!("result tasks_per_s {} tasks {}", tiny.tasks as f64 / took.as_secs_f64(), tiny.tasks);
         }
         Ok(())
@@ -57,9 +57,9 @@ pub fn main(words: &[String]) -> Outcome {
 }
 
 impl Tiny {
-    fn parse(words: &[String]) -> Outcome<Self> {
-        let expected = || format!("expected SIZE TASKS DEDICATED, got {words:?}");
-        let [size, tasks, dedicated] = words else { return Err(expected().into()) };
+    fn parse(arguments: &[String]) -> Outcome<Self> {
+        let expected = || format!("expected SIZE TASKS DEDICATED, got {arguments:?}");
+        let [size, tasks, dedicated] = arguments else { return Err(expected().into()) };
         let size = usize::from_str(size)?;
         if size != 8 && size != 1024 {
             return Err(expected().into());
@@ -69,7 +69,7 @@ impl Tiny {
 }
 
 /// Runs one farm and checks its results. Returns the time of the farm on rank 0.
-fn once(session: &mut Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
+fn run_once(session: &mut Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
     let numbers = 0..tiny.tasks as u64;
     let mut sum = 0;
     let run = if tiny.size == 8 {
@@ -113,7 +113,7 @@ mod tests {
         for (size, dedicated) in [(8, false), (8, true), (1024, false), (1024, true)] {
             let config = Config::new().ranks(2).progress(Progress::Off);
             let tiny = Tiny { size, tasks: 5000, dedicated };
-            armature::run(&config, |session| once(session, tiny)).unwrap();
+            armature::run(&config, |session| run_once(session, tiny)).unwrap();
         }
     }
 

@@ -98,8 +98,8 @@ impl Towns {
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
 pub fn nodes(towns: usize, seed: u32, shares: bool) -> Outcome<f64> {
-    let words = [towns.to_string(), seed.to_string(), shares.to_string()];
-    let values = Launch::ranks(RANKS).run("tour", &words)?;
+    let arguments = [towns.to_string(), seed.to_string(), shares.to_string()];
+    let values = Launch::ranks(RANKS).run("tour", &arguments)?;
     values.get("nodes").copied().ok_or_else(|| "the search printed no number of nodes".into())
 }
 
@@ -107,9 +107,9 @@ pub fn nodes(towns: usize, seed: u32, shares: bool) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong or the tour is not the shortest one.
-pub fn main(words: &[String]) -> Outcome {
-    let [towns, seed, shares] = words else {
-        return Err(format!("expected TOWNS SEED true|false, got {words:?}").into());
+pub fn main(arguments: &[String]) -> Outcome {
+    let [towns, seed, shares] = arguments else {
+        return Err(format!("expected TOWNS SEED true|false, got {arguments:?}").into());
     };
     let towns = Towns::random(towns.parse()?, seed.parse()?);
     let config = Config::from_env()?.progress(Progress::Off);

@@ -12,12 +12,12 @@ use mpi::{collective::CommunicatorCollectives, collective::SystemOperation, trai
 use crate::{
     Outcome,
     ranks::Launch,
-    synthetic_work::{advance, landing},
+    synthetic_work::{advance, advance_directly},
 };
 
 /// Modulus of the number of children, which is between 0 and 4. With a mean of two children the tree grows, although
 /// many of its branches end early.
-const MOST_CHILDREN: u64 = 5;
+const MAX_CHILDREN: u64 = 5;
 
 /// Parameters of the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,8 +61,8 @@ impl Tree {
         while let Some(node) = open.pop() {
             let length = node.steps(self.steps);
             (nodes, steps) = (nodes + 1, steps + length);
-            sum = sum.wrapping_add(landing(node.number, length));
-            open.extend(node.below());
+            sum = sum.wrapping_add(advance_directly(node.number, length));
+            open.extend(node.children());
         }
         (nodes, steps, sum)
     }
@@ -73,15 +73,16 @@ impl Tree {
     /// If the ranks cannot be started; also errors of [`main`].
     pub fn measure(self, searcher: Searcher) -> Outcome<f64> {
         let Tree { roots, depth, steps } = self;
-        let words = [roots.to_string(), depth.to_string(), steps.to_string(), searcher.name().to_string()];
+        let arguments =
+            [roots.to_string(), depth.to_string(), steps.to_string(), searcher.name().to_string()];
         let ranks = if searcher == Searcher::Serial { 1 } else { 2 };
-        let values = Launch { bind: true, ..Launch::ranks(ranks) }.run("tree", &words)?;
+        let values = Launch { bind: true, ..Launch::ranks(ranks) }.run("tree", &arguments)?;
         values.get("seconds").copied().ok_or_else(|| "the search printed no seconds".into())
     }
 
-    fn parse(words: &[String]) -> Outcome<(Self, Searcher)> {
-        let expected = || format!("expected ROOTS DEPTH STEPS serial|halves|farm, got {words:?}");
-        let [roots, depth, steps, searcher] = words else { return Err(expected().into()) };
+    fn parse(arguments: &[String]) -> Outcome<(Self, Searcher)> {
+        let expected = || format!("expected ROOTS DEPTH STEPS serial|halves|farm, got {arguments:?}");
+        let [roots, depth, steps, searcher] = arguments else { return Err(expected().into()) };
         let searcher =
             [Searcher::Serial, Searcher::Halves, Searcher::Farm].into_iter().find(|s| s.name() == searcher);
         let tree = Tree { roots: roots.parse()?, depth: depth.parse()?, steps: steps.parse()? };
@@ -122,14 +123,14 @@ impl Node {
         advance(self.number, self.steps(mean))
     }
 
-    fn below(self) -> impl Iterator<Item = Node> {
-        let children = if self.depth == 0 { 0 } else { self.number % MOST_CHILDREN };
+    fn children(self) -> impl Iterator<Item = Node> {
+        let children = if self.depth == 0 { 0 } else { self.number % MAX_CHILDREN };
         (0..children).map(move |child| Node { number: mix(self.number ^ child), depth: self.depth - 1 })
     }
 
     /// Returns the sum of the results of the subtree.
     fn search(self, mean: u64) -> u64 {
-        self.below().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
+        self.children().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
     }
 }
 
@@ -137,8 +138,8 @@ impl Node {
 ///
 /// # Errors
 /// If the arguments are wrong or the sum is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let (tree, searcher) = Tree::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let (tree, searcher) = Tree::parse(arguments)?;
     let Some((took, sum)) = (match searcher {
         Searcher::Farm => with_farm(tree)?,
         Searcher::Serial | Searcher::Halves => by_hand(tree)?,
@@ -157,7 +158,7 @@ fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
     Ok(armature::run(&config, |session| {
         let mut farm = Farm::exploring("tree", |&(number, depth): &(u64, u32), more| {
             let node = Node { number, depth };
-            more.extend(node.below().map(Node::into_task));
+            more.extend(node.children().map(Node::into_task));
             node.work(tree.steps)
         });
         // This search establishes the connections and starts the threads.
@@ -200,8 +201,8 @@ mod tests {
 
     #[test]
     fn tree_search_arguments_round_trip() {
-        let words = ["4", "6", "10", "halves"].map(String::from);
-        assert_eq!(Tree::parse(&words).unwrap(), (TREE, Searcher::Halves));
+        let arguments = ["4", "6", "10", "halves"].map(String::from);
+        assert_eq!(Tree::parse(&arguments).unwrap(), (TREE, Searcher::Halves));
         assert!(Tree::parse(&["4", "6", "10", "nobody"].map(String::from)).is_err());
     }
 }

@@ -129,14 +129,14 @@ impl Job {
             // Checks run concurrently with other tests, with more ranks than cores, and their time does not matter.
             launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
         }
-        let words: Vec<String> =
-            ["rank", program].map(String::from).into_iter().chain(self.words()).collect();
-        Run::read(&one(&launch.run_other(binary, &words)?)?)
+        let arguments: Vec<String> =
+            ["rank", program].map(String::from).into_iter().chain(self.arguments()).collect();
+        Run::read(&one(&launch.run_other(binary, &arguments)?)?)
     }
 
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub(crate) fn arguments(&self) -> Vec<String> {
         let Job { kernel, size, settle, passes, columns, split, live, verify, cores } = self;
-        let mut words = vec![
+        let mut arguments = vec![
             format!("loop={kernel}"),
             format!("size={size}"),
             format!("settle={settle}"),
@@ -146,13 +146,13 @@ impl Job {
             format!("live={live}"),
             format!("verify={verify}"),
         ];
-        words.extend(cores.iter().map(|core| format!("core={core}")));
-        words
+        arguments.extend(cores.iter().map(|core| format!("core={core}")));
+        arguments
     }
 
-    pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
+    pub(crate) fn parse(arguments: &[String]) -> Outcome<Self> {
         let mut job = Job::new(Kernel::Matmul, 0, 0);
-        settings(words, |name, value| {
+        settings(arguments, |name, value| {
             match name {
                 "loop" => job.kernel = value.parse()?,
                 "size" => job.size = value.parse()?,
@@ -168,7 +168,8 @@ impl Job {
             Ok(true)
         })?;
         if job.size < 3 || !(0.0..=1.0).contains(&job.split) {
-            let text = format!("a loop needs a size of at least 3 and a split from 0 to 1, not {words:?}");
+            let text =
+                format!("a loop needs a size of at least 3 and a split from 0 to 1, not {arguments:?}");
             return Err(text.into());
         }
         Ok(job)
@@ -236,11 +237,11 @@ mod tests {
                 cores: vec![0, 3],
                 ..Job::new(kernel, 40, 7)
             };
-            assert_eq!(Job::parse(&job.words()).unwrap(), job);
+            assert_eq!(Job::parse(&job.arguments()).unwrap(), job);
         }
-        for words in ["size", "loop=sort", "speed=3", "size=2", "size=9 split=1.5"] {
-            let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
-            assert!(Job::parse(&words).is_err(), "{words:?}");
+        for arguments in ["size", "loop=sort", "speed=3", "size=2", "size=9 split=1.5"] {
+            let arguments: Vec<String> = arguments.split_whitespace().map(str::to_string).collect();
+            assert!(Job::parse(&arguments).is_err(), "{arguments:?}");
         }
     }
 

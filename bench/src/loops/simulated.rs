@@ -96,7 +96,7 @@ impl Simulated {
         let cluster = Cluster { speeds, bandwidths: vec![self.bandwidth; hosts] };
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         let (platform, hostfile) = (folder.join("cluster.xml"), folder.join("cluster.hosts"));
-        fs::write(&platform, cluster.xml_beside(&self.loads)?)?;
+        fs::write(&platform, cluster.xml_with_loads(&self.loads)?)?;
         fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
         command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
@@ -145,8 +145,8 @@ impl Run {
                 let burnt = load.wave.burnt(Duration::from_secs_f64(self.seconds)).as_secs_f64();
                 let (computing, units) = self.ranks[load.host];
                 // While the load was on, the rank and the load computed for the same time.
-                let beside = (computing - units * job.unit).max(0.0);
-                (burnt - beside).max(0.0)
+                let other_seconds = (computing - units * job.unit).max(0.0);
+                (burnt - other_seconds).max(0.0)
             })
             .sum();
         let sequential = job.units as f64 * job.unit * job.passes as f64;

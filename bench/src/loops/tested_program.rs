@@ -22,8 +22,8 @@ use crate::{
 ///
 /// # Errors
 /// If the arguments are wrong, the ranks cannot be pinned, or the result is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let job = Job::parse(words)?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| rank(session, &job))?)

@@ -88,8 +88,10 @@ pub fn measure(shape: Shape, tasks: usize) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong, or not every task ran once.
-pub fn main(words: &[String]) -> Outcome {
-    let [shape, tasks] = words else { return Err(format!("expected SHAPE TASKS, got {words:?}").into()) };
+pub fn main(arguments: &[String]) -> Outcome {
+    let [shape, tasks] = arguments else {
+        return Err(format!("expected SHAPE TASKS, got {arguments:?}").into());
+    };
     let (shape, tasks) = (shape.parse::<Shape>()?, tasks.parse::<usize>()?);
     let described = shape.describe(tasks)?;
     let mut config = Config::from_env()?.progress(Progress::Off);
@@ -97,9 +99,9 @@ pub fn main(words: &[String]) -> Outcome {
         config = config.commands(Commands::new());
     }
     Ok(armature::run(&config, |session| {
-        once(session, &described)?;
+        run_once(session, &described)?;
         let start = Instant::now();
-        once(session, &described)?;
+        run_once(session, &described)?;
         if session.is_root() {
             println!("result tasks_per_s {}", tasks as f64 / start.elapsed().as_secs_f64());
         }
@@ -107,7 +109,7 @@ pub fn main(words: &[String]) -> Outcome {
     })?)
 }
 
-fn once(session: &mut Session, described: &Description) -> Result<(), BoxError> {
+fn run_once(session: &mut Session, described: &Description) -> Result<(), BoxError> {
     let mut workflow = Workflow::from_description(described.clone()).closure("nothing", |_, _| Ok(()));
     let Some(summary) = workflow.run(session)?.into_summary() else { return Ok(()) };
     let done: u64 = summary.ranks.iter().map(|rank| rank.tasks).sum();
@@ -127,7 +129,7 @@ mod tests {
             assert_eq!(shape.name().parse(), Ok(shape));
             let described = shape.describe(1_000).unwrap();
             let config = Config::new().ranks(2).progress(Progress::Off);
-            armature::run(&config, |session| once(session, &described)).unwrap();
+            armature::run(&config, |session| run_once(session, &described)).unwrap();
         }
         assert!("rows".parse::<Shape>().is_err());
     }

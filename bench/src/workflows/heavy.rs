@@ -45,9 +45,9 @@ pub struct Measured {
 /// If the ranks cannot be started; also errors of [`main`].
 pub fn measure(heavy: Heavy, ranks: usize) -> Outcome<Measured> {
     let Heavy { sources, bytes, memory, seed } = heavy;
-    let words = [sources as u64, bytes as u64, memory, seed].map(|number| number.to_string());
+    let arguments = [sources as u64, bytes as u64, memory, seed].map(|number| number.to_string());
     let launch = Launch { limit: Duration::from_secs(300), ..Launch::ranks(ranks) };
-    let lines = ranks::results(&launch.output("heavy-workflow", &words)?);
+    let lines = ranks::results(&launch.output("heavy-workflow", &arguments)?);
     let of = |name: &str| -> Outcome<f64> {
         let found = lines.iter().filter_map(|line| line.get(name).copied()).reduce(f64::max);
         found.ok_or_else(|| format!("the workflow printed no {name}").into())
@@ -59,14 +59,14 @@ pub fn measure(heavy: Heavy, ranks: usize) -> Outcome<Measured> {
 ///
 /// # Errors
 /// If the arguments are wrong or a sum is wrong.
-pub fn main(words: &[String]) -> Outcome {
-    let numbers = words.iter().map(|word| word.parse()).collect::<Result<Vec<u64>, _>>()?;
+pub fn main(arguments: &[String]) -> Outcome {
+    let numbers = arguments.iter().map(|word| word.parse()).collect::<Result<Vec<u64>, _>>()?;
     let [sources, bytes, memory, seed] = numbers[..] else {
-        return Err(format!("expected SOURCES BYTES MEMORY SEED, got {words:?}").into());
+        return Err(format!("expected SOURCES BYTES MEMORY SEED, got {arguments:?}").into());
     };
     let heavy = Heavy { sources: sources as usize, bytes: bytes as usize, memory, seed };
     let config = Config::from_env()?.progress(Progress::Off);
-    Ok(armature::run(&config, |session| once(session, heavy).map(drop))?)
+    Ok(armature::run(&config, |session| run_once(session, heavy).map(drop))?)
 }
 
 impl Heavy {
@@ -128,11 +128,11 @@ fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
 
 /// Factor by which the arrays of the first run are smaller. After this run the process has allocated all memory that
 /// it needs in addition to the arrays.
-const SMALL: usize = 64;
+const WARM_UP_FACTOR: usize = 64;
 
-fn once(session: &mut Session, heavy: Heavy) -> Result<(), BoxError> {
-    let bytes = (heavy.bytes / SMALL).next_multiple_of(size_of::<u64>());
-    run(session, Heavy { bytes, memory: heavy.memory / SMALL as u64, ..heavy })?;
+fn run_once(session: &mut Session, heavy: Heavy) -> Result<(), BoxError> {
+    let bytes = (heavy.bytes / WARM_UP_FACTOR).next_multiple_of(size_of::<u64>());
+    run(session, Heavy { bytes, memory: heavy.memory / WARM_UP_FACTOR as u64, ..heavy })?;
     let before = status("VmRSS")?;
     let start = Instant::now();
     let summary = run(session, heavy)?;
@@ -181,7 +181,7 @@ mod tests {
         for seed in [0, 1, 2] {
             let heavy = Heavy { sources: 12, bytes: 100_000, memory: 620_000, seed };
             let config = Config::new().ranks(2).progress(Progress::Off);
-            armature::run(&config, |session| once(session, heavy)).unwrap();
+            armature::run(&config, |session| run_once(session, heavy)).unwrap();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Workflow whose ranks are killed: every other task is a command, and each task records on disk that it was started
 //! and leaves its effect there once.
 //!
-//! In the folder of the run ([`Scene`]) each attempt appends its task to `begun`. The effect of a task is a file with
+//! In the folder of the run ([`RunFolder`]) each attempt appends its task to `begun`. The effect of a task is a file with
 //! the name of the task in `effects`, which is linked there as a whole and never replaced: a task that died between
 //! its effect and its completion record runs again, and must then produce the same effect. The effect contains a
 //! number that is computed from the numbers of the tasks on which the task depends. A last task adds up the numbers
@@ -19,17 +19,17 @@ use armature::workflow::{Action, Description, Inputs, Task, Workflow};
 use armature::{BoxError, Commands, Config, Context, Progress, Session};
 use armature_planner::random::Random;
 
-use crate::{Outcome, deaths::Scene};
+use crate::{Outcome, deaths::RunFolder};
 
 const JOURNAL: &str = "journal";
-const EFFECTS: &str = "effects";
-const BEGUN: &str = "begun";
+const EFFECTS_FOLDER: &str = "effects";
+const STARTS_FILE: &str = "begun";
 /// File with the tasks of an earlier run, written by the run that continues from its journal.
-const KNOWN: &str = "known";
+const REPLAYED_FILE: &str = "known";
 /// Upper bound of the numbers of tasks (exclusive).
 const MODULUS: u64 = 1_000_003;
 /// Number of preceding tasks on which a task may depend. The graph is only wide enough for a few ranks, but deep.
-const REACH: usize = 20;
+const MAX_PARENT_DISTANCE: usize = 20;
 /// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
@@ -44,16 +44,16 @@ pub struct KillRun {
 
 /// Files of a run.
 #[derive(Clone, Debug)]
-pub struct Traces {
+pub struct RunFiles {
     /// Folder of the files, in which ranks also register their process ids.
-    pub scene: Scene,
+    pub run_folder: RunFolder,
 }
 
 impl KillRun {
     /// Returns the arguments of the rank program.
-    pub fn words(self, traces: &Traces) -> Vec<String> {
+    pub fn arguments(self, run_files: &RunFiles) -> Vec<String> {
         let numbers = [self.tasks as u64, self.seed].map(|number| number.to_string());
-        std::iter::once(traces.scene.folder().display().to_string()).chain(numbers).collect()
+        std::iter::once(run_files.run_folder.folder().display().to_string()).chain(numbers).collect()
     }
 
     /// Returns the tasks on which each task depends.
@@ -62,7 +62,7 @@ impl KillRun {
         let parents = |task: usize| {
             let count = random.below(3).min(task);
             let mut parents: Vec<usize> =
-                (0..count).map(|_| task - 1 - random.below(task.min(REACH))).collect();
+                (0..count).map(|_| task - 1 - random.below(task.min(MAX_PARENT_DISTANCE))).collect();
             parents.sort_unstable();
             parents.dedup();
             parents
@@ -116,37 +116,37 @@ fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
 fn script(task: usize, parents: &[usize], time: Duration) -> String {
     let mut sum = String::from("0");
     for parent in parents {
-        let _ = write!(sum, " + $(cat {EFFECTS}/{parent})");
+        let _ = write!(sum, " + $(cat {EFFECTS_FOLDER}/{parent})");
     }
     let (seconds, new) = (time.as_secs_f64(), format!("new-{task}.$$"));
     format!(
-        "echo {task} >> {BEGUN}; sleep {seconds}; n=$(( (31 * {task} + 7 * ({sum}) + 1) % {MODULUS} )); \
-         echo $n > {new} && {{ ln {new} {EFFECTS}/{task} 2>/dev/null || cmp {new} {EFFECTS}/{task}; }} && rm {new}"
+        "echo {task} >> {STARTS_FILE}; sleep {seconds}; n=$(( (31 * {task} + 7 * ({sum}) + 1) % {MODULUS} )); \
+         echo $n > {new} && {{ ln {new} {EFFECTS_FOLDER}/{task} 2>/dev/null || cmp {new} {EFFECTS_FOLDER}/{task}; }} && rm {new}"
     )
 }
 
-impl Traces {
+impl RunFiles {
     /// Clears the folder for a first run.
     ///
     /// # Errors
     /// If the folder cannot be created.
     pub fn clear(&self) -> Outcome {
-        self.scene.clear()?;
-        Ok(fs::create_dir(self.scene.path(EFFECTS))?)
+        self.run_folder.clear()?;
+        Ok(fs::create_dir(self.run_folder.path(EFFECTS_FOLDER))?)
     }
 
     /// Removes the files of a run, except for its effects and its journal.
     ///
     /// # Errors
     /// If a file cannot be removed.
-    pub fn forget(&self) -> Outcome {
-        self.scene.forget(&[JOURNAL, EFFECTS])
+    pub fn remove_run_files(&self) -> Outcome {
+        self.run_folder.remove_files_except(&[JOURNAL, EFFECTS_FOLDER])
     }
 
     /// Returns the tasks with complete records in the journal. The layout of header and records is that of the
     /// runtime's page on journals.
     pub fn journalled(&self) -> BTreeSet<usize> {
-        let bytes = fs::read(self.scene.path(JOURNAL)).unwrap_or_default();
+        let bytes = fs::read(self.run_folder.path(JOURNAL)).unwrap_or_default();
         let word = |at: usize| {
             let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
             word.map(|word| u32::from_le_bytes(word) as usize)
@@ -166,21 +166,21 @@ impl Traces {
     ///
     /// # Errors
     /// If the file contains anything other than task numbers.
-    pub fn begun(&self) -> Outcome<BTreeMap<usize, usize>> {
-        let text = fs::read_to_string(self.scene.path(BEGUN)).unwrap_or_default();
-        let mut begun = BTreeMap::new();
+    pub fn started_tasks(&self) -> Outcome<BTreeMap<usize, usize>> {
+        let text = fs::read_to_string(self.run_folder.path(STARTS_FILE)).unwrap_or_default();
+        let mut starts = BTreeMap::new();
         for line in text.lines() {
-            *begun.entry(line.parse()?).or_default() += 1;
+            *starts.entry(line.parse()?).or_default() += 1;
         }
-        Ok(begun)
+        Ok(starts)
     }
 
     /// Returns the tasks that the run has found in the journal, as the run reports them.
     ///
     /// # Errors
     /// If the run has not reported them.
-    pub fn known(&self) -> Outcome<BTreeSet<usize>> {
-        let text = fs::read_to_string(self.scene.path(KNOWN))?;
+    pub fn replayed_tasks(&self) -> Outcome<BTreeSet<usize>> {
+        let text = fs::read_to_string(self.run_folder.path(REPLAYED_FILE))?;
         Ok(text.lines().map(str::parse).collect::<Result<_, _>>()?)
     }
 
@@ -189,12 +189,12 @@ impl Traces {
     /// # Errors
     /// If the folder of the effects cannot be read.
     pub fn effects(&self) -> Outcome<usize> {
-        Ok(fs::read_dir(self.scene.path(EFFECTS))?.count())
+        Ok(fs::read_dir(self.run_folder.path(EFFECTS_FOLDER))?.count())
     }
 
     /// Returns true if a rank has run a closure.
-    pub fn has_come(&self, rank: usize) -> bool {
-        self.scene.path(&format!("come-{rank}")).is_file()
+    pub fn has_joined(&self, rank: usize) -> bool {
+        self.run_folder.path(&format!("come-{rank}")).is_file()
     }
 
     /// Checks that the effect of each task exists, and nothing else.
@@ -215,21 +215,21 @@ impl Traces {
     }
 
     fn effect(&self, task: usize) -> Outcome<u64> {
-        let text = fs::read_to_string(self.scene.path(&format!("{EFFECTS}/{task}")))?;
+        let text = fs::read_to_string(self.run_folder.path(&format!("{EFFECTS_FOLDER}/{task}")))?;
         Ok(text.trim().parse()?)
     }
 
-    fn note_begun(&self, task: usize) -> Outcome {
-        let mut begun = File::options().create(true).append(true).open(self.scene.path(BEGUN))?;
+    fn record_start(&self, task: usize) -> Outcome {
+        let mut starts = File::options().create(true).append(true).open(self.run_folder.path(STARTS_FILE))?;
         // The line is written in one piece, because other processes append to the same file.
-        Ok(begun.write_all(format!("{task}\n").as_bytes())?)
+        Ok(starts.write_all(format!("{task}\n").as_bytes())?)
     }
 
     /// Leaves the effect of a task, unless an earlier attempt has left the same effect.
-    fn leave(&self, task: usize, number: u64) -> Outcome {
-        let new = self.scene.path(&format!("new-{task}.{}", std::process::id()));
+    fn write_effect(&self, task: usize, number: u64) -> Outcome {
+        let new = self.run_folder.path(&format!("new-{task}.{}", std::process::id()));
         fs::write(&new, format!("{number}\n"))?;
-        if let Err(error) = fs::hard_link(&new, self.scene.path(&format!("{EFFECTS}/{task}")))
+        if let Err(error) = fs::hard_link(&new, self.run_folder.path(&format!("{EFFECTS_FOLDER}/{task}")))
             && self.effect(task)? != number
         {
             return Err(format!("cannot leave {number} as the effect of task {task}: {error}").into());
@@ -242,35 +242,35 @@ impl Traces {
 ///
 /// # Errors
 /// If the arguments are wrong, or the last task has not computed the sum of all numbers.
-pub fn main(words: &[String]) -> Outcome {
-    let [folder, tasks, seed] = words else {
-        return Err(format!("expected FOLDER TASKS SEED, got {words:?}").into());
+pub fn main(arguments: &[String]) -> Outcome {
+    let [folder, tasks, seed] = arguments else {
+        return Err(format!("expected FOLDER TASKS SEED, got {arguments:?}").into());
     };
-    let traces = Traces { scene: Scene::at(folder) };
+    let run_files = RunFiles { run_folder: RunFolder::at(folder) };
     let kill_run = KillRun { tasks: tasks.parse()?, seed: seed.parse()? };
     let config = Config::from_env()?.progress(Progress::Off).commands(Commands::new());
-    Ok(armature::run(&config, |session| traces.rank(session, kill_run))?)
+    Ok(armature::run(&config, |session| run_files.rank(session, kill_run))?)
 }
 
-impl Traces {
+impl RunFiles {
     fn rank(&self, session: &mut Session, kill_run: KillRun) -> Result<(), BoxError> {
-        self.scene.enter(session.rank())?;
+        self.run_folder.register_process(session.rank())?;
         let (parents, times) = (kill_run.parents(), kill_run.times());
         let expected: u64 = numbers(&parents).iter().sum();
-        let come = self.scene.path(&format!("come-{}", session.rank()));
-        let has_come = Once::new();
+        let joined_file = self.run_folder.path(&format!("come-{}", session.rank()));
+        let has_joined = Once::new();
         let number = |inputs: &mut Inputs<'_>, cx: &Context| {
             let task = cx.number() as usize;
-            self.note_begun(task)?;
-            has_come.call_once(|| {
+            self.record_start(task)?;
+            has_joined.call_once(|| {
                 // An error is ignored: the file only reports that this rank takes part, and a rank without a file is
                 // not killed.
-                let _ = fs::write(&come, "");
+                let _ = fs::write(&joined_file, "");
             });
             thread::sleep(times[task]);
             let read = self.read(inputs)?;
             let number = number(task, read.into_iter());
-            self.leave(task, number)?;
+            self.write_effect(task, number)?;
             Ok(number)
         };
         let total = |inputs: &mut Inputs<'_>, _: &Context| Ok(self.read(inputs)?.into_iter().sum::<u64>());
@@ -278,22 +278,22 @@ impl Traces {
         // One retry is necessary because a task may be running on the rank that is killed.
         let workflow = Workflow::from_description(description).retries(1);
         let workflow = workflow.closure("number", number).closure(TOTAL, total);
-        let workflow = workflow.directory(self.scene.folder());
-        let mut workflow = workflow.journal(self.scene.path(JOURNAL), &(kill_run.tasks, kill_run.seed));
+        let workflow = workflow.directory(self.run_folder.folder());
+        let mut workflow = workflow.journal(self.run_folder.path(JOURNAL), &(kill_run.tasks, kill_run.seed));
         if session.is_root() {
-            self.scene.start()?;
+            self.run_folder.record_start()?;
         }
         let start = Instant::now();
         let collected = workflow.collect(session)?;
         let seconds = start.elapsed().as_secs_f64();
         let Some((mut results, summary)) = collected.into_parts() else { return Ok(()) };
-        let got: u64 = results.take(TOTAL)?;
-        if got != expected {
-            return Err(format!("the numbers of all tasks add up to {got}, expected {expected}").into());
+        let found: u64 = results.take(TOTAL)?;
+        if found != expected {
+            return Err(format!("the numbers of all tasks add up to {found}, expected {expected}").into());
         }
         let is_known = |&task: &usize| summary.done[task] && summary.measured[task].is_none();
         let known = (0..summary.done.len()).filter(is_known).map(|task| format!("{task}\n"));
-        fs::write(self.scene.path(KNOWN), known.collect::<String>())?;
+        fs::write(self.run_folder.path(REPLAYED_FILE), known.collect::<String>())?;
         let (again, lost, known) = (summary.again, summary.lost.len(), summary.known);
         println!("result seconds {seconds} again {again} lost {lost} known {known}");
         Ok(())
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn commands_and_closures_have_the_same_effects() {
         let folder = tempfile::tempdir().unwrap();
-        let traces = Traces { scene: Scene::at(folder.path().join("run")) };
-        traces.clear().unwrap();
+        let run_files = RunFiles { run_folder: RunFolder::at(folder.path().join("run")) };
+        run_files.clear().unwrap();
         let kill_run = KillRun { tasks: 12, seed: 3 };
         let (parents, numbers) = (kill_run.parents(), numbers(&kill_run.parents()));
         for (task, parents) in parents.iter().enumerate() {
@@ -334,39 +334,39 @@ mod tests {
                 let line = script(task, parents, Duration::from_millis(1));
                 for _ in 0..2 {
                     let mut shell = Command::new("/bin/sh");
-                    shell.arg("-c").arg(&line).current_dir(traces.scene.folder()).process_group(0);
+                    shell.arg("-c").arg(&line).current_dir(run_files.run_folder.folder()).process_group(0);
                     assert!(shell.status().unwrap().success(), "{line}");
                 }
             } else {
-                traces.note_begun(task).unwrap();
-                traces.leave(task, numbers[task]).unwrap();
-                traces.leave(task, numbers[task]).unwrap();
-                assert!(traces.leave(task, 0).is_err());
+                run_files.record_start(task).unwrap();
+                run_files.write_effect(task, numbers[task]).unwrap();
+                run_files.write_effect(task, numbers[task]).unwrap();
+                assert!(run_files.write_effect(task, 0).is_err());
             }
         }
-        traces.check(kill_run).unwrap();
-        assert_eq!(traces.begun().unwrap(), (0..12).map(|task| (task, 1 + task % 2)).collect());
-        fs::write(traces.scene.path("effects/3"), "1").unwrap();
-        assert!(traces.check(kill_run).unwrap_err().to_string().starts_with("task 3 has left 1"));
-        fs::remove_file(traces.scene.path("effects/3")).unwrap();
-        assert!(traces.check(kill_run).is_err());
+        run_files.check(kill_run).unwrap();
+        assert_eq!(run_files.started_tasks().unwrap(), (0..12).map(|task| (task, 1 + task % 2)).collect());
+        fs::write(run_files.run_folder.path("effects/3"), "1").unwrap();
+        assert!(run_files.check(kill_run).unwrap_err().to_string().starts_with("task 3 has left 1"));
+        fs::remove_file(run_files.run_folder.path("effects/3")).unwrap();
+        assert!(run_files.check(kill_run).is_err());
     }
 
     #[test]
     fn the_records_of_a_journal_are_read_while_it_grows() {
         let folder = tempfile::tempdir().unwrap();
-        let traces = Traces { scene: Scene::at(folder.path()) };
-        assert!(traces.journalled().is_empty());
+        let run_files = RunFiles { run_folder: RunFolder::at(folder.path()) };
+        assert!(run_files.journalled().is_empty());
         let identity = armature::journal::Identity::new("kill-run", "1", b"a fingerprint".to_vec());
-        let path = traces.scene.path(JOURNAL);
+        let path = run_files.run_folder.path(JOURNAL);
         let (mut journal, _) = armature::journal::Journal::open(&path, &identity, |_, _| Ok(())).unwrap();
         for task in [7, 2] {
             journal.append(Duration::ZERO, task, &[1, 2, 3]).unwrap();
         }
         journal.close().unwrap();
-        assert_eq!(traces.journalled(), [2, 7].into());
+        assert_eq!(run_files.journalled(), [2, 7].into());
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        assert_eq!(traces.journalled(), [7].into());
+        assert_eq!(run_files.journalled(), [7].into());
     }
 }

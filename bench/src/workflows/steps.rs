@@ -97,7 +97,7 @@ impl Steps {
     }
 
     /// Removes the outputs of the tasks, and the logs and state of the programs that ran them.
-    pub fn forget(&self, folder: &Path) {
+    pub fn remove_run_files(&self, folder: &Path) {
         // The files do not exist before the first run, so errors are ignored.
         for output in self.outputs(folder) {
             let _ = fs::remove_file(output);
@@ -232,7 +232,7 @@ mod tests {
             assert!(status.unwrap().success(), "{name}");
         }
         steps.check(folder.path()).unwrap();
-        steps.forget(folder.path());
+        steps.remove_run_files(folder.path());
         assert!(steps.check(folder.path()).is_err());
     }
 }

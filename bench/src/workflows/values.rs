@@ -9,10 +9,10 @@ use armature::workflow::{Action, Description, Inputs, Task, Workflow};
 use armature::{BoxError, Config, Context, Progress, Session};
 
 use super::kill_run::KillRun;
-use crate::{Outcome, deaths::Scene};
+use crate::{Outcome, deaths::RunFolder};
 
 /// Time that a task takes in addition to the handling of its values.
-const EACH: Duration = Duration::from_millis(1);
+const TASK_TIME: Duration = Duration::from_millis(1);
 
 /// Parameters of a workflow.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,10 @@ pub struct Valued {
 
 impl Valued {
     /// Returns the arguments of the rank program.
-    pub fn words(self, scene: &Scene) -> Vec<String> {
+    pub fn arguments(self, run_folder: &RunFolder) -> Vec<String> {
         let Valued { tasks, bytes, journal, seed } = self;
-        let words = [tasks.to_string(), bytes.to_string(), journal.to_string(), seed.to_string()];
-        std::iter::once(scene.folder().display().to_string()).chain(words).collect()
+        let arguments = [tasks.to_string(), bytes.to_string(), journal.to_string(), seed.to_string()];
+        std::iter::once(run_folder.folder().display().to_string()).chain(arguments).collect()
     }
 
     fn parents(self) -> Vec<Vec<usize>> {
@@ -41,7 +41,7 @@ impl Valued {
 }
 
 /// Returns the name of the file with which a rank reports that it has started a task.
-pub fn come(rank: usize) -> String {
+pub fn joined_file_name(rank: usize) -> String {
     format!("come-{rank}")
 }
 
@@ -53,18 +53,18 @@ fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
 ///
 /// # Errors
 /// If the arguments are wrong, or a task returned a wrong value.
-pub fn main(words: &[String]) -> Outcome {
-    let [folder, tasks, bytes, journal, seed] = words else {
-        return Err(format!("expected FOLDER TASKS BYTES JOURNAL SEED, got {words:?}").into());
+pub fn main(arguments: &[String]) -> Outcome {
+    let [folder, tasks, bytes, journal, seed] = arguments else {
+        return Err(format!("expected FOLDER TASKS BYTES JOURNAL SEED, got {arguments:?}").into());
     };
-    let (scene, tasks, bytes) = (Scene::at(folder), tasks.parse()?, bytes.parse()?);
+    let (run_folder, tasks, bytes) = (RunFolder::at(folder), tasks.parse()?, bytes.parse()?);
     let valued = Valued { tasks, bytes, journal: journal.parse()?, seed: seed.parse()? };
     let config = Config::from_env()?.progress(Progress::Off);
-    Ok(armature::run(&config, |session| rank(session, &scene, valued))?)
+    Ok(armature::run(&config, |session| rank(session, &run_folder, valued))?)
 }
 
-fn rank(session: &mut Session, scene: &Scene, valued: Valued) -> Result<(), BoxError> {
-    scene.enter(session.rank())?;
+fn rank(session: &mut Session, run_folder: &RunFolder, valued: Valued) -> Result<(), BoxError> {
+    run_folder.register_process(session.rank())?;
     let (parents, words) = (valued.parents(), (valued.bytes / 8).max(1));
     let mut builder = Description::builder("valued");
     for (task, parents) in parents.iter().enumerate() {
@@ -73,14 +73,14 @@ fn rank(session: &mut Session, scene: &Scene, valued: Valued) -> Result<(), BoxE
             builder.edge(parent.to_string(), task.to_string(), 0);
         }
     }
-    let (has_come, rank) = (Once::new(), session.rank());
+    let (has_joined, rank) = (Once::new(), session.rank());
     let value = |inputs: &mut Inputs<'_>, cx: &Context| {
-        has_come.call_once(|| {
+        has_joined.call_once(|| {
             // An error is ignored: the file only reports that this rank takes part, and a rank without a file is not
             // killed.
-            let _ = fs::write(scene.path(&come(rank)), "");
+            let _ = fs::write(run_folder.path(&joined_file_name(rank)), "");
         });
-        thread::sleep(EACH);
+        thread::sleep(TASK_TIME);
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;
         Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
     };
@@ -88,10 +88,10 @@ fn rank(session: &mut Session, scene: &Scene, valued: Valued) -> Result<(), BoxE
     // of their deaths.
     let mut workflow = Workflow::from_description(builder.build()?).retries(3).closure("value", value);
     if valued.journal {
-        workflow = workflow.journal(scene.path("journal"), &format!("{valued:?}"));
+        workflow = workflow.journal(run_folder.path("journal"), &format!("{valued:?}"));
     }
     if session.is_root() {
-        scene.start()?;
+        run_folder.record_start()?;
     }
     let start = Instant::now();
     let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
@@ -102,9 +102,9 @@ fn rank(session: &mut Session, scene: &Scene, valued: Valued) -> Result<(), BoxE
     }
     let names: Vec<String> = results.names().map(String::from).collect();
     for name in names {
-        let (task, given): (usize, Vec<u64>) = (name.parse()?, results.take(&name)?);
-        if given != vec![expected[task]; words] {
-            return Err(format!("task {task} has given {}, expected {}", given[0], expected[task]).into());
+        let (task, value): (usize, Vec<u64>) = (name.parse()?, results.take(&name)?);
+        if value != vec![expected[task]; words] {
+            return Err(format!("task {task} has given {}, expected {}", value[0], expected[task]).into());
         }
     }
     if summary.tasks != valued.tasks as u64 {

@@ -9,7 +9,7 @@ use crate::mapping::Mapping;
 /// Time between 1970 and 2000 in seconds. Clocks of real runs show a later time, and clocks of simulated runs an earlier one.
 const YEAR_2000: f64 = 946_684_800.0;
 /// Maximum number of ranks that an event can announce.
-const MOST_RANKS: usize = 1 << 20;
+const MAX_RANKS: usize = 1 << 20;
 
 impl Run {
     /// Returns the runs of a log, in order.
@@ -22,12 +22,12 @@ impl Run {
         for record in records {
             run.take(record);
         }
-        run.settle();
+        run.update_length();
         run
     }
 
     /// Updates the length of the run after events were taken.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn update_length(&mut self) {
         let last_part = self.ranks.iter().filter_map(|rank| rank.parts.last()).map(|part| part.to);
         let last = last_part.chain(self.lines.iter().map(|line| line.at)).fold(0.0, f64::max);
         self.seconds = if self.has_ended && self.seconds > 0.0 { self.seconds } else { last };
@@ -38,15 +38,15 @@ impl Run {
         let Record { at, rank, event, .. } = record;
         let (at, rank) = (*at, *rank);
         match event {
-            Event::RankStart(start) => return self.rank_starts(rank, start),
-            Event::Activity(activity) => return self.rank_did(at, rank, activity),
-            Event::Work(work) => return self.rank_worked(rank, work),
-            Event::Traffic(traffic) => return self.rank_sent(rank, traffic),
+            Event::RankStart(start) => return self.add_rank_start(rank, start),
+            Event::Activity(activity) => return self.add_activity(at, rank, activity),
+            Event::Work(work) => return self.add_work(rank, work),
+            Event::Traffic(traffic) => return self.add_traffic(rank, traffic),
             Event::RankEnd { .. } => {
                 self.rank(rank).end = Some(at);
                 return;
             }
-            Event::Held(held) => return self.rank_held(at, rank, held),
+            Event::Held(held) => return self.add_held_memory(at, rank, held),
             Event::Progress(reached) => {
                 if self.reached.last().is_none_or(|(_, last)| last.done != reached.done) {
                     self.reached.push((at, reached.clone()));
@@ -59,7 +59,7 @@ impl Run {
                 let sent = self.values_sent.entry((came.from, rank)).or_default();
                 *sent = (sent.0 + 1, sent.1.saturating_add(came.bytes));
             }
-            event => self.decided(at, event),
+            event => self.apply_event(at, event),
         }
         self.lines.push(Line { at, rank, text: event.to_string() });
     }
@@ -78,8 +78,8 @@ impl Run {
         &mut self.kinds[of]
     }
 
-    fn rank_starts(&mut self, rank: usize, start: &RankStart) {
-        self.see_ranks(start.ranks);
+    fn add_rank_start(&mut self, rank: usize, start: &RankStart) {
+        self.ensure_ranks(start.ranks);
         let its = self.rank(rank);
         (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
         if rank == 0 {
@@ -92,7 +92,7 @@ impl Run {
         }
     }
 
-    fn rank_did(&mut self, at: f64, rank: usize, activity: &Activity) {
+    fn add_activity(&mut self, at: f64, rank: usize, activity: &Activity) {
         if let Some(longest) = &activity.longest {
             let kind = self.kind(longest.of);
             if kind.longest.as_ref().is_none_or(|known| longest.seconds > known.seconds) {
@@ -102,7 +102,7 @@ impl Run {
         self.rank(rank).parts.push(Part { to: at, activity: activity.clone() });
     }
 
-    fn rank_worked(&mut self, rank: usize, work: &Work) {
+    fn add_work(&mut self, rank: usize, work: &Work) {
         let kind = self.kind(work.of);
         kind.done += work.done;
         kind.seconds += work.seconds;
@@ -113,7 +113,7 @@ impl Run {
         }
     }
 
-    fn rank_sent(&mut self, rank: usize, traffic: &Traffic) {
+    fn add_traffic(&mut self, rank: usize, traffic: &Traffic) {
         let its = self.rank(rank);
         its.memory_peak = its.memory_peak.max(traffic.memory_peak);
         its.throttled_s += traffic.throttled_s;
@@ -123,7 +123,7 @@ impl Run {
         }
     }
 
-    fn rank_held(&mut self, at: f64, rank: usize, held: &Held) {
+    fn add_held_memory(&mut self, at: f64, rank: usize, held: &Held) {
         let Held { bytes, most, budget } = *held;
         let its = self.rank(rank);
         its.budget = budget;
@@ -156,34 +156,34 @@ impl Run {
     }
 
     /// Ensures that the run has at least this number of ranks.
-    fn see_ranks(&mut self, ranks: usize) {
+    fn ensure_ranks(&mut self, ranks: usize) {
         // A damaged log may contain any number.
-        let last = ranks.clamp(1, MOST_RANKS) - 1;
+        let last = ranks.clamp(1, MAX_RANKS) - 1;
         self.rank(last);
     }
 
     /// Adds an event that is also listed as text.
-    fn decided(&mut self, at: f64, event: &Event) {
+    fn apply_event(&mut self, at: f64, event: &Event) {
         match event {
             Event::Start { ranks, mapping, balance } => {
                 self.skeleton = Skeleton::Pipeline;
-                self.see_ranks(*ranks);
+                self.ensure_ranks(*ranks);
                 self.balance.clone_from(balance);
-                self.arrange(at, Arrangement::Mapping(Mapping::parse(mapping)));
+                self.record_arrangement(at, Arrangement::Mapping(Mapping::parse(mapping)));
             }
             Event::FarmStart { farm, ranks, workers, balance, .. } => {
                 self.skeleton = Skeleton::Farm;
-                self.see_ranks(*ranks);
+                self.ensure_ranks(*ranks);
                 self.name.clone_from(farm);
                 self.balance.clone_from(balance);
-                self.arrange(at, Arrangement::Workers(*workers));
+                self.record_arrangement(at, Arrangement::Workers(*workers));
             }
             Event::LoopStart { name, held, balance, .. } => {
                 self.skeleton = Skeleton::Loop;
-                self.see_ranks(held.len());
+                self.ensure_ranks(held.len());
                 self.name.clone_from(name);
                 self.balance.clone_from(balance);
-                self.arrange(at, Arrangement::Units(held.clone()));
+                self.record_arrangement(at, Arrangement::Units(held.clone()));
             }
             Event::Probe { speeds, slowest_link, .. } => {
                 self.speeds.clone_from(speeds);
@@ -195,7 +195,7 @@ impl Run {
             Event::Chunks { message_s, .. } => self.message_s = Some(*message_s),
             Event::WorkflowStart(start) => {
                 self.skeleton = Skeleton::Workflow;
-                self.see_ranks(start.ranks);
+                self.ensure_ranks(start.ranks);
                 self.name.clone_from(&start.name);
                 self.total = Some(start.tasks.saturating_sub(start.known));
             }
@@ -220,7 +220,7 @@ impl Run {
                 if *epoch > 1 {
                     self.changes.push((at, format!("mapping {epoch}")));
                 }
-                self.arrange(at, Arrangement::Mapping(Mapping::parse(mapping)));
+                self.record_arrangement(at, Arrangement::Mapping(Mapping::parse(mapping)));
             }
             Event::Moved { number, .. } => self.changes.push((at, format!("movement {number}"))),
             Event::Parked { ranks } => self.changes.push((at, format!("{} parked", ranks.len()))),
@@ -229,7 +229,7 @@ impl Run {
                 let (before_s, predicted_s, after_s) = (*before_s, *predicted_s, *after_s);
                 self.outcomes.push(Outcome { at, before_s, predicted_s, after_s });
             }
-            Event::Decision { .. } => self.decides(at, event),
+            Event::Decision { .. } => self.apply_decision(at, event),
             Event::Finish { items, seconds } => {
                 (self.has_ended, self.seconds, self.done) = (true, *seconds, Some(*items));
             }
@@ -240,7 +240,7 @@ impl Run {
         }
     }
 
-    fn decides(&mut self, at: f64, event: &Event) {
+    fn apply_decision(&mut self, at: f64, event: &Event) {
         let Event::Decision { of, candidate, speeds, inputs, acted, .. } = event else { return };
         self.decisions.push(Decision { at, acted: *acted, text: event.to_string() });
         if !speeds.is_empty() {
@@ -258,12 +258,12 @@ impl Run {
                     let held: Option<Vec<u64>> =
                         candidate.split_whitespace().map(|n| n.parse().ok()).collect();
                     if let Some(held) = held {
-                        self.arrange(at, Arrangement::Units(held));
+                        self.record_arrangement(at, Arrangement::Units(held));
                     }
                 }
                 Subject::Workers => {
                     if let Ok(workers) = candidate.parse() {
-                        self.arrange(at, Arrangement::Workers(workers));
+                        self.record_arrangement(at, Arrangement::Workers(workers));
                     }
                 }
                 // A new mapping is taken from the switch event that follows the decision.
@@ -272,7 +272,7 @@ impl Run {
         }
     }
 
-    fn arrange(&mut self, at: f64, arrangement: Arrangement) {
+    fn record_arrangement(&mut self, at: f64, arrangement: Arrangement) {
         if self.arrangements.last().is_none_or(|(_, last)| *last != arrangement) {
             self.arrangements.push((at, arrangement));
         }

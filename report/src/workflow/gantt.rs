@@ -13,11 +13,11 @@ use crate::svg::{WIDTH, escaped, open};
 use crate::tables::shown_of;
 
 /// Maximum number of drawn tasks in all panels. A task takes about 300 bytes, and more tasks could not be distinguished.
-const DRAWN: usize = 3000;
-/// Maximum number of drawn tasks in each panel of a plan, included in [`DRAWN`].
-const PLANNED: usize = 750;
+const MAX_DRAWN: usize = 3000;
+/// Maximum number of drawn tasks in each panel of a plan, included in [`MAX_DRAWN`].
+const MAX_DRAWN_PER_PLAN: usize = 750;
 /// Height of a panel's heading.
-const HEAD: f64 = 18.0;
+const HEADING_HEIGHT: f64 = 18.0;
 
 /// Chart with captions.
 pub(crate) struct Gantt {
@@ -35,31 +35,31 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     }
     let charts = charts.max(1);
     // Only the first and the last plan are drawn.
-    let mut drawn: Vec<&(f64, PlanInForce)> = run.schedules.iter().collect();
-    if drawn.len() > 2 {
-        drawn.drain(1..drawn.len() - 1);
+    let mut schedules: Vec<&(f64, PlanInForce)> = run.schedules.iter().collect();
+    if schedules.len() > 2 {
+        schedules.drain(1..schedules.len() - 1);
     }
-    let ends = drawn.iter().flat_map(|(at, plan)| plan.longest.iter().map(move |task| at + task.end_s));
+    let ends = schedules.iter().flat_map(|(at, plan)| plan.longest.iter().map(move |task| at + task.end_s));
     let to = ends.filter(|end| end.is_finite()).fold(run.seconds, f64::max);
     let scale = Scale { to: if to > 0.0 { to } else { 1.0 }, ranks: run.ranks.len().min(RANKS) };
     let (mut panels, mut left_out) = (Vec::new(), Vec::new());
-    for (n, (at, plan)) in drawn.iter().enumerate() {
+    for (n, (at, plan)) in schedules.iter().enumerate() {
         let what = match n {
-            0 if drawn.len() == 1 => "planned".to_string(),
+            0 if schedules.len() == 1 => "planned".to_string(),
             0 => "initial plan".to_string(),
             _ => format!("final plan, after {}", seconds(*at)),
         };
-        let most = PLANNED / charts;
-        let bars = planned(*at, plan, most);
+        let most = MAX_DRAWN_PER_PLAN / charts;
+        let bars = planned_bars(*at, plan, most);
         left_out.push(shown_of(plan.tasks as usize, bars.len(), &format!("tasks {what}, the longest")));
         panels.push((what, panel(&bars, &scale)));
     }
-    let bars = ran(run, path, (DRAWN - PLANNED * panels.len()) / charts);
+    let bars = actual_bars(run, path, (MAX_DRAWN - MAX_DRAWN_PER_PLAN * panels.len()) / charts);
     let of = "tries of tasks, those of the critical path and the longest";
     left_out.push(shown_of(run.tasks.len(), bars.len(), of));
     panels.push(("actual run".to_string(), panel(&bars, &scale)));
 
-    let height = panels.iter().map(|(_, panel)| HEAD + panel.height).sum();
+    let height = panels.iter().map(|(_, panel)| HEADING_HEIGHT + panel.height).sum();
     let mut svg = open(WIDTH, height, "Tasks of each rank, planned and as they ran");
     let mut top = 0.0;
     let has_several = panels.len() > 1;
@@ -68,20 +68,20 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
             let _ =
                 write!(svg, r#"<text class="head" x="4" y="{:.1}">{}</text>"#, top + 13.0, escaped(&what));
         }
-        top += HEAD;
+        top += HEADING_HEIGHT;
         let _ = write!(svg, r#"<g transform="translate(0 {top:.1})">{elements}</g>"#);
         top += height;
     }
-    let planned = told_of_plans(run);
+    let planned = plans_text(run);
     left_out.retain(|text| !text.is_empty());
     Some(Gantt { svg: svg + "</svg>", planned, shown: left_out.join(" ") })
 }
 
 /// Compares the planned and the measured time of the run.
-fn told_of_plans(run: &Run) -> String {
+fn plans_text(run: &Run) -> String {
     let Some((at, plan)) = run.schedules.first() else { return String::new() };
     // The predicted end includes tasks that are not in the event.
-    let ends = run.plans.iter().find(|(made, _)| made == at).map_or_else(
+    let ends = run.plans.iter().find(|(planned_at, _)| planned_at == at).map_or_else(
         || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
         |(_, ends)| *ends,
     );
@@ -102,7 +102,7 @@ fn told_of_plans(run: &Run) -> String {
     text
 }
 
-fn planned(at: f64, plan: &PlanInForce, most: usize) -> Vec<Bar<'_>> {
+fn planned_bars(at: f64, plan: &PlanInForce, most: usize) -> Vec<Bar<'_>> {
     let tasks = plan.longest.iter().enumerate().filter(|(_, task)| task.rank < RANKS);
     let mut tasks: Vec<(usize, &PlannedTask)> = tasks.collect();
     tasks.sort_by_key(|(n, task)| (Reverse(step(task.end_s - task.begin_s)), n.reverse_bits()));
@@ -111,21 +111,21 @@ fn planned(at: f64, plan: &PlanInForce, most: usize) -> Vec<Bar<'_>> {
     let mut bars = Vec::with_capacity(tasks.len());
     for (_, task) in tasks {
         let (begin, end) = (at + task.begin_s, at + task.end_s);
-        let told = format!("{}, planned from {} to {}", task.task, seconds(begin), seconds(end));
+        let title = format!("{}, planned from {} to {}", task.task, seconds(begin), seconds(end));
         bars.push(Bar {
             name: &task.task,
             rank: task.rank,
             begin,
             end,
             class: "plan",
-            told,
+            title,
             is_on_path: false,
         });
     }
     bars
 }
 
-fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
+fn actual_bars<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
     let on_path: HashSet<usize> = path.iter().copied().collect();
     let end = |task: &TaskRun| task.end.unwrap_or(run.seconds).max(task.begin);
     let mut drawn: Vec<usize> = (0..run.tasks.len()).filter(|&n| run.tasks[n].rank < RANKS).collect();
@@ -142,8 +142,8 @@ fn ran<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
             (true, false) => "crit",
             (false, false) => "b0",
         };
-        let told = told(task, end(task));
-        Bar { name: &task.task, rank: task.rank, begin: task.begin, end: end(task), class, told, is_on_path }
+        let title = attempt_text(task, end(task));
+        Bar { name: &task.task, rank: task.rank, begin: task.begin, end: end(task), class, title, is_on_path }
     };
     drawn.into_iter().map(bar).collect()
 }
@@ -155,7 +155,7 @@ fn step(seconds: f64) -> i64 {
 }
 
 /// Describes an attempt of a task for the tooltip.
-pub(super) fn told(task: &TaskRun, end: f64) -> String {
+pub(super) fn attempt_text(task: &TaskRun, end: f64) -> String {
     let mut text = format!("{} from {} to {}", task.task, seconds(task.begin), seconds(end));
     if task.attempt > 0 {
         let _ = write!(text, ", try {}", task.attempt + 1);

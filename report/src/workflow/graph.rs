@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use super::gantt::told;
+use super::gantt::attempt_text;
 use super::layers::{Layout, layout};
 use super::ranks_graph::ranks_graph;
 use crate::run::Run;
@@ -23,13 +23,13 @@ const ROW: f64 = 23.0;
 /// Minimum and maximum width of a column.
 const COLUMN: (f64, f64) = (34.0, 150.0);
 /// Minimum column width, and maximum number of tasks, for which names are drawn.
-const NAMED: (f64, usize) = (80.0, 80);
+const NAMED_LIMITS: (f64, usize) = (80.0, 80);
 const EDGE: f64 = 24.0;
 
 /// Picture with a caption.
 pub(crate) struct Graph {
     pub(crate) svg: String,
-    pub(crate) told: String,
+    pub(crate) caption: String,
 }
 
 /// Task with its last attempt.
@@ -76,26 +76,26 @@ pub(crate) fn graph(run: &Run, path: &[usize]) -> Option<Graph> {
     let all = edges.len();
     edges.truncate(EDGES);
     let on_path: Vec<usize> = path.iter().map(|&n| number[run.tasks[n].task.as_str()]).collect();
-    let svg = drawn(run, &nodes, &edges, &on_path);
-    let mut told = "Each task stands to the right of those whose values it reads. Its number and its colour are its rank. The critical path is thick, and \
+    let svg = graph_svg(run, &nodes, &edges, &on_path);
+    let mut caption = "Each task stands to the right of those whose values it reads. Its number and its colour are its rank. The critical path is thick, and \
                     dashed where a task only had to wait for its rank."
         .to_string();
     if nodes.iter().any(|node| node.last_try.is_none()) {
-        told += " Tasks without a number were done before this run.";
+        caption += " Tasks without a number were done before this run.";
     }
     let shown = shown_of(all, EDGES, "edges");
     if !shown.is_empty() {
-        told = format!("{told} {shown}");
+        caption = format!("{caption} {shown}");
     }
-    Some(Graph { svg, told })
+    Some(Graph { svg, caption })
 }
 
-fn drawn(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usize]) -> String {
+fn graph_svg(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usize]) -> String {
     let Layout { places, ways, columns, rows } = layout(nodes.len(), edges);
     let gaps = columns.saturating_sub(1).max(1) as f64;
     // The last column needs space for names on its right side.
     let wide = ((WIDTH - 2.0 * EDGE) / (gaps + 0.7)).clamp(COLUMN.0, COLUMN.1);
-    let is_named = wide >= NAMED.0 && nodes.len() <= NAMED.1;
+    let is_named = wide >= NAMED_LIMITS.0 && nodes.len() <= NAMED_LIMITS.1;
     let width = (2.0 * EDGE + wide * gaps).max(WIDTH);
     let height = 2.0 * EDGE + ROW * rows.saturating_sub(1) as f64;
     let at = |place: (f64, f64)| (EDGE + wide * place.0, height / 2.0 + ROW * place.1);
@@ -130,7 +130,7 @@ fn drawn(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usi
         if let Some(task) = task {
             let _ = write!(class, " r{}", task.rank % COLOURS);
             (label, is_square) = (task.rank.to_string(), task.rank / COLOURS % 2 == 1);
-            let end = told(task, task.end.unwrap_or(run.seconds));
+            let end = attempt_text(task, task.end.unwrap_or(run.seconds));
             text = format!(
                 "{end}; rank {}{}",
                 task.rank,

@@ -3,7 +3,7 @@
 /// Maximum number of nodes in a column. A layer with more nodes has several columns.
 pub(super) const ROWS: usize = 40;
 /// Maximum number of points at which edges pass through layers. With more points, all edges are drawn straight.
-const MOST_POINTS: usize = 2000;
+const MAX_POINTS: usize = 2000;
 /// Maximum number of sweeps over the layers to reduce crossings; most of the reduction happens in the first sweeps.
 const SWEEPS: usize = 12;
 
@@ -86,7 +86,7 @@ impl Points {
         for &(from, to) in edges {
             reach[from] = reach[from].max(layer[to].saturating_sub(layer[from] + 1));
         }
-        let is_straight = reach.iter().sum::<usize>() > MOST_POINTS;
+        let is_straight = reach.iter().sum::<usize>() > MAX_POINTS;
         let mut all = Points {
             layer: layer.to_vec(),
             rows: Vec::new(),
@@ -138,7 +138,7 @@ impl Points {
             let forwards = sweep % 2 == 0;
             let all = 0..self.rows.len();
             let order: Vec<usize> = if forwards { all.collect() } else { all.rev().collect() };
-            let mut place = self.place();
+            let mut place = self.positions();
             for layer in order {
                 let neighbours = if forwards { &self.before } else { &self.next };
                 let mut row: Vec<(f64, usize)> = self.rows[layer]
@@ -166,7 +166,7 @@ impl Points {
     }
 
     /// Returns the position of each point in its layer.
-    fn place(&self) -> Vec<usize> {
+    fn positions(&self) -> Vec<usize> {
         let mut place = vec![0; self.layer.len()];
         for row in &self.rows {
             row.iter().enumerate().for_each(|(n, &point)| place[point] = n);
@@ -176,7 +176,7 @@ impl Points {
 
     /// Returns the number of crossings of lines between adjacent layers. Lines over several layers are not counted.
     fn crossings(&self) -> u64 {
-        let place = self.place();
+        let place = self.positions();
         let mut all = 0;
         for (layer, row) in self.rows.iter().enumerate() {
             let mut ends: Vec<(usize, usize)> = Vec::new();
@@ -269,7 +269,7 @@ mod tests {
             let layer = layers(24, &ends);
             let mut points = Points::new(&layer, &ends);
             let all_pairs = |points: &Points| {
-                let place = points.place();
+                let place = points.positions();
                 let lines: Vec<(usize, usize)> = ends.iter().map(|&(a, b)| (place[a], place[b])).collect();
                 let crosses = |a: &(usize, usize), b: &(usize, usize)| a.0 < b.0 && a.1 > b.1;
                 lines.iter().map(|a| lines.iter().filter(|b| crosses(a, b)).count() as u64).sum::<u64>()

@@ -25,7 +25,7 @@ pub(super) struct Bar<'r> {
     pub(super) end: f64,
     pub(super) class: &'static str,
     /// Text of the tooltip.
-    pub(super) told: String,
+    pub(super) title: String,
     /// True if the task is on the critical path; a line connects the bars on the path.
     pub(super) is_on_path: bool,
 }
@@ -113,7 +113,7 @@ pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
         let _ = write!(
             svg,
             r#"<g><title>{}</title><rect class="box {}" x="{left:.1}" y="{top:.1}" width="{wide:.1}" height="{:.1}"/><text x="{:.1}" y="{:.1}">{}</text></g>"#,
-            escaped(&bar.told),
+            escaped(&bar.title),
             bar.class,
             LANE - 2.0,
             left + 3.0,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::run::TaskRun;
 
 /// Tolerance between the times of two events on one rank, in seconds.
-const SAME: f64 = 1e-6;
+const TIME_TOLERANCE: f64 = 1e-6;
 
 /// Returns the attempts on the critical path in order of time, as indices into `tasks`. The predecessor of an attempt is the one that ended last
 /// among the tasks whose values it reads and the attempts that its rank had run before.
@@ -27,7 +27,7 @@ pub(crate) fn critical_path(tasks: &[TaskRun]) -> Vec<usize> {
         let task = &tasks[number];
         let reads = task.reads.iter().filter_map(|name| by_name.get(name.as_str()).copied());
         let ends = by_rank.get(&task.rank).map_or(&[][..], Vec::as_slice);
-        let before = ends.partition_point(|(end, _)| *end <= task.begin + SAME);
+        let before = ends.partition_point(|(end, _)| *end <= task.begin + TIME_TOLERANCE);
         let on_rank =
             ends[..before].iter().rev().map(|(_, number)| *number).find(|number| !seen.contains(number));
         let next = reads
@@ -74,7 +74,7 @@ mod tests {
             once.dedup();
             prop_assert_eq!(once.len(), path.len());
             if sane {
-                prop_assert!(path.windows(2).all(|pair| tasks[pair[0]].end.unwrap() <= tasks[pair[1]].begin + SAME));
+                prop_assert!(path.windows(2).all(|pair| tasks[pair[0]].end.unwrap() <= tasks[pair[1]].begin + TIME_TOLERANCE));
             }
         }
     }

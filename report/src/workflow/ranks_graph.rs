@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::graph::{COLOURS, Graph};
 use crate::run::Run;
 use crate::svg::{WIDTH, escaped, open};
-use crate::tables::{bytes_told, short_count, shown_of};
+use crate::tables::{bytes_text, short_count, shown_of};
 use armature::observe::words::count;
 
 /// Maximum number of drawn ranks; more could not be distinguished.
@@ -58,7 +58,7 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     let pairs = between.len();
     between.truncate(ARROWS);
 
-    let mut told = format!(
+    let mut caption = format!(
         "With {tasks} tasks the graph shows the ranks: the size of a circle is the number of tasks that the rank ran, \
          the width of an arrow the bytes that one rank sent to another for them. Numbers next to arrows are bytes; if \
          there is no space, the tooltip shows them."
@@ -68,10 +68,10 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
         shown_of(pairs, ARROWS, "pairs of ranks, those with the most bytes"),
     ] {
         if !shown.is_empty() {
-            told = format!("{told} {shown}");
+            caption = format!("{caption} {shown}");
         }
     }
-    Graph { svg: drawn_in_a_circle(&ranks, &between, &arrows), told }
+    Graph { svg: circle_svg(&ranks, &between, &arrows), caption }
 }
 
 /// Returns the data read by sender and receiver, including reads within a rank.
@@ -89,7 +89,7 @@ fn arrows(run: &Run, rank_of: &HashMap<&str, usize>) -> BTreeMap<(usize, usize),
     arrows
 }
 
-fn drawn_in_a_circle(
+fn circle_svg(
     ranks: &[(usize, u64)],
     between: &[((usize, usize), Arrow)],
     arrows: &BTreeMap<(usize, usize), Arrow>,
@@ -111,7 +111,7 @@ fn drawn_in_a_circle(
     let widest = between.first().map_or(0, |(_, arrow)| arrow.bytes) as f64;
     let mut labels = String::new();
     // Occupied areas: centre, half of the width and half of the height.
-    let mut taken: Vec<(f64, f64, f64, f64)> =
+    let mut occupied: Vec<(f64, f64, f64, f64)> =
         places.values().map(|&(x, y, size)| (x, y, size, size)).collect();
     for ((from, to), arrow) in between {
         let (Some(&a), Some(&b)) = (places.get(from), places.get(to)) else { continue };
@@ -120,7 +120,7 @@ fn drawn_in_a_circle(
             "from rank {from} to rank {to}: {}, {} with {}",
             count(arrow.edges, "edge"),
             count(arrow.values, "value"),
-            bytes_told(arrow.bytes)
+            bytes_text(arrow.bytes)
         );
         let Some(Shape { path, head, middle }) = shape(a, b, wide) else { continue };
         let _ = write!(
@@ -130,12 +130,12 @@ fn drawn_in_a_circle(
         );
         // Arrows are sorted by width. An arrow without space for a label shows its data only in the tooltip.
         let (x, y) = middle;
-        let is_free = |taken: &(f64, f64, f64, f64)| {
-            (taken.0 - x).abs() >= taken.2 + LABEL.0 || (taken.1 - y).abs() >= taken.3 + LABEL.1
+        let is_free = |occupied: &(f64, f64, f64, f64)| {
+            (occupied.0 - x).abs() >= occupied.2 + LABEL.0 || (occupied.1 - y).abs() >= occupied.3 + LABEL.1
         };
-        if taken.iter().all(is_free) {
-            taken.push((x, y, LABEL.0, LABEL.1));
-            let label = if arrow.bytes > 0 { bytes_told(arrow.bytes) } else { count(arrow.edges, "edge") };
+        if occupied.iter().all(is_free) {
+            occupied.push((x, y, LABEL.0, LABEL.1));
+            let label = if arrow.bytes > 0 { bytes_text(arrow.bytes) } else { count(arrow.edges, "edge") };
             let _ = write!(
                 labels,
                 r#"<text class="name" text-anchor="middle" x="{:.1}" y="{:.1}">{label}</text>"#,

@@ -58,13 +58,13 @@ pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &s
 /// Returns the log of a pipeline on four ranks whose mapping changes once. Stages, hosts and program contain `name`.
 pub(crate) fn pipeline(name: &str) -> Log {
     let mut records: Vec<Record> = (0..4).flat_map(|n| rank(n, 4, 400, 0.025, name)).collect();
-    let mut tell = |at, event| records.push(Record { at, rank: 0, run: 0, event });
+    let mut add_event = |at, event| records.push(Record { at, rank: 0, run: 0, event });
     let mapping = |ranks: &str| format!("numbers@0 | {name}@{ranks} | sum@0");
-    tell(0.0, Event::Start { ranks: 4, mapping: mapping("1"), balance: "live".into() });
-    tell(4.0, Event::Switch { epoch: 2, mapping: mapping("1-3") });
+    add_event(0.0, Event::Start { ranks: 4, mapping: mapping("1"), balance: "live".into() });
+    add_event(4.0, Event::Switch { epoch: 2, mapping: mapping("1-3") });
     let of = Default::default();
-    tell(6.0, Event::Outcome { of, epoch: 2, before_s: 0.03, predicted_s: 0.01, after_s: 0.012 });
-    tell(10.0, Event::Finish { items: 400, seconds: 10.0 });
+    add_event(6.0, Event::Outcome { of, epoch: 2, before_s: 0.03, predicted_s: 0.01, after_s: 0.012 });
+    add_event(10.0, Event::Finish { items: 400, seconds: 10.0 });
     records.sort_by(|a, b| a.at.total_cmp(&b.at));
     let mut log = Log::new(records);
     log.notes.push(format!("rank-1.jsonl: {name}"));
@@ -100,9 +100,9 @@ pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
         }
         times
     };
-    let (planned, ran) = (times(1.0), times(1.33));
+    let (planned, actual) = (times(1.0), times(1.33));
     let last = |times: &[(usize, f64, f64)]| times.iter().map(|time| time.2).fold(0.0, f64::max);
-    let seconds = last(&ran);
+    let seconds = last(&actual);
     let plan = |from: f64| {
         let some = planned.iter().enumerate().filter(|(_, time)| time.1 >= from).take(1000);
         PlanInForce {
@@ -124,8 +124,8 @@ pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
         }
     };
     let mut records = Vec::new();
-    let mut tell = |at, rank, event| records.push(Record { at, rank, run: 0, event });
-    tell(
+    let mut add_event = |at, rank, event| records.push(Record { at, rank, run: 0, event });
+    add_event(
         0.0,
         0,
         Event::WorkflowStart(WorkflowStart { name: name.into(), ranks, tasks: tasks as u64, known: 0 }),
@@ -134,30 +134,34 @@ pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
         [(0.0, 0.0, "the run begins"), (seconds / 2.0, last(&planned) / 2.0, "tasks take longer")]
     {
         let (by, ends_s) = (Some("HEFTM-BL".to_string()), Some(last(&planned) - from));
-        tell(
+        add_event(
             at,
             0,
             Event::Planned(Planned { by, ends_s, seconds: 0.01, reason: reason.into(), kept: false }),
         );
-        tell(at, 0, Event::Plan(plan(from)));
+        add_event(at, 0, Event::Plan(plan(from)));
     }
-    for (n, &(rank, begin, end)) in ran.iter().enumerate() {
+    for (n, &(rank, begin, end)) in actual.iter().enumerate() {
         let wait = TaskWait { waited_for: WaitedFor::Transfer, of: None, seconds: 0.25 };
-        for of in reads(n).into_iter().filter(|&of| ran[of].0 != rank) {
-            tell(
+        for of in reads(n).into_iter().filter(|&of| actual[of].0 != rank) {
+            add_event(
                 begin,
                 rank,
-                Event::ValueCame(ValueCame { task: task_name(of), from: ran[of].0, bytes: 4096 * of as u64 }),
+                Event::ValueCame(ValueCame {
+                    task: task_name(of),
+                    from: actual[of].0,
+                    bytes: 4096 * of as u64,
+                }),
             );
         }
         let reads = reads(n).into_iter().map(task_name).collect();
-        tell(
+        add_event(
             begin,
             rank,
             Event::TaskBegan(TaskBegan { task: task_name(n), attempt: 0, waits: vec![wait], reads }),
         );
         let (bytes, most) = (1 << (20 + n % 6), 1 << (20 + n % 8));
-        tell(begin, rank, Event::Held(Held { bytes, most, budget: Some(200 << 20) }));
+        add_event(begin, rank, Event::Held(Held { bytes, most, budget: Some(200 << 20) }));
         let failure = (n == 5).then(|| "torn".to_string());
         let ended = TaskEnded {
             task: task_name(n),
@@ -166,16 +170,16 @@ pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
             peak_memory: None,
             failure,
         };
-        tell(end, rank, Event::TaskEnded(ended));
+        add_event(end, rank, Event::TaskEnded(ended));
     }
-    tell(seconds, 0, Event::WorkflowEnd(WorkflowEnd { tasks: tasks as u64, failed: 0, seconds }));
+    add_event(seconds, 0, Event::WorkflowEnd(WorkflowEnd { tasks: tasks as u64, failed: 0, seconds }));
     records.sort_by(|a, b| a.at.total_cmp(&b.at));
     Log::new(records)
 }
 
 /// Returns the stored log of a simulated run.
 #[allow(dead_code, reason = "not every test program that shares this file uses it")]
-pub(crate) fn kept(name: &str) -> Log {
+pub(crate) fn stored_log(name: &str) -> Log {
     let path = repository().join("tests/golden/events").join(format!("{name}.jsonl"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut records: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

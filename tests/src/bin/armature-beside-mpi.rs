@@ -43,7 +43,7 @@ fn one() -> Result<(), BoxError> {
         "finalised" => finalised()?,
         other => return Err(format!("there is no case {other:?}").into()),
     };
-    armature_tests::say(&format!("{case} rank {rank}: ok"));
+    armature_tests::print_line(&format!("{case} rank {rank}: ok"));
     Ok(())
 }
 
@@ -67,10 +67,10 @@ fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns the sum of `mine` over all ranks, computed by a direct MPI call of the program.
-fn sum(communicator: &impl Communicator, mine: u64) -> u64 {
+/// Returns the sum of `own_value` over all ranks, computed by a direct MPI call of the program.
+fn sum(communicator: &impl Communicator, own_value: u64) -> u64 {
     let mut sum = 0;
-    communicator.all_reduce_into(&mine, &mut sum, SystemOperation::sum());
+    communicator.all_reduce_into(&own_value, &mut sum, SystemOperation::sum());
     sum
 }
 
@@ -162,7 +162,7 @@ struct Guard(usize);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        armature_tests::say(&format!("dropped on rank {}", self.0));
+        armature_tests::print_line(&format!("dropped on rank {}", self.0));
     }
 }
 
@@ -177,7 +177,7 @@ fn returned() -> Result<usize, BoxError> {
         if rank == 1 { Err("no fuel".into()) } else { skeleton(session, 7) }
     });
     let error = result.err().ok_or("the failure is lost")?;
-    armature_tests::say(&format!("returned {:?}: {error}", error.kind()));
+    armature_tests::print_line(&format!("returned {:?}: {error}", error.kind()));
     place.get().copied().ok_or_else(|| "the body has not run".into())
 }
 
@@ -191,7 +191,7 @@ fn handled() -> Result<usize, BoxError> {
         if failed { Ok(()) } else { Err("the failure is not seen by this rank".into()) }
     });
     let error = result.err().ok_or("the failure is lost")?;
-    armature_tests::say(&format!("returned {:?}: {error}", error.kind()));
+    armature_tests::print_line(&format!("returned {:?}: {error}", error.kind()));
     place.get().copied().ok_or_else(|| "the body has not run".into())
 }
 

@@ -14,8 +14,8 @@ use armature_tests::burner::{self, Wave};
 const USAGE: &str = "expected burn CORE PERIOD BUSY PHASE, or simgrid HOST SECONDS DUTY SEED SHARE";
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match &words[..] {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match &arguments[..] {
         [first, rest @ ..] if first == "burn" => burner::main(rest),
         [first, rest @ ..] if first == "simgrid" => simgrid(rest),
         _ => Err(USAGE.into()),
@@ -23,8 +23,8 @@ fn main() -> ExitCode {
     armature::exit_code(outcome)
 }
 
-fn simgrid(words: &[String]) -> Result<(), BoxError> {
-    let [host, seconds, duty, seed, share] = words else { return Err(USAGE.into()) };
+fn simgrid(arguments: &[String]) -> Result<(), BoxError> {
+    let [host, seconds, duty, seed, share] = arguments else { return Err(USAGE.into()) };
     let period = Duration::try_from_secs_f64(seconds.parse()?)?;
     let wave = Wave::new(period, duty.parse()?)?.seeded(seed.parse()?);
     print!("{}", wave.simgrid(host, share.parse()?)?);

@@ -10,7 +10,7 @@
 use std::process::ExitCode;
 
 use armature::{BoxError, Commands, Config, Session};
-use armature_tests::{Case, say};
+use armature_tests::{Case, print_line};
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -41,17 +41,17 @@ fn main() -> ExitCode {
 
 fn run(session: &mut Session, cases: &[Case]) -> Result<(), BoxError> {
     let (rank, size, transport) = (session.rank(), session.size(), session.transport().to_string());
-    say(&format!("rank {rank} of {size} on {transport}: {} cases", cases.len()));
+    print_line(&format!("rank {rank} of {size} on {transport}: {} cases", cases.len()));
     for case in cases {
         (case.run)(session).map_err(|e| match e.downcast::<armature::Error>() {
             // An error of armature contains its rank, stage and item, and keeps its type.
             Ok(ours) => BoxError::from(*ours),
             Err(theirs) => BoxError::from(format!("case {}: {theirs}", case.name)),
         })?;
-        say(&format!("case {} rank {rank} of {size} on {transport}: ok", case.name));
+        print_line(&format!("case {} rank {rank} of {size} on {transport}: ok", case.name));
     }
     if session.is_simulated() {
-        say(&format!("rank {rank} of {size} ended at {:?}", session.elapsed()));
+        print_line(&format!("rank {rank} of {size} ended at {:?}", session.elapsed()));
     }
     Ok(())
 }

@@ -15,35 +15,35 @@ use armature::{BoxError, Config, Session};
 use armature_tests::programs::Program;
 
 /// Delay of a late rank, a little longer than the time after which waiting ranks log a message.
-const LATE: Duration = Duration::from_millis(11_500);
+const LATE_BY: Duration = Duration::from_millis(11_500);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    if let ["late-start", rank] = words[..] {
+    let arguments: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["late-start", rank] = arguments[..] {
         let own = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"].iter().find_map(|name| std::env::var(name).ok());
         if own.as_deref() == Some(rank) {
-            std::thread::sleep(LATE);
+            std::thread::sleep(LATE_BY);
         }
     }
     let config = Config::from_env();
-    armature::exit_code(config.and_then(|config| armature::run(&config, |session| run(session, &words))))
+    armature::exit_code(config.and_then(|config| armature::run(&config, |session| run(session, &arguments))))
 }
 
-fn run(session: &mut Session, words: &[&str]) -> Result<(), BoxError> {
-    match words {
+fn run(session: &mut Session, arguments: &[&str]) -> Result<(), BoxError> {
+    match arguments {
         ["late-start", _] => Ok(()),
         ["late", rank, kind] => {
             if session.rank() == rank.parse::<usize>()? {
-                std::thread::sleep(LATE);
+                std::thread::sleep(LATE_BY);
             }
-            let program = Program::of_one(kind).ok_or_else(|| format!("there is no skeleton {kind}"))?;
+            let program = Program::single(kind).ok_or_else(|| format!("there is no skeleton {kind}"))?;
             program.run(session, &program)
         }
         ["differ", seed] => {
             let seed = seed.parse()?;
             let program = Program::of(seed);
-            program.run(session, &program.other(seed))
+            program.run(session, &program.variant(seed))
         }
         seeds => seeds.iter().try_for_each(|seed| {
             let program = Program::of(seed.parse()?);

@@ -60,7 +60,7 @@ impl Squares {
                 Ok(())
             })?;
             journal = Some(opened);
-            known.keys().try_for_each(|task| note(&self.dir, "known", *task))?;
+            known.keys().try_for_each(|task| append_to_log(&self.dir, "known", *task))?;
         }
         let missing: Vec<u64> = (0..self.tasks).filter(|task| !known.contains_key(task)).collect();
         let (clock, everyone) = (session.stopwatch(), 0..session.size());
@@ -72,7 +72,7 @@ impl Squares {
                     return Err(BoxError::from("no square for the last one"));
                 }
                 std::thread::sleep(self.time);
-                note(&self.dir, "computed", task)?;
+                append_to_log(&self.dir, "computed", task)?;
                 Ok((task, task * task))
             })
             .mapping(mapping)
@@ -97,7 +97,7 @@ impl Squares {
 }
 
 /// Appends a line to the log with a single write, because several ranks append to the log concurrently.
-fn note(dir: &Path, what: &str, task: u64) -> Result<(), BoxError> {
+fn append_to_log(dir: &Path, what: &str, task: u64) -> Result<(), BoxError> {
     let mut log: File = OpenOptions::new().create(true).append(true).open(dir.join("log"))?;
     log.write_all(format!("{what} {task}\n").as_bytes())?;
     Ok(())

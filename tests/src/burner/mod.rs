@@ -46,7 +46,7 @@ pub struct Load {
 impl Load {
     /// Returns a load that never rests, on the core with this number in the system's numbering.
     pub fn on_core(core: usize) -> Self {
-        Load { core, wave: Wave::STEADY }
+        Load { core, wave: Wave::ALWAYS_BUSY }
     }
 
     /// Makes the load follow `wave`.
@@ -72,7 +72,7 @@ impl Load {
     pub fn start_from(self, binary: &Path) -> Result<Burner, BoxError> {
         let mut child = Command::new(binary)
             .arg("burn")
-            .args(self.words())
+            .args(self.arguments())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -91,12 +91,12 @@ impl Load {
         }
     }
 
-    fn words(self) -> Vec<String> {
-        [self.core.to_string()].into_iter().chain(self.wave.words()).collect()
+    fn arguments(self) -> Vec<String> {
+        [self.core.to_string()].into_iter().chain(self.wave.arguments()).collect()
     }
 
-    fn parse(words: &[String]) -> Result<Self, BoxError> {
-        let [core, wave @ ..] = words else { return Err("expected burn CORE PERIOD BUSY PHASE".into()) };
+    fn parse(arguments: &[String]) -> Result<Self, BoxError> {
+        let [core, wave @ ..] = arguments else { return Err("expected burn CORE PERIOD BUSY PHASE".into()) };
         let core = core.parse().map_err(|_| format!("expected the number of a core, not `{core}`"))?;
         Ok(Load { core, wave: Wave::parse(wave)? })
     }
@@ -161,8 +161,8 @@ fn ticks(stat: &str) -> Option<u64> {
 ///
 /// # Errors
 /// Returns an error if the arguments are wrong, or if the core does not exist or may not be used.
-pub fn main(words: &[String]) -> Result<(), BoxError> {
-    let load = Load::parse(words)?;
+pub fn main(arguments: &[String]) -> Result<(), BoxError> {
+    let load = Load::parse(arguments)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
         // The parent never writes to the pipe. The call returns when the parent closes its end or ends for any
@@ -174,7 +174,7 @@ pub fn main(words: &[String]) -> Result<(), BoxError> {
     std::io::Write::flush(&mut std::io::stdout())?;
     let start = Instant::now();
     loop {
-        match load.wave.at(start.elapsed()) {
+        match load.wave.state_at(start.elapsed()) {
             (true, left) => cores::spin(left),
             // A rest of more than an hour is split; the loop then checks the wave again.
             (false, left) => thread::sleep(left.min(Duration::from_secs(3600))),
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn load_arguments_round_trip() {
         let load = Load::on_core(3).wave(Wave::new(Duration::from_millis(20), 0.25).unwrap().seeded(7));
-        assert_eq!(Load::parse(&load.words()).unwrap(), load);
-        assert_eq!(Load::parse(&Load::on_core(1).words()).unwrap(), Load::on_core(1));
+        assert_eq!(Load::parse(&load.arguments()).unwrap(), load);
+        assert_eq!(Load::parse(&Load::on_core(1).arguments()).unwrap(), Load::on_core(1));
     }
 
     #[test]
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn malformed_load_arguments_are_refused() {
-        for words in ["", "0 1000 1", "x 1000 1 0", "0 1000 2000 0", "0 0 0 0"] {
-            let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
-            assert!(Load::parse(&words).is_err(), "{words:?}");
+        for arguments in ["", "0 1000 1", "x 1000 1 0", "0 1000 2000 0", "0 0 0 0"] {
+            let arguments: Vec<String> = arguments.split_whitespace().map(str::to_string).collect();
+            assert!(Load::parse(&arguments).is_err(), "{arguments:?}");
         }
     }
 }

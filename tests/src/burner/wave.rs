@@ -17,7 +17,7 @@ pub struct Wave {
 
 impl Wave {
     /// A load that never rests.
-    pub const STEADY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
+    pub const ALWAYS_BUSY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
 
     /// Returns a wave that begins with a rising edge and is busy for the fraction `duty` of each `period`.
     ///
@@ -47,8 +47,8 @@ impl Wave {
     }
 
     /// Returns true if the load is busy at `time` after the start, and the remaining duration of this state.
-    pub fn at(&self, time: Duration) -> (bool, Duration) {
-        let place = self.place(time);
+    pub fn state_at(&self, time: Duration) -> (bool, Duration) {
+        let place = self.position_in_period(time);
         let (busy, end) = if place < self.busy { (true, self.busy) } else { (false, self.period) };
         (busy, Duration::from_nanos(end - place))
     }
@@ -103,29 +103,29 @@ impl Wave {
         let mut edges = Vec::new();
         let mut now = 0;
         while now < self.period {
-            let (busy, left) = self.at(Duration::from_nanos(now));
+            let (busy, remaining) = self.state_at(Duration::from_nanos(now));
             if edges.last().is_none_or(|&(_, before)| before != busy) {
                 edges.push((now, busy));
             }
             // The remaining duration of a state is always positive, so that `now` increases.
-            now += u64::try_from(left.as_nanos()).unwrap_or(self.period);
+            now += u64::try_from(remaining.as_nanos()).unwrap_or(self.period);
         }
         edges
     }
 
-    fn place(&self, time: Duration) -> u64 {
+    fn position_in_period(&self, time: Duration) -> u64 {
         // The remainder is smaller than the period, which is a `u64`.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 
     /// Returns the wave as words of a command line, which [`parse`](Wave::parse) reads.
-    pub(super) fn words(&self) -> [String; 3] {
+    pub(super) fn arguments(&self) -> [String; 3] {
         [self.period, self.busy, self.phase].map(|nanos| nanos.to_string())
     }
 
-    pub(super) fn parse(words: &[String]) -> Result<Self, BoxError> {
-        let expected = || format!("expected PERIOD BUSY PHASE in nanoseconds, not `{}`", words.join(" "));
-        let [period, busy, phase] = words else { return Err(expected().into()) };
+    pub(super) fn parse(arguments: &[String]) -> Result<Self, BoxError> {
+        let expected = || format!("expected PERIOD BUSY PHASE in nanoseconds, not `{}`", arguments.join(" "));
+        let [period, busy, phase] = arguments else { return Err(expected().into()) };
         let number = |word: &String| word.parse::<u64>().map_err(|_| expected());
         let wave = Wave { period: number(period)?, busy: number(busy)?, phase: number(phase)? };
         if wave.phase < wave.period && wave.busy <= wave.period { Ok(wave) } else { Err(expected().into()) }
@@ -143,11 +143,11 @@ mod tests {
     #[test]
     fn wave_alternates_between_busy_and_idle() {
         let wave = Wave::new(ms(100), 0.3).unwrap();
-        let seen: Vec<_> = [0, 29, 30, 99, 100, 131].map(|t| wave.at(ms(t))).to_vec();
+        let seen: Vec<_> = [0, 29, 30, 99, 100, 131].map(|t| wave.state_at(ms(t))).to_vec();
         let expected = [(true, 30), (true, 1), (false, 70), (false, 1), (true, 30), (false, 69)];
-        assert_eq!(seen, expected.map(|(busy, left)| (busy, ms(left))));
-        assert_eq!(wave.rest_first().at(ms(0)), (false, ms(70)));
-        assert_eq!(wave.rest_first().at(ms(70)), (true, ms(30)));
+        assert_eq!(seen, expected.map(|(busy, remaining)| (busy, ms(remaining))));
+        assert_eq!(wave.rest_first().state_at(ms(0)), (false, ms(70)));
+        assert_eq!(wave.rest_first().state_at(ms(70)), (true, ms(30)));
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         for (duty, busy) in [(1.0, true), (0.0, false)] {
             let wave = Wave::new(ms(100), duty).unwrap();
             for wave in [wave, wave.seeded(3), wave.rest_first()] {
-                assert!([0, 50, 100, 170].iter().all(|&t| wave.at(ms(t)).0 == busy), "{wave:?}");
+                assert!([0, 50, 100, 170].iter().all(|&t| wave.state_at(ms(t)).0 == busy), "{wave:?}");
                 assert_eq!(wave.edges(), [(0, busy)], "{wave:?}");
             }
         }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn seeds_give_different_reproducible_phases() {
         let wave = Wave::new(ms(100), 0.5).unwrap();
-        let busy = (0..200).filter(|&seed| wave.seeded(seed).at(ms(0)).0).count();
+        let busy = (0..200).filter(|&seed| wave.seeded(seed).state_at(ms(0)).0).count();
         assert!((70..130).contains(&busy), "{busy} of 200 begin busy");
         assert_eq!(wave.seeded(7), wave.seeded(7));
         assert_ne!(wave.seeded(7), wave.seeded(8));
@@ -177,10 +177,10 @@ mod tests {
             let (mut now, mut burnt) = (Duration::ZERO, Duration::ZERO);
             while now < ms(1000) {
                 assert_eq!(wave.burnt(now), burnt, "{wave:?} at {now:?}");
-                let (busy, left) = wave.at(now);
-                (now, burnt) = (now + left, burnt + if busy { left } else { Duration::ZERO });
+                let (busy, remaining) = wave.state_at(now);
+                (now, burnt) = (now + remaining, burnt + if busy { remaining } else { Duration::ZERO });
             }
-            let half = ms(45) + wave.at(Duration::ZERO).1 / 2;
+            let half = ms(45) + wave.state_at(Duration::ZERO).1 / 2;
             assert_eq!(wave.burnt(half + ms(90)) - wave.burnt(half), Duration::from_nanos(33_300_000));
         }
     }
@@ -194,8 +194,8 @@ mod tests {
             for (place, &(nanos, busy)) in edges.iter().enumerate() {
                 let end = edges.get(place + 1).map_or(wave.period, |next| next.0);
                 for at in [nanos, nanos.midpoint(end), end - 1] {
-                    assert_eq!(wave.at(Duration::from_nanos(at)).0, busy, "{wave:?} at {at}");
-                    assert_eq!(wave.at(Duration::from_nanos(at + 3 * wave.period)).0, busy);
+                    assert_eq!(wave.state_at(Duration::from_nanos(at)).0, busy, "{wave:?} at {at}");
+                    assert_eq!(wave.state_at(Duration::from_nanos(at + 3 * wave.period)).0, busy);
                 }
             }
         }
@@ -204,10 +204,10 @@ mod tests {
     #[test]
     fn wave_arguments_round_trip_and_malformed_ones_are_refused() {
         let wave = Wave::new(ms(20), 0.25).unwrap().seeded(7);
-        assert_eq!(Wave::parse(&wave.words()).unwrap(), wave);
-        for words in ["", "0 0 0", "5 6 0", "5 1 5", "5 1 -1", "x 1 0"] {
-            let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
-            assert!(Wave::parse(&words).is_err(), "{words:?}");
+        assert_eq!(Wave::parse(&wave.arguments()).unwrap(), wave);
+        for arguments in ["", "0 0 0", "5 6 0", "5 1 5", "5 1 -1", "x 1 0"] {
+            let arguments: Vec<String> = arguments.split_whitespace().map(str::to_string).collect();
+            assert!(Wave::parse(&arguments).is_err(), "{arguments:?}");
         }
         for (period, duty) in [(ms(0), 0.5), (ms(1), 1.5), (ms(1), f64::NAN), (Duration::MAX, 0.5)] {
             assert!(Wave::new(period, duty).is_err(), "{period:?} {duty}");

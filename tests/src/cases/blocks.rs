@@ -7,7 +7,7 @@ use armature::loops::{DoAcross, DoAcrossLoop, Grid, OldGrid, Settings, Shape, St
 use armature::{Balance, BoxError, Session};
 
 use crate::Case;
-use crate::check::{noise, same, that};
+use crate::check::{check_equal, ensure, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "sweeps", run: sweeps },
@@ -85,13 +85,13 @@ fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) 
         if let Some(summary) = relax.run(session, part)?.into_summary() {
             movements += summary.movements;
             let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
-            let is_told = shape.inner().is_empty() || part == 0 || held == shape.units();
-            that(is_told, || format!("{held} rows are told, not {}\n{summary}", shape.units()))?;
+            let reports_all_rows = shape.inner().is_empty() || part == 0 || held == shape.units();
+            ensure(reports_all_rows, || format!("{held} rows are told, not {}\n{summary}", shape.units()))?;
         }
     }
     let grid = relax.collect(session)?.unwrap_or_default();
     let what = format!("{} rows of {}, {sweeps} sweeps", shape.rows, shape.columns);
-    same(session, &what, &bits(&grid), &serial(session, shape, sweeps))?;
+    check_equal(session, &what, &bits(&grid), &serial(session, shape, sweeps))?;
     Ok(movements)
 }
 
@@ -120,7 +120,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
         let shape = Shape { rows: 16 + 9 * (seed % 6), columns: 7 };
         movements += check(session, shape, 150, &Settings::new().forced(seed).strip_width(1 + seed % 6))?;
     }
-    that(!session.is_root() || session.size() == 1 || movements > least, || {
+    ensure(!session.is_root() || session.size() == 1 || movements > least, || {
         format!("rows have moved only {movements} times")
     })
 }
@@ -189,7 +189,7 @@ fn check_heat(
     }
     let edges = if is_ring { "in a ring" } else { "between edges" };
     let what = format!("{} rows of {} {edges}, {steps} steps", shape.rows, shape.columns);
-    same(session, &what, &bits(&grid), &bits(&serial))?;
+    check_equal(session, &what, &bits(&grid), &bits(&serial))?;
     Ok(movements)
 }
 
@@ -216,7 +216,7 @@ fn stencils_moving(session: &mut Session, seeds: Range<u64>, is_ring: bool) -> R
         let shape = Shape { rows: 16 + 9 * (seed % 4), columns: 7 };
         movements += check_heat(session, shape, 200, &Settings::new().forced(seed), is_ring)?;
     }
-    that(!session.is_root() || session.size() == 1 || movements > least, || {
+    ensure(!session.is_root() || session.size() == 1 || movements > least, || {
         format!("rows have moved only {movements} times")
     })
 }

@@ -12,7 +12,7 @@ use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, noise, that};
+use crate::check::{Work, ensure, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "collect-loops", run: loops },
@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Number of 8-byte values that exceed one piece of a message, which holds 4 MiB.
-const MANY: u64 = 700_000;
+const MORE_THAN_A_PIECE: u64 = 700_000;
 
 /// Returns the numbers of items or units to test: none, one, one fewer than ranks, one per rank, and 1000.
 fn counts(session: &Session) -> [u64; 5] {
@@ -30,10 +30,15 @@ fn counts(session: &Session) -> [u64; 5] {
 }
 
 /// Checks that this rank has exactly the expected results.
-fn whole<T: PartialEq>(session: &Session, what: &str, got: &[T], expected: &[T]) -> Result<(), BoxError> {
-    that(got == expected, || {
-        let (rank, got, expected) = (session.rank(), got.len(), expected.len());
-        format!("{what}: rank {rank} got {got} others instead of the {expected} results")
+fn check_complete<T: PartialEq>(
+    session: &Session,
+    what: &str,
+    found: &[T],
+    expected: &[T],
+) -> Result<(), BoxError> {
+    ensure(found == expected, || {
+        let (rank, found, expected) = (session.rank(), found.len(), expected.len());
+        format!("{what}: rank {rank} got {found} others instead of the {expected} results")
     })
 }
 
@@ -41,13 +46,13 @@ fn whole<T: PartialEq>(session: &Session, what: &str, got: &[T], expected: &[T])
 fn at_root<T: PartialEq>(
     session: &Session,
     what: &str,
-    got: Option<(Vec<T>, u64)>,
+    found: Option<(Vec<T>, u64)>,
     expected: (&[T], u64),
 ) -> Result<(), BoxError> {
-    that(got.is_some() == session.is_root(), || format!("{what}: rank 0 alone was to have the results"))?;
-    let Some((got, counted)) = got else { return Ok(()) };
-    whole(session, what, &got, expected.0)?;
-    that(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
+    ensure(found.is_some() == session.is_root(), || format!("{what}: rank 0 alone was to have the results"))?;
+    let Some((found, counted)) = found else { return Ok(()) };
+    check_complete(session, what, &found, expected.0)?;
+    ensure(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
 }
 
 /// A loop body whose units have a row of numbers and a text.
@@ -112,20 +117,20 @@ fn loops(session: &mut Session) -> Result<(), BoxError> {
             let rows: Vec<u64> = (0..units).flat_map(|unit| vec![noise(1, unit); width]).collect();
             let names: Vec<String> = (0..units).map(|unit| format!("unit {unit}")).collect();
             let what = format!("{units} units of {width}");
-            whole(session, &what, got_rows.values(), &rows)?;
-            whole(session, &what, &got_names, &names)?;
+            check_complete(session, &what, got_rows.values(), &rows)?;
+            check_complete(session, &what, &got_names, &names)?;
         }
         let squares = ParallelFor::new("squares", 7..7 + units);
         let expected: Vec<u64> = (7..7 + units).map(|n| n * n).collect();
         let on_all = squares.collect_on_all(session, |n| n * n)?;
-        whole(session, "squares", &on_all, &expected)?;
+        check_complete(session, "squares", &on_all, &expected)?;
         let alone = squares.collect(session, |n| n * n)?.into_parts();
         let alone = alone.map(|(squares, summary)| (squares, summary.units));
         at_root(session, "squares", alone, (&expected[..], units))?;
     }
-    let many = ParallelFor::new("many", 0..MANY).collect_on_all(session, |n| noise(4, n))?;
-    let expected: Vec<u64> = (0..MANY).map(|n| noise(4, n)).collect();
-    whole(session, "many", &many, &expected)?;
+    let many = ParallelFor::new("many", 0..MORE_THAN_A_PIECE).collect_on_all(session, |n| noise(4, n))?;
+    let expected: Vec<u64> = (0..MORE_THAN_A_PIECE).map(|n| noise(4, n)).collect();
+    check_complete(session, "many", &many, &expected)?;
     grids(session)
 }
 
@@ -140,11 +145,11 @@ fn grids(session: &mut Session) -> Result<(), BoxError> {
         let mut sweeps = DoAcrossLoop::new("sweeps", shape, Counted);
         sweeps.run(session, 3)?;
         let grid = sweeps.collect_on_all(session)?;
-        whole(session, "a grid that is swept", &grid, &expected)?;
+        check_complete(session, "a grid that is swept", &grid, &expected)?;
         let mut steps = StencilLoop::new("steps", shape, Counted);
         steps.run(session, 3)?;
         let grid = steps.collect_on_all(session)?;
-        whole(session, "a stencil's grid", &grid, &expected)?;
+        check_complete(session, "a stencil's grid", &grid, &expected)?;
     }
     Ok(())
 }
@@ -153,15 +158,15 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for tasks in counts(session) {
         let farm = Farm::new("names", move |n: u64| {
-            work.uneven(2, n);
+            work.take_uneven(2, n);
             format!("task {n}")
         });
         let mut farm = farm.unordered();
         // The farm runs twice with different tasks.
         for first in [0, tasks] {
             let expected: Vec<String> = (first..first + tasks).map(|n| format!("task {n}")).collect();
-            let got = farm.collect_on_all(session, first..first + tasks)?;
-            whole(session, "names", &got, &expected)?;
+            let found = farm.collect_on_all(session, first..first + tasks)?;
+            check_complete(session, "names", &found, &expected)?;
             let alone = farm.collect(session, first..first + tasks)?.into_parts();
             let alone = alone.map(|(names, summary)| (names, summary.tasks));
             at_root(session, "names", alone, (&expected[..], tasks))?;
@@ -170,15 +175,15 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
     // One result is larger than a piece of a message, and many results are small.
     let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
-    whole(session, "large", &large, &expected)?;
-    let many = Farm::new("many", wide).plain().collect_on_all(session, 0..WIDE)?;
-    let expected: Vec<_> = (0..WIDE).map(wide).collect();
-    whole(session, "many", &many, &expected)
+    check_complete(session, "large", &large, &expected)?;
+    let many = Farm::new("many", wide).plain().collect_on_all(session, 0..WIDE_ITEMS)?;
+    let expected: Vec<_> = (0..WIDE_ITEMS).map(wide).collect();
+    check_complete(session, "many", &many, &expected)
 }
 
 /// Number of 256-byte values that exceed one piece of a message. If a batch holds one item or the window holds few
 /// bytes, each value is sent in its own message.
-const WIDE: u64 = MANY / 32;
+const WIDE_ITEMS: u64 = MORE_THAN_A_PIECE / 32;
 
 fn wide(n: u64) -> [u64; 32] {
     std::array::from_fn(|k| noise(k as u64, n))
@@ -190,7 +195,7 @@ fn pipelines(session: &mut Session) -> Result<(), BoxError> {
         for is_ordered in [true, false] {
             let names = || {
                 let names = Pipeline::source("numbers", move || 0..items).map("name", move |n| {
-                    work.uneven(3, n);
+                    work.take_uneven(3, n);
                     (n % 3 > 0).then(|| format!("item {n}"))
                 });
                 let names = names.filter_map("some", |name| name);
@@ -199,13 +204,13 @@ fn pipelines(session: &mut Session) -> Result<(), BoxError> {
             let expected: Vec<String> =
                 (0..items).filter(|n| n % 3 > 0).map(|n| format!("item {n}")).collect();
             let on_all = names().collect_on_all(session)?;
-            whole(session, "names", &on_all, &expected)?;
+            check_complete(session, "names", &on_all, &expected)?;
             let alone = names().collect(session)?.into_parts();
             let alone = alone.map(|(names, summary)| (names, summary.items));
             at_root(session, "names", alone, (&expected[..], items))?;
         }
     }
-    let many = Pipeline::source("many", || 0..WIDE).map("noise", wide).collect_on_all(session)?;
-    let expected: Vec<_> = (0..WIDE).map(wide).collect();
-    whole(session, "many", &many, &expected)
+    let many = Pipeline::source("many", || 0..WIDE_ITEMS).map("noise", wide).collect_on_all(session)?;
+    let expected: Vec<_> = (0..WIDE_ITEMS).map(wide).collect();
+    check_complete(session, "many", &many, &expected)
 }

@@ -8,7 +8,7 @@ use armature::workflow::{Action, Cluster, Description, Processor, Task, Workflow
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{noise, setting, that};
+use crate::check::{ensure, noise, setting};
 
 /// Cases that do not run on every transport.
 pub const CASES: &[Case] = &[
@@ -64,20 +64,20 @@ fn commands(session: &mut Session) -> Result<(), BoxError> {
     let mut workflow = Workflow::from_description(builder.build()?).closure("read", read);
     workflow = workflow.directory(&directory).enforce_memory().retries(1).max_failures(2).unplanned();
     let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
-    let got: (String, String) = results.take("read")?;
-    that(got == ("18\n".into(), "3 4\n5 6\n".into()), || format!("the files say {got:?}"))?;
+    let found: (String, String) = results.take("read")?;
+    ensure(found == ("18\n".into(), "3 4\n5 6\n".into()), || format!("the files say {found:?}"))?;
     let mut failed: Vec<String> = summary.failed.iter().map(ToString::to_string).collect();
     failed.sort_by_key(|failed| failed.contains("limit"));
-    let says = |at: usize, texts: [&str; 3]| texts.iter().all(|text| failed[at].contains(text));
-    that(
+    let has_texts = |at: usize, texts: [&str; 3]| texts.iter().all(|text| failed[at].contains(text));
+    ensure(
         failed.len() == 2
-            && says(0, ["task \"fall\" failed on rank ", " after 2 tries: ", "exit code 4"])
-            && says(1, ["task \"long\" failed on rank ", " after 2 tries: ", "ended at its time limit"]),
+            && has_texts(0, ["task \"fall\" failed on rank ", " after 2 tries: ", "exit code 4"])
+            && has_texts(1, ["task \"long\" failed on rank ", " after 2 tries: ", "ended at its time limit"]),
         || format!("{failed:?}\n{summary}"),
     )?;
     let large = summary.measured[8].and_then(|large| large.peak_memory);
-    that(large.is_some_and(|peak| peak > 60 << 20), || format!("the peak of `large` is {large:?}"))?;
-    that((summary.tasks, summary.skipped) == (6, 1) && !directory.join("never").exists(), || {
+    ensure(large.is_some_and(|peak| peak > 60 << 20), || format!("the peak of `large` is {large:?}"))?;
+    ensure((summary.tasks, summary.skipped) == (6, 1) && !directory.join("never").exists(), || {
         summary.to_string()
     })
 }
@@ -107,8 +107,8 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     let workflow = Workflow::from_description(builder.build()?).retries(3);
     let mut workflow = workflow.closure("mix", |inputs, cx| {
         if cx.rank() == 0 && cx.number() >= tasks as u64 / 100 {
-            static SAID: std::sync::Once = std::sync::Once::new();
-            SAID.call_once(|| crate::say("workflow under way"));
+            static PRINT_ONCE: std::sync::Once = std::sync::Once::new();
+            PRINT_ONCE.call_once(|| crate::print_line("workflow under way"));
         }
         std::thread::sleep(Duration::from_micros(200 + noise(7, cx.number()) % 1_000));
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;
@@ -118,7 +118,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         workflow = workflow.journal(path, &tasks);
     }
     let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
-    let mut given: Vec<u64> = Vec::new();
+    let mut expected: Vec<u64> = Vec::new();
     let mut is_read = vec![false; tasks];
     for number in 0..tasks {
         let parents = parents(number);
@@ -126,17 +126,17 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         // A task receives its inputs in the order of the tasks.
         let mut parents = parents;
         parents.sort_unstable();
-        given.push(mix(number, parents.into_iter().map(|parent| given[parent]).collect()));
+        expected.push(mix(number, parents.into_iter().map(|parent| expected[parent]).collect()));
     }
     for number in (0..tasks).filter(|&number| !is_read[number]) {
-        let got: Vec<u64> = results.take(&number.to_string())?;
-        that(got == vec![given[number]; words], || {
-            format!("task {number} gave {}, expected {}\n{summary}", got[0], given[number])
+        let found: Vec<u64> = results.take(&number.to_string())?;
+        ensure(found == vec![expected[number]; words], || {
+            format!("task {number} gave {}, expected {}\n{summary}", found[0], expected[number])
         })?;
     }
-    that(results.names().count() == 0, || "more than the final tasks gave something".into())?;
-    that(summary.tasks == tasks as u64, || format!("not every task is done\n{summary}"))?;
-    crate::say(&format!("workflow complete, lost {:?}, known {}", summary.lost, summary.known));
+    ensure(results.names().count() == 0, || "more than the final tasks gave something".into())?;
+    ensure(summary.tasks == tasks as u64, || format!("not every task is done\n{summary}"))?;
+    crate::print_line(&format!("workflow complete, lost {:?}, known {}", summary.lost, summary.known));
     Ok(())
 }
 
@@ -184,10 +184,10 @@ fn slow_rank(session: &mut Session) -> Result<(), BoxError> {
         let mut replanned = None;
         if let Some((mut results, summary)) = workflow.collect(session)?.into_parts() {
             let (sum, expected) = (results.take::<u64>("all")?, (0..TASKS as u64).sum::<u64>());
-            that(sum == expected, || format!("the sum is {sum}, expected {expected}\n{summary}"))?;
+            ensure(sum == expected, || format!("the sum is {sum}, expected {expected}\n{summary}"))?;
             replanned = Some(summary.replanned);
             let (tasks, fair) = (summary.ranks[slow].tasks, TASKS as u64 / session.size() as u64);
-            that(summary.replanned == 0 || tasks < fair, || {
+            ensure(summary.replanned == 0 || tasks < fair, || {
                 format!("the slow rank has done {tasks} tasks\n{summary}")
             })?;
         }

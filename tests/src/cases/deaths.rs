@@ -8,9 +8,9 @@ use armature::farm::{Chunking, Context, Farm, Worker};
 use armature::{BoxError, Session};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::farms::{below, serial_tree};
+use super::farms::{serial_tree, tree_children};
 use crate::Case;
-use crate::check::{Work, noise, same, setting, that};
+use crate::check::{Work, check_equal, ensure, noise, setting};
 
 /// Cases that do not run on every transport.
 pub const CASES: &[Case] = &[
@@ -50,19 +50,21 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     }
     farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
     let mut out = Vec::new();
-    let ran = farm.for_each(session, 0..tasks, |number, x| {
+    let outcome = farm.for_each(session, 0..tasks, |number, x| {
         if number == 10 {
-            crate::say("farm under way");
+            crate::print_line("farm under way");
         }
         out.push((number, x));
     })?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
-    same(session, "results", &out, &(0..tasks).map(|x| (x, noise(3, x))).collect::<Vec<_>>())?;
-    that(summary.tasks == tasks && summary.failed == 0, || format!("not every task ended once\n{summary}"))?;
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
+    check_equal(session, "results", &out, &(0..tasks).map(|x| (x, noise(3, x))).collect::<Vec<_>>())?;
+    ensure(summary.tasks == tasks && summary.failed == 0, || {
+        format!("not every task ended once\n{summary}")
+    })?;
     let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
-    that(done + summary.known == tasks, || format!("what is known was done again\n{summary}"))?;
+    ensure(done + summary.known == tasks, || format!("what is known was done again\n{summary}"))?;
     let (seconds, known) = (summary.elapsed.as_secs_f64(), summary.known);
-    crate::say(&format!("farm complete, lost {:?}, {seconds:.3} s, {known} known", summary.lost));
+    crate::print_line(&format!("farm complete, lost {:?}, {seconds:.3} s, {known} known", summary.lost));
     Ok(())
 }
 
@@ -74,7 +76,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     let roots: Vec<(u64, u32)> = (0..16).map(|root| (noise(8, root), 7)).collect();
     let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
         work.take(Duration::from_micros(1_000 + noise(7, node.0) % 2_000));
-        more.extend(below(node));
+        more.extend(tree_children(node));
         node.0
     });
     // Each killed rank may hold a task, as in [`deaths`].
@@ -83,24 +85,24 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
         farm = farm.journal(path, "");
     }
     let mut found = Vec::new();
-    let ran = farm.explore(session, roots.clone(), |node| {
+    let outcome = farm.explore(session, roots.clone(), |node| {
         if found.len() == 100 {
-            crate::say("farm under way");
+            crate::print_line("farm under way");
         }
         found.push(node);
     })?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let mut serial = serial_tree(&roots);
     found.sort_unstable();
     serial.sort_unstable();
-    same(session, "nodes", &found, &serial)?;
-    crate::say(&format!("farm complete, lost {:?}, {} known", summary.lost, summary.known));
+    check_equal(session, "nodes", &found, &serial)?;
+    crate::print_line(&format!("farm complete, lost {:?}, {} known", summary.lost, summary.known));
     Ok(())
 }
 
 /// Returns a farm that can be killed and restarted. The directory `ARMATURE_TEST_DIR` contains its journal and a
 /// file `computed`, which receives one line per computed task. A task is an iteration and a number.
-fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
+fn journalled_farm(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
     let work = Work::on(session);
     let dir = PathBuf::from(std::env::var("ARMATURE_TEST_DIR")?);
     let log = dir.join("computed");
@@ -118,13 +120,13 @@ fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
 fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
     let mut out = Vec::new();
-    let ran = kept(session)?.for_each(session, (0..tasks).map(|x| (0, x)), |number, x| {
-        crate::say(&format!("farm has {number}"));
+    let outcome = journalled_farm(session)?.for_each(session, (0..tasks).map(|x| (0, x)), |number, x| {
+        crate::print_line(&format!("farm has {number}"));
         out.push(x);
     })?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
-    same(session, "results", &out, &(0..tasks).map(|x| noise(0, x)).collect::<Vec<_>>())?;
-    crate::say(&format!("farm complete, {} known", summary.known));
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
+    check_equal(session, "results", &out, &(0..tasks).map(|x| noise(0, x)).collect::<Vec<_>>())?;
+    crate::print_line(&format!("farm complete, {} known", summary.known));
     Ok(())
 }
 
@@ -136,24 +138,26 @@ fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     };
     let last = |results: &[u64]| results.iter().fold(0, |sum, &x| noise(sum, x));
     let mut end = 0;
-    let ran = kept(session)?.iterate(session, set(0, 0), |results, iteration| {
-        crate::say(&format!("farm has {iteration}"));
+    let outcome = journalled_farm(session)?.iterate(session, set(0, 0), |results, iteration| {
+        crate::print_line(&format!("farm has {iteration}"));
         end = last(&results);
         Ok((iteration < 9).then(|| set(iteration as u64 + 1, end)))
     })?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let serial = (0..10).fold(0, |from, iteration| {
         last(&set(iteration, from).iter().map(|&(iteration, x)| noise(iteration, x)).collect::<Vec<_>>())
     });
-    that(end == serial, || format!("the last results are not those of the serial program: {end}, {serial}"))?;
-    crate::say(&format!("farm complete, {} known", summary.known));
+    ensure(end == serial, || {
+        format!("the last results are not those of the serial program: {end}, {serial}")
+    })?;
+    crate::print_line(&format!("farm complete, {} known", summary.known));
     Ok(())
 }
 
 /// A worker that never finishes its first attempt at task 17.
-struct Hangs;
+struct HangingWorker;
 
-impl Worker for Hangs {
+impl Worker for HangingWorker {
     type In = u64;
     type Out = u64;
 
@@ -167,15 +171,15 @@ impl Worker for Hangs {
 
 /// A rank whose task hangs is excluded from the farm, and another rank runs the task again.
 fn hung(session: &mut Session) -> Result<(), BoxError> {
-    let mut farm = Farm::worker("hung", || Ok(Hangs)).task_limit(Duration::from_secs(1)).retries(1);
+    let mut farm = Farm::worker("hung", || Ok(HangingWorker)).task_limit(Duration::from_secs(1)).retries(1);
     let Some((out, summary)) = farm.collect(session, 0..100)?.into_parts() else { return Ok(()) };
-    same(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
-    that(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
-    crate::say(&format!("farm complete, lost {:?}", summary.lost));
+    check_equal(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
+    ensure(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
+    crate::print_line(&format!("farm complete, lost {:?}", summary.lost));
     // The job must survive for another second. If the process of the lost rank had already ended, most launchers
     // would end the whole job.
     std::thread::sleep(Duration::from_secs(1));
-    crate::say("rank 0 goes on behind the farm");
+    crate::print_line("rank 0 goes on behind the farm");
     Ok(())
 }
 
@@ -183,18 +187,18 @@ fn hung(session: &mut Session) -> Result<(), BoxError> {
 const DEADLY: u64 = 40;
 
 /// A worker whose process ends in task [`DEADLY`], in the way given by `how`.
-struct Dies {
+struct DyingWorker {
     how: String,
     time: Duration,
-    begun: bool,
+    has_started: bool,
 }
 
-impl Worker for Dies {
+impl Worker for DyingWorker {
     type In = u64;
     type Out = u64;
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
-        if cx.rank() == 0 && !std::mem::replace(&mut self.begun, true) {
+        if cx.rank() == 0 && !std::mem::replace(&mut self.has_started, true) {
             // Rank 0 must not be the first rank to run the deadly task, because the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
@@ -223,7 +227,7 @@ fn deadly(session: &mut Session) -> Result<(), BoxError> {
     let how = std::env::var("ARMATURE_TEST_KILL")?;
     let tasks = setting("ARMATURE_TEST_TASKS", 300)? as u64;
     let time = Duration::from_micros(setting("ARMATURE_TEST_MICROSECONDS", 2_000)? as u64);
-    let make = || Ok(Dies { how: how.clone(), time, begun: false });
+    let make = || Ok(DyingWorker { how: how.clone(), time, has_started: false });
     let mut farm = Farm::worker("deadly", make).retries(setting("ARMATURE_TEST_RETRIES", 2)? as u32);
     if let Ok(text) = std::env::var("ARMATURE_TEST_CHUNKING") {
         farm = farm.chunking(text.parse()?);
@@ -236,7 +240,7 @@ fn deadly(session: &mut Session) -> Result<(), BoxError> {
     }
     farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
     let (mut out, mut failed) = (Vec::new(), Vec::new());
-    let ran = if setting("ARMATURE_TEST_FAIL_FAST", 0)? > 0 {
+    let outcome = if setting("ARMATURE_TEST_FAIL_FAST", 0)? > 0 {
         farm.for_each(session, 0..tasks, |number, x| out.push((number, x)))?
     } else {
         farm.for_each_result(session, 0..tasks, |number, x| match x {
@@ -244,12 +248,12 @@ fn deadly(session: &mut Session) -> Result<(), BoxError> {
             Err(task) => failed.push(task),
         })?
     };
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let right: Vec<_> = (0..tasks).filter(|&x| x != DEADLY).map(|x| (x, noise(3, x))).collect();
-    same(session, "results", &out, &right)?;
-    let told: Vec<u64> = failed.iter().map(|f| f.task()).collect();
-    that(told == [DEADLY], || format!("tasks {told:?} have failed\n{summary}"))?;
-    that(failed[0].message().contains(" died in it"), || format!("it says: {}", failed[0]))?;
-    crate::say(&format!("farm complete, lost {}; {}", summary.lost.len(), failed[0]));
+    check_equal(session, "results", &out, &right)?;
+    let failed_numbers: Vec<u64> = failed.iter().map(|f| f.task()).collect();
+    ensure(failed_numbers == [DEADLY], || format!("tasks {failed_numbers:?} have failed\n{summary}"))?;
+    ensure(failed[0].message().contains(" died in it"), || format!("it says: {}", failed[0]))?;
+    crate::print_line(&format!("farm complete, lost {}; {}", summary.lost.len(), failed[0]));
     Ok(())
 }

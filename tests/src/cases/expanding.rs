@@ -7,7 +7,7 @@ use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, Stag
 use armature::{BatchMode, BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, noise, same, that};
+use crate::check::{Work, check_equal, ensure, noise};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -59,12 +59,12 @@ impl Stage for Sums {
 }
 
 /// Produces up to four items from most items, and forty from some.
-fn some(x: u64) -> impl Iterator<Item = u64> {
+fn expand(x: u64) -> impl Iterator<Item = u64> {
     let count = if noise(5, x).is_multiple_of(16) { 40 } else { noise(4, x) % 5 };
     (0..count).map(move |k| noise(k, x))
 }
 
-fn keeps(x: &u64) -> bool {
+fn passes_filter(x: &u64) -> bool {
     !x.is_multiple_of(3)
 }
 
@@ -72,19 +72,24 @@ fn keeps(x: &u64) -> bool {
 fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 24u64;
-    let expected: Vec<u64> =
-        (0..items).map(|x| x + 1).flat_map(some).filter(keeps).flat_map(|x| [x; 2]).map(|x| x ^ 1).collect();
+    let expected: Vec<u64> = (0..items)
+        .map(|x| x + 1)
+        .flat_map(expand)
+        .filter(passes_filter)
+        .flat_map(|x| [x; 2])
+        .map(|x| x ^ 1)
+        .collect();
     let kinds = every_kind(&[false, false, false, true, false], session.size());
     for (n, kind) in kinds.into_iter().enumerate() {
         let dispatch = if n % 2 == 0 { Dispatch::OnDemand } else { Dispatch::RoundRobin };
         let mut pipeline = Pipeline::source("numbers", || 0..items)
             .map("before", |x| x + 1)
-            .flat_map("some", some)
-            .filter("keeps", keeps)
+            .flat_map("some", expand)
+            .filter("keeps", passes_filter)
             .flat_map("twice", |x| [x; 2])
             .serial()
             .map("behind", move |x| {
-                work.uneven(7, x);
+                work.take_uneven(7, x);
                 x ^ 1
             })
             .mapping(kind.mapping)
@@ -92,19 +97,19 @@ fn flat_map(session: &mut Session) -> Result<(), BoxError> {
         if n % 3 > 0 {
             pipeline = pipeline.batch(BatchMode::Fixed(n % 3)).window(4);
         }
-        let got = pipeline.collect(session)?.into_parts();
-        that(got.is_some() == session.is_root(), || "rank 0 alone was to have the items".into())?;
-        let Some((got, summary)) = got else { continue };
-        same(session, kind.name, &got, &expected)?;
-        that((summary.items, summary.delivered) == (items, expected.len() as u64), || summary.to_string())?;
+        let found = pipeline.collect(session)?.into_parts();
+        ensure(found.is_some() == session.is_root(), || "rank 0 alone was to have the items".into())?;
+        let Some((found, summary)) = found else { continue };
+        check_equal(session, kind.name, &found, &expected)?;
+        ensure((summary.items, summary.delivered) == (items, expected.len() as u64), || summary.to_string())?;
     }
     let unordered =
-        Pipeline::source("numbers", || 0..items).flat_map("some", some).flat_map("twice", |x| [x; 2]);
+        Pipeline::source("numbers", || 0..items).flat_map("some", expand).flat_map("twice", |x| [x; 2]);
     let unordered = unordered.unordered().batch(BatchMode::Fixed(1)).window(3);
-    let expected: Vec<u64> = (0..items).flat_map(some).flat_map(|x| [x; 2]).collect();
+    let expected: Vec<u64> = (0..items).flat_map(expand).flat_map(|x| [x; 2]).collect();
     match unordered.collect(session)?.on_root() {
         // The items arrive in any order. `collect` sorts them into the order of the source.
-        Some(got) => same(session, "unordered", &got, &expected),
+        Some(found) => check_equal(session, "unordered", &found, &expected),
         None => Ok(()),
     }
 }
@@ -113,13 +118,13 @@ fn flat_map(session: &mut Session) -> Result<(), BoxError> {
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 80u64;
-    let expected = Sums::of(Sums::of((0..items).flat_map(some)).into_iter().flat_map(|x| [x; 3]));
+    let expected = Sums::of(Sums::of((0..items).flat_map(expand)).into_iter().flat_map(|x| [x; 3]));
     for (window, batch) in [(None, None), (Some(3), Some(2))] {
         let mut out = Vec::new();
         let mut pipeline = Pipeline::source("numbers", || 0..items)
             .flat_map("some", move |x| {
-                work.uneven(8, x);
-                some(x)
+                work.take_uneven(8, x);
+                expand(x)
             })
             .stage("first", || Ok(Sums::default()))
             .serial()
@@ -135,7 +140,7 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
             pipeline = pipeline.remap_after(after, kind.mapping.clone());
         }
         pipeline.for_each(session, "collect", |x| out.push(x))?;
-        same(session, &format!("another mapping every four items, {batch:?}"), &out, &expected)?;
+        check_equal(session, &format!("another mapping every four items, {batch:?}"), &out, &expected)?;
     }
     Ok(())
 }
@@ -144,19 +149,19 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
 fn of_many(session: &mut Session) -> Result<(), BoxError> {
     let (each, window, batch) = (20_000u64, 4, 100);
     let flying = Arc::new(AtomicU64::new(0));
-    let (made, most) = (flying.clone(), AtomicU64::new(0));
+    let (created, most) = (flying.clone(), AtomicU64::new(0));
     let mut sum = 0;
     let many = move |x: u64| {
-        let made = made.clone();
+        let created = created.clone();
         (0..each).map(move |k| {
-            made.fetch_add(1, Ordering::SeqCst);
+            created.fetch_add(1, Ordering::SeqCst);
             x * each + k
         })
     };
     // The expanding stage is on rank 0, so that its items can be counted against the items in the sink.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
-    let ran = pipeline
+    let outcome = pipeline
         // A given mapping avoids the calibration, which chooses its own batch sizes.
         .mapping(MappingChoice::Orderly)
         .window(window)
@@ -166,15 +171,15 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
             most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             sum = u64::wrapping_add(sum, noise(sum, x));
         })?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let most = most.into_inner();
     // The bound allows for the window, the batch that the sink waits for, one batch in production, and one at the
     // sink.
-    that(most <= ((window + 3) * batch) as u64, || {
+    ensure(most <= ((window + 3) * batch) as u64, || {
         format!("{most} items were in flight at once\n{summary}")
     })?;
     let expected = (1..=3 * each).fold(0u64, |sum, x| sum.wrapping_add(noise(sum, x)));
-    that((sum, summary.delivered) == (expected, 3 * each), || {
+    ensure((sum, summary.delivered) == (expected, 3 * each), || {
         format!("items are lost or out of order: {summary}")
     })
 }
@@ -187,10 +192,10 @@ fn finish(session: &mut Session) -> Result<(), BoxError> {
             let sums =
                 Pipeline::source("numbers", || 0..items).stage("first", || Ok(Sums::default())).serial();
             let sums = sums.map("half", |x| x / 2).stage("second", || Ok(Sums::default())).serial();
-            let got = sums.mapping(kind.mapping).collect(session)?.into_parts();
-            let Some((got, summary)) = got else { continue };
-            same(session, &format!("{items} items, {}", kind.name), &got, &expected)?;
-            that((summary.items, summary.delivered) == (items, items + 2), || summary.to_string())?;
+            let found = sums.mapping(kind.mapping).collect(session)?.into_parts();
+            let Some((found, summary)) = found else { continue };
+            check_equal(session, &format!("{items} items, {}", kind.name), &found, &expected)?;
+            ensure((summary.items, summary.delivered) == (items, items + 2), || summary.to_string())?;
         }
     }
     Ok(())

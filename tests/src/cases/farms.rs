@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Case;
-use crate::check::{Work, noise, same, that};
+use crate::check::{Work, check_equal, ensure, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "farm-order", run: in_order },
@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
 pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },
-    Case { name: "farm-fail-beside-slow", run: fails_beside_slow },
+    Case { name: "farm-fail-beside-slow", run: fails_during_slow_task },
 ];
 
 /// Chunking policies of every kind.
@@ -51,18 +51,18 @@ fn in_order(session: &mut Session) -> Result<(), BoxError> {
         for tasks in [0, 1, session.size() as u64 - 1, 150] {
             let mut out = Vec::new();
             let mut farm = Farm::new("uneven", |x: u64| {
-                work.uneven(3, x);
+                work.take_uneven(3, x);
                 x * x
             });
             farm = farm.chunking(chunking);
-            let ran = farm.for_each(session, 0..tasks, |number, x| out.push((number, x)))?;
+            let outcome = farm.for_each(session, 0..tasks, |number, x| out.push((number, x)))?;
             let what = format!("{tasks} tasks, {chunking}");
             let expected: Vec<(u64, u64)> =
                 if session.is_root() { (0..tasks).map(|x| (x, x * x)).collect() } else { vec![] };
-            same(session, &what, &out, &expected)?;
-            if let Some(summary) = ran.into_summary() {
+            check_equal(session, &what, &out, &expected)?;
+            if let Some(summary) = outcome.into_summary() {
                 let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
-                that(summary.tasks == tasks && done == tasks && summary.lost.is_empty(), || {
+                ensure(summary.tasks == tasks && done == tasks && summary.lost.is_empty(), || {
                     format!("{what}: not every task was done once\n{summary}")
                 })?;
             }
@@ -78,7 +78,7 @@ fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
     // The farm runs twice and keeps its worker and its measurements.
     for _ in 0..2 {
         let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
-        same(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
+        check_equal(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
     }
     Ok(())
 }
@@ -88,18 +88,18 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
     for dedicated in [false, true] {
         let mut out = Vec::new();
         let mut farm = Farm::new("uneven", |x: u64| {
-            work.uneven(5, x);
+            work.take_uneven(5, x);
             noise(1, x)
         });
         farm = farm.unordered();
         if dedicated {
             farm = farm.dedicated_master();
         }
-        let ran = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
+        let outcome = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
         out.sort_unstable();
-        same(session, "noise", &out, &(0..200).map(|x| (x, noise(1, x))).collect::<Vec<_>>())?;
-        if let Some(summary) = ran.into_summary().filter(|_| dedicated && session.size() > 1) {
-            that(summary.ranks[0].tasks == 0, || format!("the dedicated master has computed\n{summary}"))?;
+        check_equal(session, "noise", &out, &(0..200).map(|x| (x, noise(1, x))).collect::<Vec<_>>())?;
+        if let Some(summary) = outcome.into_summary().filter(|_| dedicated && session.size() > 1) {
+            ensure(summary.ranks[0].tasks == 0, || format!("the dedicated master has computed\n{summary}"))?;
         }
     }
     Ok(())
@@ -116,7 +116,7 @@ fn endless(session: &mut Session) -> Result<(), BoxError> {
         _ => ControlFlow::Continue(()),
     })?;
     let expected = session.is_root().then_some(1_491);
-    that(first == expected, || format!("found {first:?}, expected {expected:?}"))
+    ensure(first == expected, || format!("found {first:?}, expected {expected:?}"))
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,28 +144,28 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
             sides.pop();
         }
     }
-    same(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
+    check_equal(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
 
     // Sizes range from empty to more than one message holds, both for bytes and for vectors of numbers.
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
     let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::fixed(4));
     let same_bytes = farm.collect(session, (0..24).map(bytes))?.on_root().unwrap_or_default();
-    same(session, "bytes", &same_bytes, &(0..24).map(bytes).collect::<Vec<_>>())?;
+    check_equal(session, "bytes", &same_bytes, &(0..24).map(bytes).collect::<Vec<_>>())?;
     let numbers = |n: usize| vec![n as f64; sizes[n % 6] / 8];
     let mut farm = Farm::new("twice", |v: Vec<f64>| v.iter().map(|x| 2.0 * x).collect::<Vec<f64>>());
     let twice = farm.collect(session, (0..24).map(numbers))?.on_root().unwrap_or_default();
     let expected: Vec<Vec<f64>> = (0..24).map(|n| vec![2.0 * n as f64; sizes[n % 6] / 8]).collect();
-    same(session, "numbers", &twice, &expected)?;
+    check_equal(session, "numbers", &twice, &expected)?;
     let mut farm = Farm::new("sum", |[x, y, z]: [f64; 3]| [x + y + z]).plain();
     let sums = farm.collect(session, (0..9_000).map(|n| [f64::from(n); 3]))?.on_root().unwrap_or_default();
-    same(session, "sums", &sums, &(0..9_000).map(|n| [3.0 * f64::from(n)]).collect::<Vec<_>>())
+    check_equal(session, "sums", &sums, &(0..9_000).map(|n| [3.0 * f64::from(n)]).collect::<Vec<_>>())
 }
 
 /// A worker that fails in the first attempt at some tasks and in all attempts at others.
-struct Stumbles;
+struct FailsSometimes;
 
-impl Worker for Stumbles {
+impl Worker for FailsSometimes {
     type In = u64;
     type Out = u64;
 
@@ -181,18 +181,18 @@ impl Worker for Stumbles {
 fn failing(session: &mut Session) -> Result<(), BoxError> {
     for chunking in CHUNKINGS {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        let mut farm = Farm::worker("stumbles", || Ok(Stumbles)).chunking(chunking).retries(1);
-        let ran = farm.for_each_result(session, 0..120, |number, result| match result {
+        let mut farm = Farm::worker("stumbles", || Ok(FailsSometimes)).chunking(chunking).retries(1);
+        let outcome = farm.for_each_result(session, 0..120, |number, result| match result {
             Ok(x) => good.push((number, x)),
             Err(failed) => bad.push((failed.task(), failed.tries(), failed.message().to_string())),
         })?;
         let failed = |n: &u64| n % 20 == 4;
         let expected: Vec<(u64, u64)> = (0..120).filter(|n| !failed(n)).map(|n| (n, 2 * n)).collect();
-        same(session, &format!("{chunking}, good"), &good, &expected)?;
+        check_equal(session, &format!("{chunking}, good"), &good, &expected)?;
         let expected: Vec<_> = (0..120).filter(failed).map(|n| (n, 2, format!("fell over {n}"))).collect();
-        same(session, &format!("{chunking}, bad"), &bad, &expected)?;
-        if let Some(summary) = ran.into_summary() {
-            that((summary.failed, summary.retried) == (6, 12), || format!("{chunking}: {summary}"))?;
+        check_equal(session, &format!("{chunking}, bad"), &bad, &expected)?;
+        if let Some(summary) = outcome.into_summary() {
+            ensure((summary.failed, summary.retried) == (6, 12), || format!("{chunking}: {summary}"))?;
         }
     }
     Ok(())
@@ -208,14 +208,14 @@ fn iterations(session: &mut Session) -> Result<(), BoxError> {
     let start: Vec<f64> = (0..40).map(|n| noise(2, n) as f64).collect();
     let mut last = Vec::new();
     let mut farm = Farm::new("mean", mean);
-    let ran = farm.iterate(session, step(&start), |values, iteration| {
+    let outcome = farm.iterate(session, step(&start), |values, iteration| {
         last.clone_from(&values);
         Ok((iteration < 11).then(|| step(&values)))
     })?;
     let serial = (0..12).fold(start, |values, _| step(&values).into_iter().map(mean).collect());
-    same(session, "relaxed", &last, &serial)?;
-    let is_right = ran.summary().is_none_or(|s| s.iterations == 12 && s.tasks == 480);
-    that(is_right, || "tasks were miscounted".into())
+    check_equal(session, "relaxed", &last, &serial)?;
+    let is_right = outcome.summary().is_none_or(|s| s.iterations == 12 && s.tasks == 480);
+    ensure(is_right, || "tasks were miscounted".into())
 }
 
 /// Iterations that start with fewer workers than ranks and continue with as many workers as pay off.
@@ -225,19 +225,20 @@ fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     for workers in [1, size.div_ceil(2), size + 1] {
         let mut last = Vec::new();
         let mut farm = Farm::new("next", |x: u64| {
-            work.uneven(2, x);
+            work.take_uneven(2, x);
             noise(7, x)
         });
         farm = farm.workers(workers);
-        let ran = farm.iterate(session, 0..40, |values, iteration| {
+        let outcome = farm.iterate(session, 0..40, |values, iteration| {
             last.clone_from(&values);
             Ok((iteration < 14).then_some(values))
         })?;
         let serial: Vec<u64> = (0..40).map(|x| (0..15).fold(x, |x, _| noise(7, x))).collect();
-        same(session, &format!("{workers} workers"), &last, &serial)?;
-        that(ran.summary().is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()), || {
-            format!("{workers} workers were asked for")
-        })?;
+        check_equal(session, &format!("{workers} workers"), &last, &serial)?;
+        ensure(
+            outcome.summary().is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()),
+            || format!("{workers} workers were asked for"),
+        )?;
     }
     Ok(())
 }
@@ -250,24 +251,25 @@ fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
         for chunking in CHUNKINGS {
             let mut out = Vec::new();
             let mut farm = Farm::new("uneven", |x: u64| {
-                work.uneven(3, x);
+                work.take_uneven(3, x);
                 noise(4, x)
             });
             farm = farm.chunking(chunking).sub_masters(leaders);
-            let ran = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
+            let outcome = farm.for_each(session, 0..200, |number, x| out.push((number, x)))?;
             let what = format!("{leaders} sub-masters, {chunking}");
-            same(session, &what, &out, &(0..200).map(|x| (x, noise(4, x))).collect::<Vec<_>>())?;
+            check_equal(session, &what, &out, &(0..200).map(|x| (x, noise(4, x))).collect::<Vec<_>>())?;
             let expected = leaders.min((size - 1) / 2);
-            that(ran.summary().is_none_or(|s| s.sub_masters.len() == expected && s.lost.is_empty()), || {
-                format!("{what}: {expected} were expected")
-            })?;
+            ensure(
+                outcome.summary().is_none_or(|s| s.sub_masters.len() == expected && s.lost.is_empty()),
+                || format!("{what}: {expected} were expected"),
+            )?;
         }
     }
     Ok(())
 }
 
 /// Returns the children of a node of an uneven tree.
-pub(super) fn below(&(node, depth): &(u64, u32)) -> Vec<(u64, u32)> {
+pub(super) fn tree_children(&(node, depth): &(u64, u32)) -> Vec<(u64, u32)> {
     let count = if depth == 0 { 0 } else { noise(9, node) % 5 };
     (0..count).map(|n| (noise(node, n), depth - 1)).collect()
 }
@@ -278,7 +280,7 @@ pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
     let mut found = Vec::new();
     while let Some(node) = open.pop() {
         found.push(node.0);
-        open.extend(below(&node).into_iter().rev());
+        open.extend(tree_children(&node).into_iter().rev());
     }
     found
 }
@@ -290,26 +292,26 @@ fn explore(session: &mut Session) -> Result<(), BoxError> {
     let mut serial = serial_tree(&roots);
     for chunking in CHUNKINGS {
         let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
-            work.uneven(5, node.0);
-            more.extend(below(node));
+            work.take_uneven(5, node.0);
+            more.extend(tree_children(node));
             node.0
         });
         farm = farm.chunking(chunking);
         let found = farm.explore_in_order(session, roots.clone())?.on_root().unwrap_or_default();
-        same(session, &format!("{chunking}, in order"), &found, &serial)?;
+        check_equal(session, &format!("{chunking}, in order"), &found, &serial)?;
     }
     serial.sort_unstable();
     for leaders in [0, session.size()] {
         let mut found = Vec::new();
         let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
-            work.uneven(5, node.0);
-            more.extend(below(node));
+            work.take_uneven(5, node.0);
+            more.extend(tree_children(node));
             node.0
         });
         farm = farm.sub_masters(leaders);
         farm.explore(session, roots.clone(), |node| found.push(node))?;
         found.sort_unstable();
-        same(session, &format!("{leaders} sub-masters"), &found, &serial)?;
+        check_equal(session, &format!("{leaders} sub-masters"), &found, &serial)?;
     }
     Ok(())
 }
@@ -326,7 +328,7 @@ fn worklist(session: &mut Session) -> Result<(), BoxError> {
     for chunking in CHUNKINGS {
         let (mut seen, mut found) = (BTreeSet::from([1]), Vec::new());
         let mut farm = Farm::new("steps", |n: u64| {
-            work.uneven(6, n);
+            work.take_uneven(6, n);
             (n, next(n))
         });
         farm = farm.chunking(chunking);
@@ -334,7 +336,7 @@ fn worklist(session: &mut Session) -> Result<(), BoxError> {
             found.push(n);
             more.extend(next.into_iter().filter(|n| seen.insert(*n)));
         })?;
-        same(session, &format!("{chunking}"), &found, &serial)?;
+        check_equal(session, &format!("{chunking}"), &found, &serial)?;
     }
     Ok(())
 }
@@ -364,18 +366,18 @@ fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     let mut last = Vec::new();
     let mut farm =
         Farm::worker("slow tasks", make).chunking(Chunking::fixed(1)).sub_masters((session.size() - 1) / 2);
-    let ran = farm.iterate(session, 0..4 * size, |results, iteration| {
+    let outcome = farm.iterate(session, 0..4 * size, |results, iteration| {
         nap(if iteration == 0 { SLOW } else { 0 });
         last.clone_from(&results);
         Ok((iteration == 0).then_some(results))
     })?;
     let expected: Vec<u64> = if session.is_root() { (2 * size..6 * size).collect() } else { vec![] };
-    same(session, "slow tasks", &last, &expected)?;
-    that(ran.summary().is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
+    check_equal(session, "slow tasks", &last, &expected)?;
+    ensure(outcome.summary().is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
 }
 
 /// The last rank fails while the other ranks run tasks that take far longer than a failed job may continue.
-fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
+fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     let (is_last, tasks) = (session.rank() + 1 == session.size(), 3 * session.size() as u64);
     let torn = |_: u64| -> Result<u64, BoxError> {
         nap(if is_last { 1_000 } else { 90_000 });
@@ -406,7 +408,7 @@ fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
         })?;
         let expected: Vec<(u64, u64)> =
             if session.is_root() { (0..60).map(|x| (x, x * x)).collect() } else { vec![] };
-        same(session, if slow_sink { "a slow sink" } else { "a slow source" }, &out, &expected)?;
+        check_equal(session, if slow_sink { "a slow sink" } else { "a slow source" }, &out, &expected)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, same, that};
+use crate::check::{Work, check_equal, ensure};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] =
@@ -38,10 +38,10 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                     drawn.fetch_add(1, Ordering::SeqCst);
                 })
             };
-            let ran = Pipeline::source("numbers", source)
+            let outcome = Pipeline::source("numbers", source)
                 .map("fast", |x| x + 1)
                 .map("slow", move |x| {
-                    work.uneven(8, x);
+                    work.take_uneven(8, x);
                     x * 2
                 })
                 .map("one", |x| x)
@@ -56,17 +56,17 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                     out.push(x);
                 })?;
             let what = format!("{}, {dispatch:?}", kind.name);
-            same(session, &what, &out, &(1..=150).map(|x| x * 2).collect::<Vec<u64>>())?;
-            let Some(summary) = ran.into_summary() else { continue };
+            check_equal(session, &what, &out, &(1..=150).map(|x| x * 2).collect::<Vec<u64>>())?;
+            let Some(summary) = outcome.into_summary() else { continue };
             let most = most.into_inner();
             if let (Some(window), Some(batch)) = (window, batch) {
-                that(most <= window * batch, || {
+                ensure(most <= window * batch, || {
                     format!("{what}: {most} items were in flight, the window is {window} batches of {batch}")
                 })?;
             }
             let longest = summary.ranks.iter().flat_map(|r| &r.stages).map(|s| s.longest_queue).max();
             let longest = longest.unwrap_or(0);
-            that(window.is_none_or(|window| longest <= window), || {
+            ensure(window.is_none_or(|window| longest <= window), || {
                 format!("{what}: {longest} batches waited in one place, the window is {window:?}\n{summary}")
             })?;
         }
@@ -91,7 +91,7 @@ fn slow_and_fast(session: &mut Session) -> Result<(), BoxError> {
             }
         }
         pipeline.mapping(kind.mapping).for_each(session, "collect", |item| out.push(item))?;
-        same(session, kind.name, &out, &(15..55).collect::<Vec<u64>>())?;
+        check_equal(session, kind.name, &out, &(15..55).collect::<Vec<u64>>())?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use armature::loops::map;
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::that;
+use crate::check::ensure;
 
 pub(super) const CASES: &[Case] = &[Case { name: "groups", run: groups }];
 
@@ -20,18 +20,18 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
         let colour = rank % kinds;
         let expected: Vec<usize> = (0..size).filter(|rank| rank % kinds == colour).collect();
         let members = session.split(Some(colour as u32), 0, |group| {
-            that(group.size() == expected.len(), || format!("a group of {} ranks", group.size()))?;
+            ensure(group.size() == expected.len(), || format!("a group of {} ranks", group.size()))?;
             let members = group.all_gather(rank)?;
             // The number of skeletons depends on the group.
             for run in 0..=colour as u64 {
                 let squares = map(group, "squares", 0..20 + run, |n| n * n)?;
-                that(squares.into_iter().eq((0..20 + run).map(|n| n * n)), || "squares".to_string())?;
+                ensure(squares.into_iter().eq((0..20 + run).map(|n| n * n)), || "squares".to_string())?;
                 let sums = Farm::new("sum", |n: u64| n + run).collect_on_all(group, 0..30)?;
-                that(sums.into_iter().eq((0..30).map(|n| n + run)), || "sums".to_string())?;
+                ensure(sums.into_iter().eq((0..30).map(|n| n + run)), || "sums".to_string())?;
             }
             Ok(members)
         })?;
-        that(members == Some(expected), || format!("rank {rank}: a group of {members:?}"))?;
+        ensure(members == Some(expected), || format!("rank {rank}: a group of {members:?}"))?;
         session.barrier()?;
     }
     // The ranks in reverse order without rank 0, and nested groups.
@@ -42,10 +42,10 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
     })?;
     let expected: Vec<usize> = (1..size).rev().collect();
     match backwards {
-        None => that(rank == 0, || format!("rank {rank} is in no group")),
+        None => ensure(rank == 0, || format!("rank {rank} is in no group")),
         Some((first, inner)) => {
             let is_single = (size - 1) % 2 == 1 && rank == 1;
-            that(first == expected && inner == Some(if is_single { 1 } else { 2 }), || {
+            ensure(first == expected && inner == Some(if is_single { 1 } else { 2 }), || {
                 format!("rank {rank}: {first:?}, {inner:?}")
             })
         }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 
 use crate::Case;
-use crate::check::{noise, same, setting};
+use crate::check::{check_equal, noise, setting};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -37,7 +37,7 @@ where
                 .dispatch(dispatch)
                 .for_each(session, "collect", |item| out.push(item))?;
             let what = format!("{}, {}, {dispatch:?}", std::any::type_name::<T>(), kind.name);
-            same(session, &what, &out, &expected)?;
+            check_equal(session, &what, &out, &expected)?;
         }
     }
     Ok(())
@@ -118,7 +118,7 @@ fn plain(session: &mut Session) -> Result<(), BoxError> {
             .plain()
             .mapping(kind.mapping)
             .for_each(session, "collect", |item| out.push(item))?;
-        same(session, kind.name, &out, &expected)?;
+        check_equal(session, kind.name, &out, &expected)?;
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ fn big(session: &mut Session) -> Result<(), BoxError> {
             })
             .mapping(kind.mapping)
             .for_each(session, "collect", |item| out.push(item))?;
-        same(session, kind.name, &out, &expected)?;
+        check_equal(session, kind.name, &out, &expected)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{noise, that};
+use crate::check::{ensure, noise};
 use crate::process_memory::status;
 
 /// Cases that each need a process of their own, because they measure the peak memory of the process.
@@ -84,7 +84,7 @@ impl Load {
         if !matches!(self, Load::Late(_)) {
             std::thread::sleep(Duration::from_millis(2));
         }
-        that(result[..8] == count.to_le_bytes(), || format!("result {count} is another one"))
+        ensure(result[..8] == count.to_le_bytes(), || format!("result {count} is another one"))
     }
 }
 
@@ -96,7 +96,7 @@ fn peak(
     let before = status("VmRSS")?;
     run(session)?;
     let peak = status("VmHWM")?.saturating_sub(before) >> 20;
-    crate::say(&format!("rank {} took {peak} MiB", session.rank()));
+    crate::print_line(&format!("rank {} took {peak} MiB", session.rank()));
     Ok(())
 }
 
@@ -109,7 +109,7 @@ fn farm(session: &mut Session, load: Load) -> Result<(), BoxError> {
             count += 1;
             load.take(&result, count - 1)
         })?;
-        that(!session.is_root() || count == load.tasks(), || format!("{count} results"))
+        ensure(!session.is_root() || count == load.tasks(), || format!("{count} results"))
     })
 }
 
@@ -125,7 +125,7 @@ fn pipeline(session: &mut Session, load: Load) -> Result<(), BoxError> {
                 load.take(&result, number).expect("items come in order");
             })?;
         let count = count.load(Ordering::Relaxed);
-        that(!session.is_root() || count == load.tasks(), || format!("{count} results"))
+        ensure(!session.is_root() || count == load.tasks(), || format!("{count} results"))
     })
 }
 
@@ -164,9 +164,9 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
         });
         let Some(mut results) = workflow.collect(session)?.on_root() else { return Ok(()) };
         (0..SOURCES).try_for_each(|reader| {
-            let got: Vec<u64> = results.take(&(SOURCES + reader).to_string())?;
+            let found: Vec<u64> = results.take(&(SOURCES + reader).to_string())?;
             let expected = (reader + (7 * reader + 5) % SOURCES) as u64;
-            that(got == [expected], || format!("reader {reader} gave {got:?}, expected {expected}"))
+            ensure(found == [expected], || format!("reader {reader} gave {found:?}, expected {expected}"))
         })
     };
     // The first run with small arrays allocates all memory that does not depend on the size of the arrays.

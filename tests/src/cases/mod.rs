@@ -22,7 +22,7 @@ mod values;
 mod workflows;
 
 pub use commands::CASES as WORKFLOWS;
-pub use deaths::CASES as MORTAL;
+pub use deaths::CASES as DEATHS;
 pub use flow::bounded;
 pub use groups::groups;
 pub use memory::{ARRAY, ARRAYS, CASES as MEMORY};

@@ -5,7 +5,7 @@ use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, noise, same};
+use crate::check::{Work, check_equal, noise};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -29,7 +29,7 @@ fn chain<'p>(stages: usize, items: u64, work: Option<Work>) -> Pipeline<'p, u64>
     for n in 0..stages {
         pipeline = pipeline.map(&format!("s{n}"), move |x| {
             if let Some(work) = work {
-                work.uneven(n as u64, x);
+                work.take_uneven(n as u64, x);
             }
             step(n, x)
         });
@@ -52,7 +52,7 @@ fn order(session: &mut Session) -> Result<(), BoxError> {
                     |item| out.push(item),
                 )?;
                 let what = format!("{stages} stages, {}, {dispatch:?}", kind.name);
-                same(session, &what, &out, &expected(stages, 150))?;
+                check_equal(session, &what, &out, &expected(stages, 150))?;
             }
         }
     }
@@ -70,7 +70,7 @@ fn overtaking(session: &mut Session) -> Result<(), BoxError> {
                 "collect",
                 |item| out.push(item),
             )?;
-            same(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(3, 100))?;
+            check_equal(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(3, 100))?;
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
             let mut out = Vec::new();
             Pipeline::source("numbers", || 0..200u64)
                 .map("uneven", move |x| {
-                    work.uneven(11, x);
+                    work.take_uneven(11, x);
                     step(0, x)
                 })
                 .map("one", |x| step(1, x))
@@ -98,7 +98,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
             let mut all: Vec<u64> = (0..200).map(|x| step(1, step(0, x))).filter_map(some).collect();
             out.sort_unstable();
             all.sort_unstable();
-            same(session, &format!("{}, {dispatch:?}", kind.name), &out, &all)?;
+            check_equal(session, &format!("{}, {dispatch:?}", kind.name), &out, &all)?;
         }
     }
     Ok(())
@@ -118,14 +118,14 @@ fn counts(session: &mut Session) -> Result<(), BoxError> {
                     }
                 }
                 let pipeline = pipeline.mapping(kind.mapping.clone()).dispatch(dispatch);
-                let ran = pipeline.for_each(session, "collect", |item| out.push(item))?;
-                same(
+                let outcome = pipeline.for_each(session, "collect", |item| out.push(item))?;
+                check_equal(
                     session,
                     &format!("{items} items, {}, {dispatch:?}", kind.name),
                     &out,
                     &expected(4, items),
                 )?;
-                if let Some(summary) = ran.into_summary() {
+                if let Some(summary) = outcome.into_summary() {
                     assert_eq!((summary.items, summary.delivered), (items, items), "{summary}");
                     assert_eq!(summary.ranks.len(), session.size(), "every rank reports");
                 }
@@ -139,26 +139,26 @@ fn counts(session: &mut Session) -> Result<(), BoxError> {
 /// counts the dropped items.
 fn filters(session: &mut Session) -> Result<(), BoxError> {
     for keep in [0, 1, 3, 8] {
-        let keeps = move |seed: u64, x: u64| noise(seed, x) % 8 < keep;
+        let passes_filter = move |seed: u64, x: u64| noise(seed, x) % 8 < keep;
         for kind in every_kind(&[false, false, true, false, false], session.size()) {
             let mut out = Vec::new();
-            let ran = Pipeline::source("numbers", || 0..200u64)
+            let outcome = Pipeline::source("numbers", || 0..200u64)
                 .map("name", |x| (x, x.to_string()))
-                .filter_map("first", move |(x, name)| keeps(1, x).then_some((x, name)))
+                .filter_map("first", move |(x, name)| passes_filter(1, x).then_some((x, name)))
                 .map("pass", |pair| pair)
                 .serial()
                 .filter_map("second", move |(x, name)| (x % 3 != 0 || keep == 8).then_some((x, name)))
                 .map("length", |(x, name)| (x, name, x % 7))
                 .mapping(kind.mapping.clone())
                 .for_each(session, "collect", |item| out.push(item))?;
-            let first: Vec<u64> = (0..200).filter(|&x| keeps(1, x)).collect();
+            let first: Vec<u64> = (0..200).filter(|&x| passes_filter(1, x)).collect();
             let all: Vec<(u64, String, u64)> = first
                 .iter()
                 .filter(|&x| x % 3 != 0 || keep == 8)
                 .map(|&x| (x, x.to_string(), x % 7))
                 .collect();
-            same(session, &format!("{keep} of 8 kept, {}", kind.name), &out, &all)?;
-            if let Some(summary) = ran.into_summary() {
+            check_equal(session, &format!("{keep} of 8 kept, {}", kind.name), &out, &all)?;
+            if let Some(summary) = outcome.into_summary() {
                 assert_eq!((summary.items, summary.delivered), (200, all.len() as u64), "{summary}");
                 assert_eq!(summary.dropped(1), 200 - first.len() as u64, "{summary}");
                 assert_eq!(summary.dropped(3), (first.len() - all.len()) as u64, "{summary}");
@@ -172,5 +172,5 @@ fn filters(session: &mut Session) -> Result<(), BoxError> {
 fn no_stages(session: &mut Session) -> Result<(), BoxError> {
     let mut out = Vec::new();
     Pipeline::source("numbers", || 0..50u8).for_each(session, "collect", |item| out.push(item))?;
-    same(session, "no stages", &out, &(0..50).collect::<Vec<u8>>())
+    check_equal(session, "no stages", &out, &(0..50).collect::<Vec<u8>>())
 }

@@ -6,7 +6,7 @@ use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, Stag
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, same, that};
+use crate::check::{Work, check_equal, ensure};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -45,14 +45,14 @@ impl Stage for Sums {
     }
 }
 
-fn keeps(x: u64) -> bool {
+fn passes_filter(x: u64) -> bool {
     x % 7 != 3
 }
 
 /// Returns the expected results of two stateful stages with an uneven, filtering stage between them.
 fn expected(items: u64) -> Vec<u64> {
     let (mut first, mut second) = (Sums::default(), Sums::default());
-    (0..items).map(|x| first.add(x)).filter(|&x| keeps(x)).map(|x| second.add(x)).collect()
+    (0..items).map(|x| first.add(x)).filter(|&x| passes_filter(x)).map(|x| second.add(x)).collect()
 }
 
 /// Runs a pipeline with the results of [`expected`], with a change of mapping after every `step` items. Returns the
@@ -64,13 +64,13 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
         .stage("first", || Ok(Sums::default()))
         .serial()
         .filter_map("uneven", move |x| {
-            work.uneven(5, x);
-            keeps(x).then_some(x)
+            work.take_uneven(5, x);
+            passes_filter(x).then_some(x)
         })
         .stage("second", || Ok(Sums::default()))
         .serial()
         .map("after", move |x| {
-            work.uneven(6, x);
+            work.take_uneven(6, x);
             x
         })
         .mapping(MappingChoice::Orderly)
@@ -79,21 +79,21 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
     for (after, kind) in (0..items).step_by(step).zip(kinds.iter().cycle()) {
         pipeline = pipeline.remap_after(after, kind.mapping.clone());
     }
-    let ran = pipeline.for_each(session, "collect", |item| out.push(item))?;
-    same(
+    let outcome = pipeline.for_each(session, "collect", |item| out.push(item))?;
+    check_equal(
         session,
         &format!("{items} items, another mapping every {step}, {dispatch:?}"),
         &out,
         &expected(items),
     )?;
-    Ok(ran.summary().map_or(0, |summary| summary.remaps.len() - 1))
+    Ok(outcome.summary().map_or(0, |summary| summary.remaps.len() - 1))
 }
 
 /// Changes the mapping to each kind of mapping in turn while the stream runs.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
-        let made = run(session, 300, 20, dispatch)?;
-        that(session.rank() != 0 || made > 0, || "the mapping was never changed".to_string())?;
+        let remap_count = run(session, 300, 20, dispatch)?;
+        ensure(session.rank() != 0 || remap_count > 0, || "the mapping was never changed".to_string())?;
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn phases(session: &mut Session) -> Result<(), BoxError> {
     let heavy =
         move |here: bool| work.take(if here { Duration::from_millis(3) } else { Duration::from_micros(300) });
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", move || 0..items)
+    let outcome = Pipeline::source("numbers", move || 0..items)
         .map("early", move |x| {
             heavy(x < items / 2);
             x
@@ -127,11 +127,11 @@ fn phases(session: &mut Session) -> Result<(), BoxError> {
         .for_each(session, "collect", |item| out.push(item))?;
     let mut sums = Sums::default();
     let expected: Vec<u64> = (0..items).map(|x| sums.add(x)).collect();
-    same(session, "phases", &out, &expected)?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    check_equal(session, "phases", &out, &expected)?;
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let live = std::env::var("ARMATURE_BALANCE").is_ok_and(|mode| mode == "live");
     if live && session.is_simulated() && session.size() > 3 {
-        that(summary.remaps.len() > 1, || format!("the mapping did not follow the work:\n{summary}"))?;
+        ensure(summary.remaps.len() > 1, || format!("the mapping did not follow the work:\n{summary}"))?;
     }
     Ok(())
 }

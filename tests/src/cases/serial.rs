@@ -6,7 +6,7 @@ use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, Stag
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, same, that};
+use crate::check::{Work, check_equal, ensure};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -52,12 +52,12 @@ impl Stage for Number {
     }
 }
 
-fn keeps(x: u64) -> bool {
+fn passes_filter(x: u64) -> bool {
     x % 5 != 2
 }
 
 fn expected(items: u64) -> Vec<(u64, u64)> {
-    (0..items).filter(|&x| keeps(x)).enumerate().map(|(n, x)| (n as u64 + 1, x)).collect()
+    (0..items).filter(|&x| passes_filter(x)).enumerate().map(|(n, x)| (n as u64 + 1, x)).collect()
 }
 
 /// A serial stage between replicated stages receives every item once and in order.
@@ -68,13 +68,13 @@ fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
             let mut out = Vec::new();
             Pipeline::source("numbers", || 0..120u64)
                 .filter_map("uneven", move |x| {
-                    work.uneven(3, x);
-                    keeps(x).then_some(x)
+                    work.take_uneven(3, x);
+                    passes_filter(x).then_some(x)
                 })
                 .stage("number", || Ok(Number::default()))
                 .serial()
                 .map("after", move |(n, x)| {
-                    work.uneven(4, x);
+                    work.take_uneven(4, x);
                     (n, x)
                 })
                 .map("last", |pair| pair)
@@ -82,7 +82,7 @@ fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .for_each(session, "collect", |item| out.push(item))?;
-            same(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(120))?;
+            check_equal(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(120))?;
         }
     }
     Ok(())
@@ -91,10 +91,10 @@ fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
 fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", move || 0..items)
+    let outcome = Pipeline::source("numbers", move || 0..items)
         .filter_map("slow", move |x| {
             work.take(Duration::from_millis(2));
-            keeps(x).then_some(x)
+            passes_filter(x).then_some(x)
         })
         .stage("number", || Ok(Number::default()))
         .serial()
@@ -105,12 +105,12 @@ fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), 
         .mapping(MappingChoice::Auto)
         .dispatch(dispatch)
         .for_each(session, "collect", |item| out.push(item))?;
-    same(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
-    that(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
+    check_equal(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
+    ensure(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
     // With large fixed batches, the stream ends before the planner has anything to plan.
     if session.size() > 1 && items > 200 && summary.ranks[0].stages[0].batches > 30 {
-        that(summary.predicted.is_some(), || format!("nothing was planned:\n{summary}"))?;
+        ensure(summary.predicted.is_some(), || format!("nothing was planned:\n{summary}"))?;
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ impl Stage for Slow {
 pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", || 0..100u64)
+    let outcome = Pipeline::source("numbers", || 0..100u64)
         .map("pinned", move |x| {
             work.take(Duration::from_millis(4));
             x
@@ -168,9 +168,9 @@ pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
         .serial()
         .for_each(session, "collect", |item| out.push(item))?;
     let expected: Vec<(u64, u64)> = (0..100).map(|x| (x + 1, x)).collect();
-    same(session, "a moved serial stage", &out, &expected)?;
-    let Some(summary) = ran.into_summary() else { return Ok(false) };
-    that(summary.ranks[0].stages[1].items > 0, || format!("it did not begin on rank 0:\n{summary}"))?;
+    check_equal(session, "a moved serial stage", &out, &expected)?;
+    let Some(summary) = outcome.into_summary() else { return Ok(false) };
+    ensure(summary.ranks[0].stages[1].items > 0, || format!("it did not begin on rank 0:\n{summary}"))?;
     Ok(summary.ranks[1..].iter().any(|r| r.stages[1].items > 0))
 }
 
@@ -185,7 +185,7 @@ fn at_root(session: &mut Session) -> Result<(), BoxError> {
             .mapping(mapping)
             .for_each(session, "collect", |item| out.push(item))?;
         let expected: Vec<(u64, usize)> = (1..=60).map(|x| (x, 0)).collect();
-        same(session, "at root", &out, &expected)?;
+        check_equal(session, "at root", &out, &expected)?;
     }
     Ok(())
 }

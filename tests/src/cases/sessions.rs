@@ -6,7 +6,7 @@ use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, noise, same};
+use crate::check::{Work, check_equal, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "many-pipelines", run: many_pipelines },
@@ -25,7 +25,7 @@ fn many_pipelines(session: &mut Session) -> Result<(), BoxError> {
             .mapping(if run % 3 == 0 { MappingChoice::Serial } else { MappingChoice::Orderly })
             .for_each(session, "collect", |item| out.push(item))?;
         let expected: Vec<String> = (run..run + run % 7).map(|x| format!("{}", x * run)).collect();
-        same(session, &format!("pipeline {run}"), &out, &expected)?;
+        check_equal(session, &format!("pipeline {run}"), &out, &expected)?;
     }
     Ok(())
 }
@@ -42,7 +42,7 @@ fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
             .map("c", |x| x)
             .mapping(MappingChoice::Orderly)
             .for_each(session, "collect", |item| out.push(item))?;
-        same(session, "late", &out, &(0..30).map(|x| (x + run as u32) * 2).collect::<Vec<u32>>())?;
+        check_equal(session, "late", &out, &(0..30).map(|x| (x + run as u32) * 2).collect::<Vec<u32>>())?;
     }
     Ok(())
 }
@@ -57,13 +57,13 @@ fn mapping_file(session: &mut Session) -> Result<(), BoxError> {
         std::fs::write(&path, text)?;
     }
     let mut out = Vec::new();
-    let ran = Pipeline::source("numbers", || 0..40u64)
+    let outcome = Pipeline::source("numbers", || 0..40u64)
         .map("square", |x| x * x)
         .map("show", |x| x.to_string())
         .mapping(MappingChoice::from_arg(&path.to_string_lossy()))
         .for_each(session, "collect", |item| out.push(item))?;
-    same(session, "from a file", &out, &(0..40u64).map(|x| (x * x).to_string()).collect::<Vec<_>>())?;
-    if let Some(summary) = ran.into_summary() {
+    check_equal(session, "from a file", &out, &(0..40u64).map(|x| (x * x).to_string()).collect::<Vec<_>>())?;
+    if let Some(summary) = outcome.into_summary() {
         assert_eq!(summary.mapping_text, format!("square@{} | show@0", hosts.join(",")));
     }
     Ok(())

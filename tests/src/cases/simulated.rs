@@ -6,7 +6,7 @@ use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, same, setting, that};
+use crate::check::{Work, check_equal, ensure, setting};
 
 pub(super) const CASES: &[Case] =
     &[Case { name: "declared", run: declared }, Case { name: "slow-link", run: slow_link }];
@@ -40,16 +40,22 @@ fn declared(session: &mut Session) -> Result<(), BoxError> {
     for n in 0..STAGES {
         pipeline = pipeline.stage(&format!("s{n}"), move || Ok(Declares(flops)));
     }
-    let ran = pipeline.mapping(MappingChoice::Serial).for_each(session, "collect", |item| out.push(item))?;
-    same(session, "declared work", &out, &(STAGES as u64..STAGES as u64 + ITEMS).collect::<Vec<u64>>())?;
-    let Some(summary) = ran.into_summary() else { return Ok(()) };
+    let outcome =
+        pipeline.mapping(MappingChoice::Serial).for_each(session, "collect", |item| out.push(item))?;
+    check_equal(
+        session,
+        "declared work",
+        &out,
+        &(STAGES as u64..STAGES as u64 + ITEMS).collect::<Vec<u64>>(),
+    )?;
+    let Some(summary) = outcome.into_summary() else { return Ok(()) };
     if session.is_simulated() {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
     }
     // On a real rank only the real work takes time. The declared operations would take about a minute.
     let took = session.elapsed().saturating_sub(start);
-    that(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
+    ensure(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
 }
 
 /// A stage that passes on large items in order and can be moved.
@@ -86,10 +92,11 @@ fn slow_link(session: &mut Session) -> Result<(), BoxError> {
     for stage in ["a", "b", "c"] {
         pipeline = pipeline.stage(stage, move || Ok(Carries(work))).serial();
     }
-    let ran = pipeline.mapping(MappingChoice::Orderly).for_each(session, "collect", |item| out.push(item))?;
-    same(session, "large items", &out, &(0..items).map(item).collect::<Vec<_>>())?;
-    let Some(summary) = ran.into_summary().filter(|_| slow) else { return Ok(()) };
+    let outcome =
+        pipeline.mapping(MappingChoice::Orderly).for_each(session, "collect", |item| out.push(item))?;
+    check_equal(session, "large items", &out, &(0..items).map(item).collect::<Vec<_>>())?;
+    let Some(summary) = outcome.into_summary().filter(|_| slow) else { return Ok(()) };
     let ranks: Vec<usize> = summary.mapping.blocks.iter().flat_map(|b| b.hosts.clone()).collect();
     let avoided = ranks.windows(2).all(|pair| pair.contains(&0) || pair[0] == pair[1]);
-    that(avoided, || format!("the mapping still goes from rank 1 to rank 2:\n{summary}"))
+    ensure(avoided, || format!("the mapping still goes from rank 1 to rank 2:\n{summary}"))
 }

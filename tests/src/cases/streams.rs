@@ -12,7 +12,7 @@ use rabin_karp::text::{Part, Repeated};
 use rabin_karp::verify::naive;
 
 use crate::Case;
-use crate::check::{noise, same};
+use crate::check::{check_equal, noise};
 use crate::mappings::every_kind;
 
 pub(super) const CASES: &[Case] = &[
@@ -49,7 +49,7 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
         let job = mapped(job, session, &[false, false], plan);
         job.for_each(session, "reduce", |part| found.extend(part.matches()))?;
         let what = format!("{bits} bits, segments of {segment}");
-        same(session, &what, &found, &naive(&search.patterns, &text))?;
+        check_equal(session, &what, &found, &naive(&search.patterns, &text))?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
 /// Multiplies matrices by single dot products and by blocks that do not divide the product evenly.
 fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let shape = Shape { rows: 19, inner: 33, columns: 23 };
-    let factors = Factors { a: Matrix::made(shape.inner, 1), b: Matrix::made(shape.columns, 2) };
+    let factors = Factors { a: Matrix::generated(shape.inner, 1), b: Matrix::generated(shape.columns, 2) };
     let a = factors.a.block(0..shape.rows, 0..shape.inner)?;
     let b = factors.b.block(0..shape.inner, 0..shape.columns)?;
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
@@ -69,7 +69,7 @@ fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
         let job = matmul_stream::pipeline::pipeline(shape, side, factors);
         let job = mapped(job, session, &[false, true], plan);
         job.for_each(session, "write", |rows| product.extend(bits(&rows.values)))?;
-        same(session, &format!("items of {side} rows"), &product, &expected)?;
+        check_equal(session, &format!("items of {side} rows"), &product, &expected)?;
     }
     Ok(())
 }

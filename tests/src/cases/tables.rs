@@ -5,7 +5,7 @@ use armature::loops::{Cells, Line, Settings, Shape, Table, TableLoop};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{noise, that};
+use crate::check::{ensure, noise};
 
 pub(super) const CASES: &[Case] =
     &[Case { name: "tables", run: tables }, Case { name: "tables-moving", run: tables_moving }];
@@ -29,14 +29,14 @@ fn left(row: u64) -> u64 {
 }
 
 /// Number of values, and the largest value with its row and column.
-type Found = (u64, Option<(u64, u64, u64)>);
+type CountAndLargest = (u64, Option<(u64, u64, u64)>);
 
-fn both(one: Found, other: Found) -> Found {
+fn combine(one: CountAndLargest, other: CountAndLargest) -> CountAndLargest {
     (one.0 + other.0, one.1.max(other.1))
 }
 
 /// A table body that keeps the count and the largest value of this rank's rows.
-struct Largest(Found);
+struct Largest(CountAndLargest);
 
 impl Table for Largest {
     type Value = u64;
@@ -58,7 +58,7 @@ impl Table for Largest {
                 for ((column, value), above) in columns.clone().zip(values).zip(above.windows(2)) {
                     left = mix(above[0], above[1], left, row ^ column);
                     *value = left;
-                    self.0 = both(self.0, (1, Some((left, row, column))));
+                    self.0 = combine(self.0, (1, Some((left, row, column))));
                 }
             }
         });
@@ -66,7 +66,7 @@ impl Table for Largest {
     }
 }
 
-fn serial(shape: Shape) -> Found {
+fn serial(shape: Shape) -> CountAndLargest {
     let columns = 0..shape.columns as u64;
     let mut before: Vec<u64> =
         std::iter::once(above(None)).chain(columns.clone().map(|c| above(Some(c)))).collect();
@@ -76,7 +76,7 @@ fn serial(shape: Shape) -> Found {
         for (column, above) in columns.clone().zip(before.windows(2)) {
             let value = mix(above[0], above[1], values[column as usize], row ^ column);
             values.push(value);
-            found = both(found, (1, Some((value, row, column))));
+            found = combine(found, (1, Some((value, row, column))));
         }
         before = values;
     }
@@ -88,9 +88,9 @@ fn serial(shape: Shape) -> Found {
 fn check(session: &mut Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
     let mut table = TableLoop::new("largest", shape, Largest((0, None))).settings(settings);
     let movements = table.run(session)?.summary().map_or(0, |summary| summary.movements);
-    let found = session.all_reduce(table.body().0, both)?;
+    let found = session.all_reduce(table.body().0, combine)?;
     let expected = serial(shape);
-    that(found == expected, || format!("{shape:?}: {found:?} is not {expected:?}"))?;
+    ensure(found == expected, || format!("{shape:?}: {found:?} is not {expected:?}"))?;
     Ok(movements)
 }
 
@@ -110,7 +110,7 @@ fn tables_moving(session: &mut Session) -> Result<(), BoxError> {
         let shape = Shape { rows: 16 + 9 * seed, columns: 500 };
         movements += check(session, shape, Settings::new().panel_width(4 + seed).forced(seed))?;
     }
-    that(!session.is_root() || session.size() == 1 || movements > 10, || {
+    ensure(!session.is_root() || session.size() == 1 || movements > 10, || {
         format!("rows have moved only {movements} times")
     })
 }

@@ -6,7 +6,7 @@ use armature::loops::{DoAll, DoAllLoop, ParallelFor, Rows, Settings, Summary, ma
 use armature::{Balance, BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, noise, same, that};
+use crate::check::{Work, check_equal, ensure, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "units", run: units },
@@ -23,7 +23,7 @@ pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving
 /// Cases in which user code takes longer than a rank may be silent, or longer than a failed job may continue.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "units-slow", run: slow },
-    Case { name: "units-fail-beside-slow", run: fails_beside_slow },
+    Case { name: "units-fail-beside-slow", run: fails_during_slow_unit },
 ];
 
 /// A loop body whose units have a row of numbers and a text. Both identify the unit and count its computations. If
@@ -49,10 +49,10 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
         (rows, names): (&mut [u64], &mut [String]),
     ) -> Result<(), BoxError> {
         for ((unit, row), name) in range.zip(rows.chunks_exact_mut(self.width)).zip(names) {
-            that(name.starts_with(&format!("{unit}:")), || format!("unit {unit} got the data of {name}"))?;
+            ensure(name.starts_with(&format!("{unit}:")), || format!("unit {unit} got the data of {name}"))?;
             name.push('+');
             row.iter_mut().for_each(|x| *x = noise(6, *x));
-            self.work.uneven(7, unit);
+            self.work.take_uneven(7, unit);
         }
         Ok(())
     }
@@ -83,7 +83,7 @@ fn check_as<const NOWAIT: bool>(
         if let Some(summary) = marked.run(session, passes)?.into_summary() {
             let done: f64 = summary.ranks.iter().map(|rank| rank.units).sum();
             let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
-            that(done == (units * passes) as f64 && held == units, || {
+            ensure(done == (units * passes) as f64 && held == units, || {
                 format!("{units} units, {passes} passes: not every unit was done once a pass\n{summary}")
             })?;
             summaries.push(summary);
@@ -91,10 +91,15 @@ fn check_as<const NOWAIT: bool>(
         let (rows, names) =
             marked.collect(session)?.map_or_else(Default::default, |(r, n)| (r.into_values(), n));
         let what = format!("{units} units, {} passes", run * passes);
-        let mark = |unit: u64| (0..run * passes).fold(unit, |x, _| noise(6, x));
-        same(session, &what, &rows, &(0..units).flat_map(|unit| [mark(unit); 3]).collect::<Vec<_>>())?;
+        let expected_value = |unit: u64| (0..run * passes).fold(unit, |x, _| noise(6, x));
+        check_equal(
+            session,
+            &what,
+            &rows,
+            &(0..units).flat_map(|unit| [expected_value(unit); 3]).collect::<Vec<_>>(),
+        )?;
         let name = |unit: u64| format!("{unit}:{}", "+".repeat((run * passes) as usize));
-        same(session, &what, &names, &(0..units).map(name).collect::<Vec<_>>())?;
+        check_equal(session, &what, &names, &(0..units).map(name).collect::<Vec<_>>())?;
     }
     Ok(summaries)
 }
@@ -104,7 +109,7 @@ fn units(session: &mut Session) -> Result<(), BoxError> {
     check(session, 150, 1, &Settings::new().block_size(4))?;
     let fixed = Settings::new().balance(Balance::Off).block_size(9);
     for summary in check(session, 100, 3, &fixed)? {
-        that(summary.moved() == 0, || format!("units have moved although they may not\n{summary}"))?;
+        ensure(summary.moved() == 0, || format!("units have moved although they may not\n{summary}"))?;
     }
     Ok(())
 }
@@ -126,7 +131,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
             movements += summary.movements;
         }
     }
-    that(!session.is_root() || session.size() == 1 || movements > least, || {
+    ensure(!session.is_root() || session.size() == 1 || movements > least, || {
         format!("units have moved only {movements} times")
     })
 }
@@ -147,7 +152,12 @@ fn large(session: &mut Session) -> Result<(), BoxError> {
     let mut loops = DoAllLoop::new("large", 60, Large).settings(Settings::new().forced(5).block_size(2));
     loops.run(session, 3)?;
     let rows = loops.collect(session)?.map_or_else(Vec::new, Rows::into_values);
-    same(session, "large rows", &rows, &(0..60).flat_map(|unit| [unit + 3_000; 5_000]).collect::<Vec<_>>())
+    check_equal(
+        session,
+        "large rows",
+        &rows,
+        &(0..60).flat_map(|unit| [unit + 3_000; 5_000]).collect::<Vec<_>>(),
+    )
 }
 
 fn nap(seconds: u64) {
@@ -159,12 +169,12 @@ fn nap(seconds: u64) {
 fn slow(session: &mut Session) -> Result<(), BoxError> {
     const UNITS: u64 = 300;
     struct Slow {
-        is_late: bool,
+        is_slow_rank: bool,
     }
     impl DoAll for Slow {
         type Units = Vec<u64>;
         fn create(&mut self, range: Range<u64>) -> Result<Vec<u64>, BoxError> {
-            if self.is_late {
+            if self.is_slow_rank {
                 nap(3);
             }
             Ok(range.collect())
@@ -179,12 +189,12 @@ fn slow(session: &mut Session) -> Result<(), BoxError> {
             Ok(())
         }
     }
-    let is_late = session.rank() + 1 == session.size();
-    let mut slow = DoAllLoop::new("slow", UNITS, Slow { is_late });
+    let is_slow_rank = session.rank() + 1 == session.size();
+    let mut slow = DoAllLoop::new("slow", UNITS, Slow { is_slow_rank });
     slow.run(session, 1)?;
     let units = slow.collect(session)?.unwrap_or_default();
     let expected = if session.is_root() { (1_000..1_000 + UNITS).collect() } else { vec![] };
-    same(session, "slow units", &units, &expected)?;
+    check_equal(session, "slow units", &units, &expected)?;
     let is_root = session.is_root();
     let values = map(session, "slow", 0..UNITS, |n| {
         if is_root && n == 0 {
@@ -192,11 +202,11 @@ fn slow(session: &mut Session) -> Result<(), BoxError> {
         }
         n
     })?;
-    that(values == (0..UNITS).collect::<Vec<_>>(), || "not the values of all indices".into())
+    ensure(values == (0..UNITS).collect::<Vec<_>>(), || "not the values of all indices".into())
 }
 
 /// The last rank fails while the other ranks compute units that take far longer than a failed job may continue.
-fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
+fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     let is_last = session.rank() + 1 == session.size();
     let still = ParallelFor::new("beside", 0..session.size() as u64).balance(Balance::Off);
     still.run(session, |_| {
@@ -207,9 +217,9 @@ fn fails_beside_slow(session: &mut Session) -> Result<(), BoxError> {
 }
 
 /// Gathers the numbers of all ranks on rank 0, by a loop with one unit per rank that is collected without any pass.
-fn from_all(session: &mut Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError> {
-    struct Mine(Vec<u64>);
-    impl DoAll for Mine {
+fn collect_indices(session: &mut Session, own_indices: Vec<u64>) -> Result<Vec<u64>, BoxError> {
+    struct OwnIndices(Vec<u64>);
+    impl DoAll for OwnIndices {
         type Units = Vec<Vec<u64>>;
         fn create(&mut self, _: Range<u64>) -> Result<Self::Units, BoxError> {
             Ok(vec![std::mem::take(&mut self.0)])
@@ -218,7 +228,7 @@ fn from_all(session: &mut Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError>
             Ok(())
         }
     }
-    let all = DoAllLoop::new("all", session.size() as u64, Mine(mine)).collect(session)?;
+    let all = DoAllLoop::new("all", session.size() as u64, OwnIndices(own_indices)).collect(session)?;
     Ok(all.map_or_else(Vec::new, |all| all.concat()))
 }
 
@@ -226,22 +236,22 @@ fn ranges(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let forced = Settings::new().forced(1).block_size(3);
     for (indices, settings) in [(7..307, Settings::new()), (5..5, Settings::new()), (0..90, forced)] {
-        let mut mine = Vec::new();
+        let mut own_indices = Vec::new();
         let mut ranges = ParallelFor::new("ranges", indices.clone()).settings(settings).ranges(session)?;
         while let Some(mut range) = ranges.next()? {
             while let Some(index) = range.next() {
-                work.uneven(8, index);
-                mine.push(index);
+                work.take_uneven(8, index);
+                own_indices.push(index);
                 range = ranges.hook(range)?;
             }
         }
-        let is_told = ranges.summary().is_some();
+        let has_summary = ranges.summary().is_some();
         drop(ranges);
-        that(is_told == session.is_root(), || "the summary is not on rank 0".into())?;
-        let mut all = from_all(session, mine)?;
+        ensure(has_summary == session.is_root(), || "the summary is not on rank 0".into())?;
+        let mut all = collect_indices(session, own_indices)?;
         all.sort_unstable();
         let expected: Vec<u64> = if session.is_root() { indices.clone().collect() } else { vec![] };
-        same(session, &format!("{indices:?}"), &all, &expected)?;
+        check_equal(session, &format!("{indices:?}"), &all, &expected)?;
     }
     Ok(())
 }
@@ -249,26 +259,26 @@ fn ranges(session: &mut Session) -> Result<(), BoxError> {
 fn closures(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let values = map(session, "noise", 10..260, |n| {
-        work.uneven(9, n);
+        work.take_uneven(9, n);
         noise(2, n)
     })?;
-    that(values == (10..260).map(|n| noise(2, n)).collect::<Vec<_>>(), || {
+    ensure(values == (10..260).map(|n| noise(2, n)).collect::<Vec<_>>(), || {
         "map: not the serial values".into()
     })?;
     let third = |n: u64| 1.0 / (3 * n + 1) as f64;
     let sum = ParallelFor::new("sum", 0..500).fold_in_order(session, third, 0.25, |sum, x| sum + x)?;
     let serial = (0..500).map(third).fold(0.25, |sum, x| sum + x);
-    that(sum.to_bits() == serial.to_bits(), || format!("fold_in_order: {sum} instead of {serial}"))?;
+    ensure(sum.to_bits() == serial.to_bits(), || format!("fold_in_order: {sum} instead of {serial}"))?;
     let most = reduce(session, "most", 0..300, |n| noise(3, n), 0, u64::max)?;
-    that(Some(most) == (0..300).map(|n| noise(3, n)).max(), || format!("{most} is not the largest"))?;
-    let mut mine = Vec::new();
+    ensure(Some(most) == (0..300).map(|n| noise(3, n)).max(), || format!("{most} is not the largest"))?;
+    let mut own_indices = Vec::new();
     let settings = Settings::new().forced(9).block_size(2);
     ParallelFor::new("note", 0..100).settings(settings).run(session, |range| {
-        mine.extend(range);
+        own_indices.extend(range);
         Ok(())
     })?;
-    let mut all = from_all(session, mine)?;
+    let mut all = collect_indices(session, own_indices)?;
     all.sort_unstable();
     let expected: Vec<u64> = if session.is_root() { (0..100).collect() } else { vec![] };
-    same(session, "indices", &all, &expected)
+    check_equal(session, "indices", &all, &expected)
 }

@@ -7,7 +7,7 @@ use armature::{BoxError, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::Case;
-use crate::check::{noise, same};
+use crate::check::{check_equal, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "values", run: values },
@@ -33,11 +33,11 @@ impl Part {
 
 /// Compares two values and returns an error on any rank, not only on rank 0.
 #[track_caller]
-fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, got: &T, expected: &T) -> Result<(), BoxError> {
+fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, found: &T, expected: &T) -> Result<(), BoxError> {
     let place = std::panic::Location::caller();
-    match got == expected {
+    match found == expected {
         true => Ok(()),
-        false => Err(format!("rank {rank}: {got:?} is not {expected:?} ({place})").into()),
+        false => Err(format!("rank {rank}: {found:?} is not {expected:?} ({place})").into()),
     }
 }
 
@@ -45,8 +45,8 @@ fn values(session: &mut Session) -> Result<(), BoxError> {
     let (rank, size) = (session.rank(), session.size());
     let parts: Vec<Part> = (0..size).map(Part::of).collect();
     for round in 0..20 {
-        let given = session.broadcast(session.is_root().then(|| Part::of(round)))?;
-        equal(rank, &given, &Part::of(round))?;
+        let received = session.broadcast(session.is_root().then(|| Part::of(round)))?;
+        equal(rank, &received, &Part::of(round))?;
         equal(rank, &session.gather(Part::of(rank))?, &session.is_root().then(|| parts.clone()))?;
         equal(rank, &session.all_gather(Part::of(rank))?, &parts)?;
         let text = session.all_reduce(rank.to_string(), |before, after| format!("{before},{after}"))?;
@@ -71,13 +71,18 @@ fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
             "collect",
             |n| out.push(n),
         )?;
-        same(session, "as many as the farm said", &out, &(0..sum % 11).map(|n| 2 * n).collect::<Vec<_>>())?;
-        let mut mine = 0;
+        check_equal(
+            session,
+            "as many as the farm said",
+            &out,
+            &(0..sum % 11).map(|n| 2 * n).collect::<Vec<_>>(),
+        )?;
+        let mut own_count = 0;
         ParallelFor::new("count", 0..sum % 50).run(session, |range| {
-            mine += range.end - range.start;
+            own_count += range.end - range.start;
             Ok(())
         })?;
-        equal(rank, &session.all_reduce(mine, |a, b| a + b)?, &(sum % 50))?;
+        equal(rank, &session.all_reduce(own_count, |a, b| a + b)?, &(sum % 50))?;
         tasks = 3 + noise(run, sum) % 20;
     }
     Ok(())
@@ -87,8 +92,8 @@ fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
 fn large(session: &mut Session) -> Result<(), BoxError> {
     let rank = session.rank();
     let numbers = |seed: usize| (0..300_000).map(|n| noise(seed as u64, n)).collect::<Vec<u64>>();
-    let given = session.broadcast(session.is_root().then(|| numbers(1)))?;
-    equal(rank, &(given == numbers(1)), &true)?;
+    let received = session.broadcast(session.is_root().then(|| numbers(1)))?;
+    equal(rank, &(received == numbers(1)), &true)?;
     let all = session.all_gather((numbers(rank), rank))?;
     let whole = all.iter().enumerate().all(|(rank, (of, at))| *at == rank && *of == numbers(rank));
     equal(rank, &(whole && all.len() == session.size()), &true)

@@ -6,7 +6,7 @@ use armature::workflow::{Action, Description, DescriptionBuilder, Inputs, Summar
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{Work, noise, that};
+use crate::check::{Work, ensure, noise};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "workflow-chain", run: chain },
@@ -46,11 +46,11 @@ fn edge(builder: &mut DescriptionBuilder, from: usize, to: usize, size: u64) {
 
 /// Computes the results of all tasks one after the other.
 fn serial(parents: &Parents) -> Vec<u64> {
-    let mut given = Vec::new();
+    let mut values = Vec::new();
     for (number, parents) in (0..).zip(parents) {
-        given.push(mix(number, parents.iter().map(|&parent| given[parent])));
+        values.push(mix(number, parents.iter().map(|&parent| values[parent])));
     }
-    given
+    values
 }
 
 /// Runs the workflow and checks the results of its final tasks on rank 0.
@@ -61,20 +61,20 @@ fn check(
     workflow: &mut Workflow<'_>,
 ) -> Result<Option<Summary>, BoxError> {
     let collected = workflow.collect(session)?.into_parts();
-    that(collected.is_some() == session.is_root(), || format!("{what}: rank 0 alone has results"))?;
+    ensure(collected.is_some() == session.is_root(), || format!("{what}: rank 0 alone has results"))?;
     let Some((mut results, summary)) = collected else { return Ok(None) };
     let expected = serial(parents);
     let is_read = |task: &usize| parents.iter().any(|parents| parents.contains(task));
     for task in (0..parents.len()).filter(|task| !is_read(task)) {
-        let got: u64 = results.take(&task.to_string())?;
-        that(got == expected[task], || {
-            format!("{what}: task {task} gave {got}, expected {}", expected[task])
+        let found: u64 = results.take(&task.to_string())?;
+        ensure(found == expected[task], || {
+            format!("{what}: task {task} gave {found}, expected {}", expected[task])
         })?;
     }
-    that(results.names().count() == 0, || format!("{what}: more than the final tasks gave something"))?;
+    ensure(results.names().count() == 0, || format!("{what}: more than the final tasks gave something"))?;
     let done: u64 = summary.ranks.iter().map(|rank| rank.tasks).sum();
     let tasks = parents.len() as u64;
-    that(summary.tasks == tasks && done == tasks + summary.retried, || {
+    ensure(summary.tasks == tasks && done == tasks + summary.retried, || {
         format!("{what}: not every task ran once\n{summary}")
     })?;
     Ok(Some(summary))
@@ -97,7 +97,7 @@ fn wide(session: &mut Session) -> Result<(), BoxError> {
     parents.push((0..300).collect());
     let mut workflow = mixed(describe(&parents, |_, _| ())?);
     workflow = workflow.closure("mix", move |inputs, cx| {
-        work.uneven(3, cx.number());
+        work.take_uneven(3, cx.number());
         Ok(mix(cx.number(), inputs.take_all::<u64>()?))
     });
     check(session, "wide", &parents, &mut workflow).map(drop)
@@ -125,7 +125,7 @@ fn random(session: &mut Session) -> Result<(), BoxError> {
         let parents = graph(seed, 200);
         let adjust = |number: usize, task: &mut Task| task.priority = noise(9, number as u64) as i64 % 3;
         let mut workflow = mixed(describe(&parents, adjust)?).closure("mix", move |inputs, cx| {
-            work.uneven(seed, cx.number());
+            work.take_uneven(seed, cx.number());
             Ok(mix(cx.number(), inputs.take_all::<u64>()?))
         });
         check(session, &format!("random {seed}"), &parents, &mut workflow)?;
@@ -144,7 +144,7 @@ fn planned(session: &mut Session) -> Result<(), BoxError> {
         let mut workflow = mixed(describe(&parents, adjust)?).memory(1 << 20);
         let summary = check(session, &format!("planned {seed}"), &parents, &mut workflow)?;
         let is_planned = |summary: Summary| summary.plan.is_some() == (session.size() > 1);
-        that(summary.is_none_or(is_planned), || "a plan is missing".into())?;
+        ensure(summary.is_none_or(is_planned), || "a plan is missing".into())?;
     }
     Ok(())
 }
@@ -166,21 +166,21 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     }
     let memory = 450_000;
     let mut workflow = mixed(builder.build()?).memory(memory).closure("mix", move |inputs, cx| {
-        let given: Vec<Vec<u64>> = inputs.take_all()?;
-        Ok(value(mix(cx.number(), given.iter().map(|values| values[WORDS - 1]))))
+        let values: Vec<Vec<u64>> = inputs.take_all()?;
+        Ok(value(mix(cx.number(), values.iter().map(|values| values[WORDS - 1]))))
     });
     let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else { return Ok(()) };
     let expected = serial(&parents);
     for name in results.names().map(str::to_string).collect::<Vec<_>>() {
-        let got: Vec<u64> = results.take(&name)?;
+        let found: Vec<u64> = results.take(&name)?;
         let task: usize = name.parse()?;
-        that(got == value(expected[task]), || {
-            format!("task {task} gave {}, expected {}", got[0], expected[task])
+        ensure(found == value(expected[task]), || {
+            format!("task {task} gave {}, expected {}", found[0], expected[task])
         })?;
     }
     let most = summary.ranks.iter().map(|rank| rank.most_held).max().unwrap_or(0);
     let spilled: u64 = summary.ranks.iter().map(|rank| rank.spilled).sum();
-    that(most <= memory + memory / 16 && spilled > 0, || {
+    ensure(most <= memory + memory / 16 && spilled > 0, || {
         format!("{most} bytes were held and {spilled} written to disk, where {memory} may be held\n{summary}")
     })
 }
@@ -200,5 +200,5 @@ fn failing(session: &mut Session) -> Result<(), BoxError> {
     });
     let summary = check(session, "failing", &parents, &mut workflow)?;
     let expected = (0..100).filter(|&number| noise(6, number) % 10 < 2).count() as u64;
-    that(summary.is_none_or(|summary| summary.retried == expected), || "tries were miscounted".into())
+    ensure(summary.is_none_or(|summary| summary.retried == expected), || "tries were miscounted".into())
 }

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Environment variable that identifies the processes of a job.
-pub(super) const MARK: &str = "ARMATURE_TEST_JOB";
+pub(super) const JOB_VARIABLE: &str = "ARMATURE_TEST_JOB";
 
 /// A process of a job.
 pub(super) struct Process {
@@ -12,9 +12,9 @@ pub(super) struct Process {
     pub(super) environ: Vec<u8>,
 }
 
-/// Returns the processes that carry `mark`, without terminated processes that have not been waited for.
-pub(super) fn processes(mark: &str) -> Vec<Process> {
-    let entry = format!("{MARK}={mark}").into_bytes();
+/// Returns the processes that carry `job_id`, without terminated processes that have not been waited for.
+pub(super) fn processes(job_id: &str) -> Vec<Process> {
+    let entry = format!("{JOB_VARIABLE}={job_id}").into_bytes();
     let read = |entry_dir: std::fs::DirEntry| {
         let dir = entry_dir.path();
         let id = entry_dir.file_name().to_str()?.parse().ok()?;
@@ -29,9 +29,9 @@ pub(super) fn processes(mark: &str) -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Kills all processes that carry `mark`.
-pub(super) fn end(mark: &str) {
-    for process in processes(mark) {
+/// Kills all processes that carry `job_id`.
+pub(super) fn kill_all(job_id: &str) {
+    for process in processes(job_id) {
         if let Some(pid) = Pid::from_raw(process.id) {
             // The process may have ended in the meantime.
             let _ = kill_process(pid, Signal::KILL);

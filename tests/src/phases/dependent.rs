@@ -7,8 +7,8 @@ use armature::farm::Farm;
 use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Session};
 
-use super::{DEADLY, NUMBERS, Rank, WORDS};
-use crate::check::{noise, same, that};
+use super::{DEADLY, LARGE_MESSAGE_WORDS, NUMBERS, Rank};
+use crate::check::{check_equal, ensure, noise};
 
 /// Number of tasks without dependencies.
 const WIDTH: u64 = 10;
@@ -37,7 +37,7 @@ impl Rank {
             std::fs::write(mark, "")?;
             std::process::abort();
         }
-        Ok(vec![noise(3, n); WORDS])
+        Ok(vec![noise(3, n); LARGE_MESSAGE_WORDS])
     }
 
     /// Explores a set of numbers, each of which generates at most one other number.
@@ -45,16 +45,18 @@ impl Rank {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(1).collect::<Vec<u64>>();
         let mut farm = Farm::try_exploring("numbers", |task: &Vec<u64>, more| {
             let n = task[0];
-            let given = self.task(n, is_deadly)?;
-            more.extend(children(n).into_iter().map(|child| vec![child; WORDS]));
-            Ok((n, given))
+            let value = self.task(n, is_deadly)?;
+            more.extend(children(n).into_iter().map(|child| vec![child; LARGE_MESSAGE_WORDS]));
+            Ok((n, value))
         });
         farm = farm.retries(1);
         let (mut out, mut failed) = (BTreeMap::new(), Vec::new());
         let ran =
-            farm.explore_results(session, (0..WIDTH).map(|n| vec![n; WORDS]), |result| match result {
-                Ok((n, x)) => drop(out.insert(n, x)),
-                Err(task) => failed.push(task.tries()),
+            farm.explore_results(session, (0..WIDTH).map(|n| vec![n; LARGE_MESSAGE_WORDS]), |result| {
+                match result {
+                    Ok((n, x)) => drop(out.insert(n, x)),
+                    Err(task) => failed.push(task.tries()),
+                }
             })?;
         let Some(summary) = ran.into_summary() else { return Ok(()) };
         let missing = is_deadly.then(|| with_all_behind(DEADLY, children));
@@ -75,8 +77,10 @@ impl Rank {
         let mut workflow =
             workflow.max_failures(usize::from(is_deadly)).closure("number", move |inputs, cx| {
                 let names: Vec<u64> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
-                for (n, given) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
-                    that(given == vec![noise(3, n); WORDS], || format!("task {n} has given something else"))?;
+                for (n, value) in names.into_iter().zip(inputs.take_all::<Vec<u64>>()?) {
+                    ensure(value == vec![noise(3, n); LARGE_MESSAGE_WORDS], || {
+                        format!("task {n} has given something else")
+                    })?;
                 }
                 self.task(cx.number(), is_deadly)
             });
@@ -100,11 +104,11 @@ fn check(
     missing: Option<BTreeSet<u64>>,
 ) -> Result<(), BoxError> {
     if missing.is_some() {
-        same(session, "tries of failed tasks", &failed, &[2])?;
-        that((1..=2).contains(&lost), || format!("{lost} ranks are lost for two tries"))?;
+        check_equal(session, "tries of failed tasks", &failed, &[2])?;
+        ensure((1..=2).contains(&lost), || format!("{lost} ranks are lost for two tries"))?;
     }
     let missing = missing.unwrap_or_default();
     let numbers = numbers.filter(|n| !missing.contains(n));
-    let expected: Vec<_> = numbers.map(|n| (n, vec![noise(3, n); WORDS])).collect();
-    same(session, "results", &out.into_iter().collect::<Vec<_>>(), &expected)
+    let expected: Vec<_> = numbers.map(|n| (n, vec![noise(3, n); LARGE_MESSAGE_WORDS])).collect();
+    check_equal(session, "results", &out.into_iter().collect::<Vec<_>>(), &expected)
 }

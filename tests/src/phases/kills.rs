@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use armature_launch::Mpi;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Act, Deed, Phase, Skeleton, go, mark};
+use super::{ActionKind, Phase, RankAction, Skeleton, phase_file, release_file};
 use crate::check::noise;
 use crate::mpirun::{Job, Outcome, linked};
 
@@ -18,11 +18,11 @@ use crate::mpirun::{Job, Outcome, linked};
 pub const RANKS: usize = 3;
 
 /// Time limit of a job, including its restart if there is one. A job takes some seconds.
-const SOON: Duration = Duration::from_secs(60);
+const JOB_LIMIT: Duration = Duration::from_secs(60);
 
 /// Time in which a rank gets from a phase to the blocking call after the phase: `MPI_Init`, or the wait for the other
 /// ranks to leave the session.
-const FURTHER: Duration = Duration::from_millis(300);
+const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 
 /// Moment at which a rank is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,19 +107,19 @@ impl fmt::Display for Kill {
 
 /// Programs that a [`Kill`] runs.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct TestedProgram {
     /// Path of the command `armature`.
     pub armature: PathBuf,
     /// Path of a program that calls [`main`](super::main).
     pub program: PathBuf,
     /// Arguments of the program that precede the arguments of `main`.
-    pub words: Vec<String>,
+    pub leading_arguments: Vec<String>,
 }
 
 impl Kill {
     /// Returns the kill with index `number` of a campaign. Successive kills cycle through all moments; the other
     /// properties are pseudorandom.
-    pub fn drawn(seed: u64, number: usize, mpi: Mpi) -> Self {
+    pub fn from_seed(seed: u64, number: usize, mpi: Mpi) -> Self {
         let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
         let moment = Moment::ALL[number % Moment::ALL.len()];
         let skeleton = match moment {
@@ -137,7 +137,7 @@ impl Kill {
 
     /// Returns true if the other ranks continue after the kill. This requires recovery. A running farm, search or
     /// workflow continues without a dead worker, and a rank that has left the session has finished its part.
-    fn is_forgiven(&self) -> bool {
+    fn is_survived(&self) -> bool {
         let is_worker = self.skeleton.survives_deaths() && self.rank > 0;
         let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
         self.recover && (self.moment == Moment::Left || is_replaced)
@@ -145,52 +145,53 @@ impl Kill {
 
     /// Returns true if the job is restarted. A job whose victim has already left the session is not restarted.
     fn is_restarted(&self) -> bool {
-        self.restarts && !self.is_forgiven() && self.moment != Moment::Left
+        self.restarts && !self.is_survived() && self.moment != Moment::Left
     }
 
     /// Returns true if the job succeeds. A task that aborts its process does so in each attempt, so that a restart
     /// does not help.
-    fn ends_well(&self) -> bool {
-        self.is_forgiven() || self.is_restarted() && self.moment != Moment::Task
+    fn should_succeed(&self) -> bool {
+        self.is_survived() || self.is_restarted() && self.moment != Moment::Task
     }
 
     /// Runs the job and kills the rank.
     ///
     /// # Errors
     /// Returns an error with the complete output of the job if the job does not end as expected.
-    pub fn run(&self, subject: &Subject) -> Result<Outcome, String> {
+    pub fn run(&self, tested_program: &TestedProgram) -> Result<Outcome, String> {
         let dir = tempfile::tempdir().map_err(|e| format!("no directory: {e}"))?;
-        let mut line: Vec<OsString> = vec![subject.armature.clone().into(), "run".into()];
+        let mut line: Vec<OsString> = vec![tested_program.armature.clone().into(), "run".into()];
         line.extend(self.recover.then(|| "--recover".into()));
         line.extend(self.restarts.then(|| "--restarts=1".into()));
-        let mut job = Job::new(&subject.program, RANKS).through(line).limit(SOON).env("RUST_LOG", "warn");
-        for word in &subject.words {
+        let mut job =
+            Job::new(&tested_program.program, RANKS).through(line).limit(JOB_LIMIT).env("RUST_LOG", "warn");
+        for word in &tested_program.leading_arguments {
             job = job.arg(word);
         }
         job = job.arg(dir.path()).arg(self.skeleton.to_string());
         let Some((phase, further)) = self.moment.phase() else {
             let outcome = job.run();
-            return self.judged(outcome, subject);
+            return self.checked_outcome(outcome, tested_program);
         };
         let holder = if further { (self.rank + 1) % RANKS } else { self.rank };
-        let deed = Deed { phase, rank: holder, act: Act::Hold };
-        let running = job.arg(deed.to_string()).start();
-        let (mark, start) = (mark(dir.path(), phase, self.rank), Instant::now());
-        while !mark.exists() && start.elapsed() < SOON {
+        let action = RankAction { phase, rank: holder, kind: ActionKind::Hold };
+        let running = job.arg(action.to_string()).start();
+        let (phase_file, start) = (phase_file(dir.path(), phase, self.rank), Instant::now());
+        while !phase_file.exists() && start.elapsed() < JOB_LIMIT {
             std::thread::sleep(Duration::from_millis(5));
         }
         if further {
-            std::thread::sleep(FURTHER);
+            std::thread::sleep(NEXT_CALL_DELAY);
         }
-        let killed = kill(&mark);
-        std::fs::write(go(dir.path()), "").map_err(|e| format!("the others cannot go on: {e}"))?;
+        let killed = kill(&phase_file);
+        std::fs::write(release_file(dir.path()), "").map_err(|e| format!("the others cannot go on: {e}"))?;
         let outcome = running.wait();
         killed.map_err(|e| format!("{self}: {e}\n{outcome}"))?;
-        self.judged(outcome, subject)
+        self.checked_outcome(outcome, tested_program)
     }
 
-    fn judged(&self, outcome: Outcome, subject: &Subject) -> Result<Outcome, String> {
-        let checked = self.check(&outcome, linked(&subject.program));
+    fn checked_outcome(&self, outcome: Outcome, tested_program: &TestedProgram) -> Result<Outcome, String> {
+        let checked = self.check(&outcome, linked(&tested_program.program));
         checked.map_err(|e| format!("{self}: {e}\n{outcome}"))?;
         Ok(outcome)
     }
@@ -200,7 +201,7 @@ impl Kill {
         if outcome.hung || !outcome.left_behind.is_empty() {
             return Err("it hangs, or has left processes behind".into());
         }
-        let codes: &[i32] = match (self.ends_well(), self.recover, mpi) {
+        let codes: &[i32] = match (self.should_succeed(), self.recover, mpi) {
             (true, ..) => &[0],
             (false, true, _) => &[1],
             // A deadly task ends its process by SIGABRT, and a test kills a rank by SIGKILL.
@@ -213,7 +214,7 @@ impl Kill {
             (false, false, Mpi::Mpich) if self.moment == Moment::Task => &[6, 15, 134, 143],
             (false, false, Mpi::Mpich) => &[9, 15, 137, 143],
         };
-        let is_launchers_own = mpi == Mpi::Mpich && !self.ends_well() && has_launcher_failed(outcome);
+        let is_launchers_own = mpi == Mpi::Mpich && !self.should_succeed() && has_launcher_failed(outcome);
         if !is_launchers_own && outcome.status.code().is_none_or(|code| !codes.contains(&code)) {
             return Err(format!("expected exit code {codes:?}"));
         }
@@ -236,9 +237,10 @@ fn has_launcher_failed(outcome: &Outcome) -> bool {
         && outcome.stderr.contains("process manager error waiting for completion")
 }
 
-/// Kills the process whose number is in the file `mark`, and waits for its end.
-fn kill(mark: &Path) -> Result<(), String> {
-    let text = std::fs::read_to_string(mark).map_err(|e| format!("the victim has left no mark: {e}"))?;
+/// Kills the process whose number is in the file `phase_file`, and waits for its end.
+fn kill(phase_file: &Path) -> Result<(), String> {
+    let text =
+        std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
     // The other ranks continue only after the victim has ended.
@@ -247,7 +249,7 @@ fn kill(mark: &Path) -> Result<(), String> {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
     };
-    while lives() && start.elapsed() < SOON {
+    while lives() && start.elapsed() < JOB_LIMIT {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
@@ -270,27 +272,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_kills_that_a_running_farm_survives_are_forgiven() {
+    fn only_a_running_farm_survives_kills() {
         let kill = |moment, rank, skeleton| Kill { moment, rank, skeleton, recover: true, restarts: true };
-        let forgiven: Vec<Moment> =
-            Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Farm).is_forgiven()).collect();
-        assert_eq!(forgiven, [Moment::Working, Moment::Left, Moment::Task]);
-        assert!(!kill(Moment::Working, 0, Skeleton::Farm).is_forgiven());
-        assert!(!kill(Moment::Working, 1, Skeleton::Pipeline).is_forgiven());
+        let survived: Vec<Moment> =
+            Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Farm).is_survived()).collect();
+        assert_eq!(survived, [Moment::Working, Moment::Left, Moment::Task]);
+        assert!(!kill(Moment::Working, 0, Skeleton::Farm).is_survived());
+        assert!(!kill(Moment::Working, 1, Skeleton::Pipeline).is_survived());
         let restarted = Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Units).is_restarted());
         assert_eq!(restarted.count(), 7);
         let deadly = |recover| Kill { recover, ..kill(Moment::Task, 1, Skeleton::DeadlyFarm) };
-        assert_eq!((deadly(true).is_forgiven(), deadly(true).is_restarted()), (true, false));
-        assert_eq!((deadly(false).is_restarted(), deadly(false).ends_well()), (true, false));
+        assert_eq!((deadly(true).is_survived(), deadly(true).is_restarted()), (true, false));
+        assert_eq!((deadly(false).is_restarted(), deadly(false).should_succeed()), (true, false));
     }
 
     #[test]
     fn kill_campaign_covers_every_moment() {
-        let kills: Vec<Kill> = (0..50).map(|n| Kill::drawn(7, n, Mpi::OpenMpi)).collect();
+        let kills: Vec<Kill> = (0..50).map(|n| Kill::from_seed(7, n, Mpi::OpenMpi)).collect();
         let text = histogram(&kills);
         assert_eq!(text.lines().count(), 9, "{text}");
         assert!(text.contains(" Launched   6 ######\n") && text.contains("     Task   5 #####\n"), "{text}");
         assert!(kills.iter().any(|k| k.recover) && kills.iter().any(|k| !k.recover));
-        assert!((0..50).all(|n| !Kill::drawn(7, n, Mpi::Mpich).recover));
+        assert!((0..50).all(|n| !Kill::from_seed(7, n, Mpi::Mpich).recover));
     }
 }

@@ -23,20 +23,20 @@ use armature::loops::{DoAcross, DoAcrossLoop, Grid, Shape, map};
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Config, Session};
 
-use crate::check::{noise, same, that};
-use crate::say;
+use crate::check::{check_equal, ensure, noise};
+use crate::print_line;
 
 /// Maximum time for which a rank holds. It is not shorter than the time for which a test waits before it kills the
 /// rank.
-const HOLD: Duration = Duration::from_secs(60);
+const HOLD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Number of items, tasks, units or rows of a run. At one millisecond each, a run is long enough for every rank to
 /// get some of them.
 const NUMBERS: u64 = 120;
-const EACH: Duration = Duration::from_millis(1);
+const CALL_TIME: Duration = Duration::from_millis(1);
 
 /// Words of a large message, which MPI sends only after its receiver has posted the receive.
-const WORDS: usize = 12_500;
+const LARGE_MESSAGE_WORDS: usize = 12_500;
 
 /// Task of a deadly skeleton that aborts its process.
 const DEADLY: u64 = 60;
@@ -133,7 +133,7 @@ impl Skeleton {
 
 /// Action of a rank in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum ActionKind {
     /// Waits until the file `DIR/go` exists, at most for 60 s.
     Hold,
     /// Calls `exit(3)`.
@@ -148,14 +148,14 @@ pub enum Act {
     Panic,
 }
 
-impl Act {
-    const NAMED: [(Act, &str); 6] = [
-        (Act::Hold, "hold"),
-        (Act::Exit, "exit"),
-        (Act::Quit, "quit"),
-        (Act::Abort, "abort"),
-        (Act::Fail, "fail"),
-        (Act::Panic, "panic"),
+impl ActionKind {
+    const NAMED: [(ActionKind, &str); 6] = [
+        (ActionKind::Hold, "hold"),
+        (ActionKind::Exit, "exit"),
+        (ActionKind::Quit, "quit"),
+        (ActionKind::Abort, "abort"),
+        (ActionKind::Fail, "fail"),
+        (ActionKind::Panic, "panic"),
     ];
 }
 
@@ -180,31 +180,33 @@ macro_rules! named {
         }
     )*};
 }
-named!(Phase, Skeleton, Act);
+named!(Phase, Skeleton, ActionKind);
 
 /// Action of one rank in one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deed {
+pub struct RankAction {
     /// Phase in which the rank acts.
     pub phase: Phase,
     /// Rank that acts.
     pub rank: usize,
     /// Action of the rank.
-    pub act: Act,
+    pub kind: ActionKind,
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for RankAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.phase, self.rank, self.act)
+        write!(f, "{}:{}:{}", self.phase, self.rank, self.kind)
     }
 }
 
-impl FromStr for Deed {
+impl FromStr for RankAction {
     type Err = BoxError;
 
     fn from_str(text: &str) -> Result<Self, BoxError> {
         match text.split(':').collect::<Vec<_>>()[..] {
-            [phase, rank, act] => Ok(Deed { phase: phase.parse()?, rank: rank.parse()?, act: act.parse()? }),
+            [phase, rank, kind] => {
+                Ok(RankAction { phase: phase.parse()?, rank: rank.parse()?, kind: kind.parse()? })
+            }
             _ => Err(format!("`{text}`: expected PHASE:RANK:ACT").into()),
         }
     }
@@ -214,33 +216,33 @@ impl FromStr for Deed {
 ///
 /// # Errors
 /// Returns an error if the arguments or the results are wrong, or if a deed requests an error.
-pub fn main(words: &[String]) -> Result<(), BoxError> {
-    let [dir, skeleton, deeds @ ..] = words else {
+pub fn main(arguments: &[String]) -> Result<(), BoxError> {
+    let [dir, skeleton, actions @ ..] = arguments else {
         return Err("expected DIR SKELETON [PHASE:RANK:ACT]…".into());
     };
-    let deeds = deeds.iter().map(|deed| deed.parse()).collect::<Result<_, _>>()?;
-    let rank = launched_as().ok_or("no launcher says which rank this is")?;
-    let me = Rank { dir: dir.into(), rank, deeds, pieces: AtomicUsize::new(0) };
+    let actions = actions.iter().map(|action| action.parse()).collect::<Result<_, _>>()?;
+    let rank = rank_from_launcher().ok_or("no launcher says which rank this is")?;
+    let this_rank = Rank { dir: dir.into(), rank, actions, calls: AtomicUsize::new(0) };
     let skeleton = skeleton.parse()?;
-    me.at(Phase::Launched)?;
-    armature::run(&Config::from_env()?, |session| me.run(session, skeleton))?;
-    me.at(Phase::Left)
+    this_rank.enter_phase(Phase::Launched)?;
+    armature::run(&Config::from_env()?, |session| this_rank.run(session, skeleton))?;
+    this_rank.enter_phase(Phase::Left)
 }
 
 /// Returns the rank of this process from the launcher's environment variables, which are available before MPI is
 /// initialised.
-fn launched_as() -> Option<usize> {
+fn rank_from_launcher() -> Option<usize> {
     let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 /// Returns the path of the file that a rank writes when it enters a phase.
-fn mark(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
+fn phase_file(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
     dir.join(format!("{phase}.{rank}"))
 }
 
 /// Returns the path of the file that ends all holds.
-fn go(dir: &Path) -> PathBuf {
+fn release_file(dir: &Path) -> PathBuf {
     dir.join("go")
 }
 
@@ -248,74 +250,79 @@ fn go(dir: &Path) -> PathBuf {
 struct Rank {
     dir: PathBuf,
     rank: usize,
-    deeds: Vec<Deed>,
+    actions: Vec<RankAction>,
     /// Number of calls of user code that this rank has begun.
-    pieces: AtomicUsize,
+    calls: AtomicUsize,
 }
 
 impl Rank {
     /// Records that this rank has entered `phase`, and performs the rank's deeds for the phase.
-    fn at(&self, phase: Phase) -> Result<(), BoxError> {
-        let mark = mark(&self.dir, phase, self.rank);
+    fn enter_phase(&self, phase: Phase) -> Result<(), BoxError> {
+        let phase_file = phase_file(&self.dir, phase, self.rank);
         // The file is written under another name and then renamed, so that a reader never sees it without the
         // process number.
-        let new = mark.with_extension(format!("{}.new", self.rank));
+        let new = phase_file.with_extension(format!("{}.new", self.rank));
         std::fs::write(&new, std::process::id().to_string())?;
-        std::fs::rename(&new, &mark)?;
-        for deed in self.deeds.iter().filter(|deed| deed.phase == phase && deed.rank == self.rank) {
-            match deed.act {
-                Act::Hold => self.hold(),
-                Act::Exit => std::process::exit(3),
-                Act::Quit => std::process::exit(0),
-                Act::Abort => std::process::abort(),
-                Act::Fail => return Err(format!("rank {} fails: {phase}", self.rank).into()),
-                Act::Panic => panic!("rank {} panics: {phase}", self.rank),
+        std::fs::rename(&new, &phase_file)?;
+        for action in self.actions.iter().filter(|action| action.phase == phase && action.rank == self.rank) {
+            match action.kind {
+                ActionKind::Hold => self.wait_for_release(),
+                ActionKind::Exit => std::process::exit(3),
+                ActionKind::Quit => std::process::exit(0),
+                ActionKind::Abort => std::process::abort(),
+                ActionKind::Fail => return Err(format!("rank {} fails: {phase}", self.rank).into()),
+                ActionKind::Panic => panic!("rank {} panics: {phase}", self.rank),
             }
         }
         Ok(())
     }
 
-    fn hold(&self) {
-        let (go, start) = (go(&self.dir), Instant::now());
-        while !go.exists() && start.elapsed() < HOLD {
+    fn wait_for_release(&self) {
+        let (release_file, start) = (release_file(&self.dir), Instant::now());
+        while !release_file.exists() && start.elapsed() < HOLD_LIMIT {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     /// Simulates one unit of work in user code of a skeleton; the second call enters [`Phase::Working`].
     fn work(&self) -> Result<(), BoxError> {
-        std::thread::sleep(EACH);
-        if self.pieces.fetch_add(1, Ordering::Relaxed) == 1 { self.at(Phase::Working) } else { Ok(()) }
+        std::thread::sleep(CALL_TIME);
+        if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
+            self.enter_phase(Phase::Working)
+        } else {
+            Ok(())
+        }
     }
 
     fn run(&self, session: &mut Session, skeleton: Skeleton) -> Result<(), BoxError> {
         let is_root = session.is_root();
-        let say = |text: &str| {
+        let print_line = |text: &str| {
             if is_root {
-                say(text);
+                print_line(text);
             }
         };
-        self.at(Phase::Started)?;
-        self.once(session, skeleton)?;
-        say("run 1 is right");
-        self.at(Phase::Between)?;
-        self.once(session, skeleton.harmless())?;
-        say("run 2 is right");
-        self.at(Phase::Ended)?;
-        say("all is right");
+        self.enter_phase(Phase::Started)?;
+        self.run_once(session, skeleton)?;
+        print_line("run 1 is right");
+        self.enter_phase(Phase::Between)?;
+        self.run_once(session, skeleton.harmless())?;
+        print_line("run 2 is right");
+        self.enter_phase(Phase::Ended)?;
+        print_line("all is right");
         Ok(())
     }
 
-    fn once(&self, session: &mut Session, skeleton: Skeleton) -> Result<(), BoxError> {
+    fn run_once(&self, session: &mut Session, skeleton: Skeleton) -> Result<(), BoxError> {
         let work = |n: u64| self.work().map(|()| noise(3, n));
         let expected = || (0..NUMBERS).map(|n| noise(3, n)).collect::<Vec<u64>>();
         match skeleton {
             Skeleton::Farm => {
-                let farm = Farm::try_new("numbers", |n: Vec<u64>| Ok(vec![work(n[0])?; WORDS]));
-                let out = farm.retries(1).collect(session, (0..NUMBERS).map(|n| vec![n; WORDS]))?;
+                let farm = Farm::try_new("numbers", |n: Vec<u64>| Ok(vec![work(n[0])?; LARGE_MESSAGE_WORDS]));
+                let out =
+                    farm.retries(1).collect(session, (0..NUMBERS).map(|n| vec![n; LARGE_MESSAGE_WORDS]))?;
                 let Some(out) = out.on_root() else { return Ok(()) };
-                let large: Vec<_> = expected().into_iter().map(|x| vec![x; WORDS]).collect();
-                same(session, "results", &out, &large)
+                let large: Vec<_> = expected().into_iter().map(|x| vec![x; LARGE_MESSAGE_WORDS]).collect();
+                check_equal(session, "results", &out, &large)
             }
             Skeleton::Explore => self.explore(session, false),
             Skeleton::DeadlyExplore => self.explore(session, true),
@@ -335,8 +342,8 @@ impl Rank {
                 if !session.is_root() {
                     (expected, deaths) = Default::default();
                 }
-                same(session, "results", &out, &expected)?;
-                same(session, "failed tasks", &failed, &deaths)
+                check_equal(session, "results", &out, &expected)?;
+                check_equal(session, "failed tasks", &failed, &deaths)
             }
             Skeleton::Pipeline => {
                 let mut out = Vec::new();
@@ -346,12 +353,12 @@ impl Rank {
                     .mapping(MappingChoice::Text(format!("wide@{}", all.join(","))))
                     .for_each(session, "collect", |item| out.push(item))?;
                 let expected = if session.is_root() { expected() } else { Vec::new() };
-                same(session, "items", &out, &expected)
+                check_equal(session, "items", &out, &expected)
             }
             Skeleton::Units => {
                 let out = map(session, "numbers", 0..NUMBERS, |n| work(n).map_err(|e| e.to_string()))?;
                 let out = out.into_iter().collect::<Result<Vec<u64>, String>>()?;
-                that(out == expected(), || format!("rank {}: wrong values", session.rank()))
+                ensure(out == expected(), || format!("rank {}: wrong values", session.rank()))
             }
             Skeleton::Sweep => {
                 let shape = Shape { rows: NUMBERS, columns: 4 };
@@ -362,7 +369,7 @@ impl Rank {
                 let counts: Vec<_> =
                     grid.chunks_exact(4).map(inner).skip(1).take(NUMBERS as usize - 2).collect();
                 let expected = if session.is_root() { NUMBERS as usize - 2 } else { 0 };
-                same(session, "rows", &counts, &vec![(4.0, 4.0); expected])
+                check_equal(session, "rows", &counts, &vec![(4.0, 4.0); expected])
             }
         }
     }
@@ -394,15 +401,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deeds_round_trip_through_text() {
+    fn actions_round_trip_through_text() {
         for (phase, _) in Phase::NAMED {
-            for (act, _) in Act::NAMED {
-                let deed = Deed { phase, rank: 2, act };
-                assert_eq!(deed.to_string().parse::<Deed>().unwrap(), deed);
+            for (kind, _) in ActionKind::NAMED {
+                let action = RankAction { phase, rank: 2, kind };
+                assert_eq!(action.to_string().parse::<RankAction>().unwrap(), action);
             }
         }
         for wrong in ["left:1", "left:one:hold", "never:1:hold", "left:1:wait"] {
-            assert!(wrong.parse::<Deed>().is_err(), "{wrong}");
+            assert!(wrong.parse::<RankAction>().is_err(), "{wrong}");
         }
     }
 }

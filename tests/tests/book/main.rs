@@ -51,12 +51,12 @@ fn read(name: &str) -> String {
 }
 
 /// Returns the directory of a page.
-fn beside(page: &str) -> &str {
+fn directory_of(page: &str) -> &str {
     page.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 #[track_caller]
-fn none(faults: &[String], what: &str) {
+fn assert_none(faults: &[String], what: &str) {
     assert!(faults.is_empty(), "{what}:\n{}", faults.join("\n"));
 }
 
@@ -72,11 +72,11 @@ fn code_names_in_the_book_exist() {
                 .map(|(line, text)| (line, names::of_line(&block.language, text)))
         });
         for (line, found) in of_spans.chain(of_blocks) {
-            let missing = found.iter().filter(|found| !found.exists(&sources, beside(&name)));
+            let missing = found.iter().filter(|found| !found.exists(&sources, directory_of(&name)));
             faults.extend(missing.map(|missing| format!("{name}:{line}: {missing}")));
         }
     }
-    none(&faults, "the book names what is not in the sources");
+    assert_none(&faults, "the book names what is not in the sources");
 }
 
 #[test]
@@ -86,7 +86,8 @@ fn links_have_existing_targets() {
     for (name, page) in &pages {
         for link in page.links.iter().filter(|link| !link.target.contains("://")) {
             let (file, anchor) = link.target.split_once('#').unwrap_or((&link.target, ""));
-            let path = if file.is_empty() { PathBuf::from(name) } else { Path::new(beside(name)).join(file) };
+            let path =
+                if file.is_empty() { PathBuf::from(name) } else { Path::new(directory_of(name)).join(file) };
             let path = simplified(&path);
             let target = pages.iter().find(|(page, _)| *page == path);
             let has_anchor = || target.is_some_and(|(_, page)| page.anchors.iter().any(|a| a == anchor));
@@ -95,7 +96,7 @@ fn links_have_existing_targets() {
             }
         }
     }
-    none(&faults, "the book links to what is not there");
+    assert_none(&faults, "the book links to what is not there");
 }
 
 /// Returns the path without `.` and `..` components.
@@ -121,7 +122,7 @@ fn each_page_is_in_the_table_of_contents() {
         .map(|(name, _)| name)
         .filter(|name| name.starts_with("docs/") && !name.ends_with("SUMMARY.md"));
     let faults: Vec<String> = books.filter(|name| !is_listed(name)).cloned().collect();
-    none(&faults, "docs/SUMMARY.md does not list");
+    assert_none(&faults, "docs/SUMMARY.md does not list");
 }
 
 /// Checks that a crate includes each page with Rust code. The documentation tests of a crate compile and run the Rust
@@ -142,7 +143,7 @@ fn each_page_with_rust_is_compiled() {
             page.blocks.iter().filter(|b| b.language.is_empty()).map(|b| format!("{name}:{}", b.line)),
         );
     }
-    none(&faults, "no crate takes these pages up in its `mod book`, or a fence has no language");
+    assert_none(&faults, "no crate takes these pages up in its `mod book`, or a fence has no language");
 }
 
 /// Returns the options of a skeleton: the public methods that take `self` and return `Self`, except those that add a
@@ -244,6 +245,6 @@ fn dependencies_have_the_versions_of_the_workspace() {
             }
         }
     }
-    none(&faults, "dependencies in the book differ from the workspace's");
+    assert_none(&faults, "dependencies in the book differ from the workspace's");
     assert!(seen > 0, "the book shows no dependencies");
 }

@@ -33,14 +33,14 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// Returns true if the sources define the name or the name belongs to another project. `beside` is the directory of
+    /// Returns true if the sources define the name or the name belongs to another project. `base` is the directory of
     /// the page.
-    pub(crate) fn exists(&self, sources: &Sources, beside: &str) -> bool {
+    pub(crate) fn exists(&self, sources: &Sources, base: &str) -> bool {
         match self {
             Name::Setting(name) => sources.has_setting(name),
             Name::Option(name) => sources.has_option(name) || is_foreign(name),
             Name::Member(of, name) => sources.has_member(of, name) || is_foreign(&format!("{of}::{name}")),
-            Name::File(name) => sources.has_file(name, beside) || is_foreign(name),
+            Name::File(name) => sources.has_file(name, base) || is_foreign(name),
             Name::Word(name) => sources.has_word(name) || is_foreign(name),
         }
     }

@@ -168,10 +168,10 @@ impl Sources {
     }
 
     /// Returns true if a file or directory matches `name`, with or without `.rs`. The name is relative to the root or
-    /// to `beside`, or consists of the last components of a path, between which other components may be omitted.
-    pub(crate) fn has_file(&self, name: &str, beside: &str) -> bool {
+    /// to `base`, or consists of the last components of a path, between which other components may be omitted.
+    pub(crate) fn has_file(&self, name: &str, base: &str) -> bool {
         let mut name = name.trim_start_matches("./").trim_end_matches('/');
-        let mut from = beside;
+        let mut from = base;
         while let Some(rest) = name.strip_prefix("../") {
             from = from.rsplit_once('/').map_or("", |(above, _)| above);
             name = rest;
@@ -284,13 +284,13 @@ struct Cli {
         sources.has_option("--per-task") && sources.has_option("--fast") && !sources.has_option("--slow")
     );
     sources.files = vec!["framework/runtime/src/farm/machine/crew.rs".into(), "ci/test.sh".into()];
-    for (name, beside) in [
+    for (name, base) in [
         ("farm/crew", "docs"),
         ("farm/machine/crew.rs", "docs"),
         ("../ci/test.sh", "docs"),
         ("test.sh", "ci"),
     ] {
-        assert!(sources.has_file(name, beside), "{name}");
+        assert!(sources.has_file(name, base), "{name}");
     }
     for name in ["machine/farm/crew", "farm/machine", "ci/test", "loops/crew"] {
         assert!(!sources.has_file(name, "docs"), "{name}");

@@ -1,7 +1,7 @@
 //! `ferret replay`: execution of a recorded profile on other ranks.
 
 use crate::profile::Profile;
-use crate::replay::{Replay, Replayed, replay};
+use crate::replay::{Replay, ReplayResult, replay};
 use armature::pipeline::Dispatch;
 use armature_apps::names;
 use armature_apps::pipeline::PipelineArgs;
@@ -53,11 +53,11 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), armature::BoxError> {
         },
     };
     let found = armature::run(&config, |session| replay(session, &wanted))?;
-    let Some(Replayed { times, checksum, run }) = found else { return Ok(()) };
+    let Some(ReplayResult { times, checksum, run }) = found else { return Ok(()) };
     if let Some(path) = &args.times {
         write_times(path, &times).map_err(|e| format!("cannot write {}: {e}", names::path(path)))?;
     }
-    args.run.tell(&run);
+    args.run.print_summary(&run);
     let seconds = run.elapsed.as_secs_f64();
     print(format_args!("replayed {} items in {seconds:.9} s, checksum {checksum:016x}\n", run.delivered))?;
     Ok(())

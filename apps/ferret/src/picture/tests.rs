@@ -57,9 +57,9 @@ fn jpeg_round_trip_is_nearly_lossless() {
 #[test]
 fn large_images_are_averaged_down() {
     let wide = Picture::new(1000, 10, vec![77; 30_000]);
-    let kept = Picture::decode(&wide.to_png()).unwrap();
-    assert_eq!((kept.width, kept.height), (256, 3));
-    assert!(kept.rgb.iter().all(|&v| v == 77));
+    let decoded = Picture::decode(&wide.to_png()).unwrap();
+    assert_eq!((decoded.width, decoded.height), (256, 3));
+    assert!(decoded.rgb.iter().all(|&v| v == 77));
     let line = Picture::decode(&Picture::new(1, 5000, vec![5; 15_000]).to_png()).unwrap();
     assert_eq!((line.width, line.height), (1, 256));
 }

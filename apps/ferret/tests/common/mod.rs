@@ -10,22 +10,22 @@ pub(crate) fn ferret(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-pub(crate) fn good(directory: &Path, arguments: &[&str]) -> String {
+pub(crate) fn messages_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut ferret(directory, arguments)).messages
 }
 
-pub(crate) fn printed(directory: &Path, arguments: &[&str]) -> String {
+pub(crate) fn output_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut ferret(directory, arguments)).printed
 }
 
-pub(crate) fn bad(directory: &Path, arguments: &[&str]) -> String {
+pub(crate) fn messages_of_failure(directory: &Path, arguments: &[&str]) -> String {
     fails(&mut ferret(directory, arguments))
 }
 
 /// Returns a directory with a collection of 24 scenes and its database `db`.
 pub(crate) fn collection() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    good(dir.path(), &["synth", "set", "--scenes", "24", "--size", "96x64", "--seed", "7"]);
-    good(dir.path(), &["index", "set/database", "-o", "db"]);
+    messages_of_success(dir.path(), &["synth", "set", "--scenes", "24", "--size", "96x64", "--seed", "7"]);
+    messages_of_success(dir.path(), &["index", "set/database", "-o", "db"]);
     dir
 }

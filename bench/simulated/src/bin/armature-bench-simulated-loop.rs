@@ -39,9 +39,9 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn parse(words: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> Outcome<Self> {
         let mut simulated = Simulated::default();
-        settings(words, |name, value| {
+        settings(arguments, |name, value| {
             match name {
                 "kind" => simulated.kind = value.into(),
                 "units" => simulated.units = value.parse()?,

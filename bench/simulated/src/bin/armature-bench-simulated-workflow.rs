@@ -15,9 +15,9 @@ fn main() -> ExitCode {
     run("armature-bench-simulated-workflow", parse, rank)
 }
 
-fn parse(words: &[String]) -> Outcome<Job> {
+fn parse(arguments: &[String]) -> Outcome<Job> {
     let mut file = None;
-    settings(words, |name, value| {
+    settings(arguments, |name, value| {
         if name == "job" {
             file = Some(value.to_string());
         }
@@ -29,22 +29,23 @@ fn parse(words: &[String]) -> Outcome<Job> {
 }
 
 /// Upper bound of the bytes that encoding adds to a value.
-const AROUND: u64 = 64;
+const ENCODING_BYTES: u64 = 64;
 
 fn rank(job: &Job, session: &mut Session) -> Outcome {
-    let gives: Vec<usize> = job.gives().iter().map(|bytes| bytes.saturating_sub(AROUND) as usize).collect();
+    let value_bytes: Vec<usize> =
+        job.value_bytes().iter().map(|bytes| bytes.saturating_sub(ENCODING_BYTES) as usize).collect();
     let mut options = PlanOptions::default();
     options.memory.task_memory = job.task_memory;
     let workflow = Workflow::from_description(job.describe()?).plan(options).cluster(job.cluster()?);
     let mut workflow = workflow.follow(job.plan.clone()).closure(DECLARES, |inputs, cx| {
         let parents: Vec<usize> = inputs.names().map(str::parse).collect::<Result<_, _>>()?;
         for (&parent, value) in parents.iter().zip(inputs.take_all::<Vec<u8>>()?) {
-            if value != vec![parent as u8; gives[parent]] {
+            if value != vec![parent as u8; value_bytes[parent]] {
                 return Err(format!("what task {parent} gave is not what it gives").into());
             }
         }
         let task = cx.number() as usize;
-        Ok(cx.declare(job.work[task], || vec![task as u8; gives[task]]))
+        Ok(cx.declare(job.work[task], || vec![task as u8; value_bytes[task]]))
     });
     let Some(summary) = workflow.run(session)?.into_summary() else { return Ok(()) };
     let of = |part: fn(&armature::workflow::RankReport) -> u64| summary.ranks.iter().map(part).sum::<u64>();

@@ -7,7 +7,7 @@
 //! with recovery.
 
 use armature_tests::mpirun::linked;
-use armature_tests::phases::kills::{Kill, Moment, Subject, histogram};
+use armature_tests::phases::kills::{Kill, Moment, TestedProgram, histogram};
 
 use crate::{Mark, Outcome, Report, Table, Target, stats::median, verdict::Interval};
 
@@ -20,12 +20,13 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
         return Err(format!("{} is missing; ci/bench.sh builds it", armature.display()).into());
     }
     let mpi = linked(&this);
-    let subject = Subject { armature, program: this, words: vec!["rank".into(), "phases".into()] };
-    let kills: Vec<Kill> = (0..if smoke { 4 } else { 50 }).map(|n| Kill::drawn(SEED, n, mpi)).collect();
+    let tested_program =
+        TestedProgram { armature, program: this, leading_arguments: vec!["rank".into(), "phases".into()] };
+    let kills: Vec<Kill> = (0..if smoke { 4 } else { 50 }).map(|n| Kill::from_seed(SEED, n, mpi)).collect();
     let mut times: Vec<(Moment, f64)> = Vec::new();
     let mut wrong = 0;
     for kill in &kills {
-        match kill.run(&subject) {
+        match kill.run(&tested_program) {
             Ok(outcome) => times.push((kill.moment, outcome.took.as_secs_f64())),
             Err(error) => {
                 report.note(error);

@@ -10,7 +10,7 @@ use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 /// Seconds per simulated chunk that the automatic policy assumes.
-const ASSUMED: f64 = 0.25e-6;
+const ASSUMED_SECONDS: f64 = 0.25e-6;
 
 /// Returns the measured seconds per simulated chunk: the additional time of the same iterations with the automatic
 /// policy over a policy that simulates nothing, divided by the number of simulated chunks.
@@ -37,7 +37,7 @@ pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
         low: nanoseconds(interval.low),
         high: nanoseconds(interval.high),
     };
-    report.mark(Mark::new("a simulated chunk", shown, "ns", Target::AtMost(nanoseconds(ASSUMED))));
+    report.mark(Mark::new("a simulated chunk", shown, "ns", Target::AtMost(nanoseconds(ASSUMED_SECONDS))));
     Ok(interval.value)
 }
 

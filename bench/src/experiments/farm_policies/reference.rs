@@ -29,8 +29,8 @@ pub(super) struct Row {
 
 impl Row {
     fn parse(line: &str) -> Outcome<Row> {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [network, block, workers, mean, kib, spread, expected @ ..] = &words[..] else {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [network, block, workers, mean, kib, spread, expected @ ..] = &fields[..] else {
             return Err(format!("a row of the reference has too few columns: {line}").into());
         };
         let messages = match *network {

@@ -21,7 +21,7 @@ const SETTINGS: usize = 140;
 
 /// Shape of the task times as a function of the task index.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Course {
+enum Trend {
     Rising,
     Falling,
     Hump,
@@ -32,10 +32,10 @@ enum Course {
     Edge,
 }
 
-const COURSES: [Course; 7] =
-    [Course::Rising, Course::Falling, Course::Hump, Course::Step, Course::Wave, Course::Whole, Course::Edge];
+const TRENDS: [Trend; 7] =
+    [Trend::Rising, Trend::Falling, Trend::Hump, Trend::Step, Trend::Wave, Trend::Whole, Trend::Edge];
 
-impl Course {
+impl Trend {
     /// Returns the levels of `count` tasks in arbitrary units; for shapes other than pictures they lie between 1 and
     /// `height`.
     fn levels(self, count: usize, height: f64, place: f64, width: f64) -> Vec<f64> {
@@ -43,13 +43,13 @@ impl Course {
             (0..count).map(|i| 1.0 + (height - 1.0) * level(i as f64 / count as f64)).collect()
         };
         match self {
-            Course::Rising => along(&|x| x),
-            Course::Falling => along(&|x| 1.0 - x),
-            Course::Hump => along(&|x| (-((x - place) / width).powi(2)).exp()),
-            Course::Step => along(&|x| f64::from(x >= place)),
-            Course::Wave => along(&|x| 0.5 + 0.5 * (TAU * (x / (2.0 * width) + place)).sin()),
-            Course::Whole => picture(count, (-0.6, 0.0), 3.2),
-            Course::Edge => picture(count, (-0.75 + 0.3 * place, 0.01 * height), 0.5),
+            Trend::Rising => along(&|x| x),
+            Trend::Falling => along(&|x| 1.0 - x),
+            Trend::Hump => along(&|x| (-((x - place) / width).powi(2)).exp()),
+            Trend::Step => along(&|x| f64::from(x >= place)),
+            Trend::Wave => along(&|x| 0.5 + 0.5 * (TAU * (x / (2.0 * width) + place)).sin()),
+            Trend::Whole => picture(count, (-0.6, 0.0), 3.2),
+            Trend::Edge => picture(count, (-0.75 + 0.3 * place, 0.01 * height), 0.5),
         }
     }
 }
@@ -92,8 +92,8 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     ]);
     let mut random = StdRng::seed_from_u64(SEED);
     let mut ratios = Vec::new();
-    for course in COURSES.into_iter().cycle().take(if smoke { COURSES.len() } else { SETTINGS }) {
-        let (setting, times) = draw(course, &mut random)?;
+    for trend in TRENDS.into_iter().cycle().take(if smoke { TRENDS.len() } else { SETTINGS }) {
+        let (setting, times) = draw(trend, &mut random)?;
         let iterations = [Tasks::new(&times)];
         let mut fixed = setting.fixed(&iterations);
         let single = setting.run(Chunking::Policy(Published::SelfScheduling), &iterations).efficiency();
@@ -105,7 +105,7 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
         let auto = setting.run(Chunking::Auto, &iterations);
         let ratio = auto.efficiency() / best.1;
         table.row([
-            format!("{course:?}").to_lowercase().into(),
+            format!("{trend:?}").to_lowercase().into(),
             setting.workers.into(),
             times.len().into(),
             digits(1e3 * setting.shape.mean, 3),
@@ -134,13 +134,13 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
 
 /// Draws a farm on a fast network and its tasks, whose times have a relative deviation of 3 % to 30 % from their
 /// level.
-fn draw(course: Course, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
+fn draw(trend: Trend, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
     let mut log = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
     let (workers, tasks) = (log(2.0, 40.0).round() as usize, log(200.0, 2000.0).round() as usize);
     let shape = TaskShape { tasks, mean: log(1e-3, 5e-2), spread: log(0.03, 0.3), block: 1 };
     let messages = MessageCosts::new(log(2e-6, 1e-4), log(1e-10, 1e-8));
     let setting = Setting { workers, messages, volume: log(10.0, 1000.0) * tasks as f64, shape };
-    let levels = course.levels(tasks, log(2.0, 50.0), random.random(), random.random_range(0.05..0.3));
+    let levels = trend.levels(tasks, log(2.0, 50.0), random.random(), random.random_range(0.05..0.3));
     let (unit, variance) = (shape.mean / mean(&levels), shape.spread * shape.spread);
     let scatter = Gamma::new(1.0 / variance, variance)?;
     Ok((setting, levels.iter().map(|level| unit * level * scatter.sample(random)).collect()))
@@ -152,14 +152,14 @@ mod tests {
 
     #[test]
     fn task_times_follow_the_requested_trend() {
-        for course in COURSES {
-            let (setting, times) = draw(course, &mut StdRng::seed_from_u64(5)).unwrap();
-            assert!((mean(&times) / setting.shape.mean - 1.0).abs() < 0.1, "{course:?}");
+        for trend in TRENDS {
+            let (setting, times) = draw(trend, &mut StdRng::seed_from_u64(5)).unwrap();
+            assert!((mean(&times) / setting.shape.mean - 1.0).abs() < 0.1, "{trend:?}");
             let (first, last) = (mean(&times[..times.len() / 8]), mean(&times[times.len() * 7 / 8..]));
-            match course {
-                Course::Rising => assert!(last > 1.3 * first, "{first} {last}"),
-                Course::Falling => assert!(first > 1.3 * last, "{first} {last}"),
-                Course::Whole => {
+            match trend {
+                Trend::Rising => assert!(last > 1.3 * first, "{first} {last}"),
+                Trend::Falling => assert!(first > 1.3 * last, "{first} {last}"),
+                Trend::Whole => {
                     let middle = mean(&times[times.len() * 7 / 16..times.len() * 9 / 16]);
                     assert!(middle > 5.0 * first && middle > 5.0 * last, "{first} {middle} {last}");
                 }

@@ -2,7 +2,8 @@
 
 use super::super::ferret_costs::Bound;
 use super::{
-    CONTESTANTS, DPM, HEDPM, LIVE, LONG, LONG_SEARCH, LONG_SEARCH_APART, ORDERLY, REFINED, Row, Run, TOLD,
+    CONTESTANTS, DPM, HEDPM, LIVE, LONG, LONG_SEARCH, LONG_SEARCH_APART, ORDERLY, REFINED, REFINED_LATER,
+    Row, Run,
 };
 use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
 
@@ -10,7 +11,7 @@ use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, ve
 const PAPER: f64 = 9.2;
 
 /// Prints the results of all platforms.
-pub(super) fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
+pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
     let mut table = Table::new(&[
         "platform",
         "orderly [s]",
@@ -91,7 +92,7 @@ pub(super) fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
 }
 
 /// States the marks.
-pub(super) fn judge(report: &mut Report, rows: &[Row]) {
+pub(super) fn record_marks(report: &mut Report, rows: &[Row]) {
     for name in [DPM, HEDPM, REFINED, LIVE] {
         let speedups: Vec<f64> = rows.iter().map(|row| row.speedup(name)).collect();
         let largest = speedups.iter().copied().fold(0.0, f64::max);
@@ -120,15 +121,15 @@ pub(super) fn judge(report: &mut Report, rows: &[Row]) {
     }
     let worst = |value: &dyn Fn(&Row) -> f64| rows.iter().map(value).fold(0.0, f64::max);
     let behind = worst(&|row| row.seconds(REFINED) / row.bound().max(row.best()));
-    let searched = |row: &Row| f64::min(row.seconds(LONG_SEARCH), row.seconds(LONG_SEARCH_APART));
-    let against: Vec<f64> = rows.iter().map(|row| row.seconds(REFINED) / searched(row)).collect();
+    let searched_mapping = |row: &Row| f64::min(row.seconds(LONG_SEARCH), row.seconds(LONG_SEARCH_APART));
+    let pace_ratio: Vec<f64> = rows.iter().map(|row| row.seconds(REFINED) / searched_mapping(row)).collect();
     report.note(format!(
         "refined takes {:.3} times the time of the better of two searches that are {} times as long (median; at most {:.3}); \
          within 10 % on {} of {}",
-        stats::median(&against),
+        stats::median(&pace_ratio),
         LONG / armature_planner::pipeline::PlanOptions::default().budget,
-        against.iter().copied().fold(0.0, f64::max),
-        against.iter().filter(|&&ratio| ratio <= 1.1).count(),
+        pace_ratio.iter().copied().fold(0.0, f64::max),
+        pace_ratio.iter().filter(|&&ratio| ratio <= 1.1).count(),
         rows.len()
     ));
     let what = "refined against the best mapping found, worst platform";
@@ -155,11 +156,11 @@ pub(super) fn judge(report: &mut Report, rows: &[Row]) {
         ));
         worst
     };
-    for name in [LIVE, TOLD] {
+    for name in [LIVE, REFINED_LATER] {
         behind(name, "by arrivals alone", |_| 0.0);
     }
     let held = |row: &Row| row.bound.seconds();
-    let [worst_live, _] = [LIVE, TOLD].map(|name| behind(name, "no pace beyond the bound", held));
+    let [worst_live, _] = [LIVE, REFINED_LATER].map(|name| behind(name, "no pace beyond the bound", held));
     let what = "live against refined over the last 80 % of the items, worst platform";
     report.mark(Mark::new(what, Interval::exact(worst_live), "times its time", Target::AtMost(1.15)));
     let able: Vec<&Row> = rows.iter().filter(|row| row.seconds(ORDERLY) / row.bound() >= PAPER).collect();

@@ -32,7 +32,7 @@ const ROUNDS: usize = 6;
 /// Measured seconds of a run.
 const SECONDS: f64 = 32.0;
 /// Duration of the warm-up in seconds.
-const SETTLE: f64 = 4.0;
+const WARM_UP_SECONDS: f64 = 4.0;
 /// Factor by which the warm-up round and the runs that search for a split are shorter.
 const WARM_UP: f64 = 8.0;
 /// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
@@ -57,7 +57,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&columns);
     let (mut names, mut bars) = (Vec::new(), vec![Vec::new(); WAYS.len()]);
     for (name, kernel, size, passes, mark) in CASES {
-        if !report.wants(name) {
+        if !report.selects(name) {
             continue;
         }
         let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
@@ -67,25 +67,25 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         }
         let (alone, ours_alone) = (seconds_per_pass(&job)?, seconds_per_pass_of_ours(&job)?);
         let scale = if smoke { 0.01 } else { 1.0 };
-        let (kept, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        let (thread_shares, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         // A pass takes up to twice as long as without the load.
-        let beside = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
+        let run_with_load = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };
             let passes = |seconds: f64| (seconds / (alone * slower)).ceil().max(2.0) as usize;
-            let settle = passes(scale * SETTLE.min(seconds));
+            let settle = passes(scale * WARM_UP_SECONDS.min(seconds));
             let job = Job { settle, passes: passes(scale * seconds), ..job.clone() };
             let load = Load::on_core(cores[1]).start()?;
             let run = if ours { job.with_framework(2)? } else { job.by_hand(2)? };
             parts.borrow_mut().push(load.part()?);
-            kept.borrow_mut().push(share(cores[1], MEASURE_SHARE.mul_f64(scale.max(0.1)))?);
+            thread_shares.borrow_mut().push(share(cores[1], MEASURE_SHARE.mul_f64(scale.max(0.1)))?);
             drop(load);
             Ok(Run { seconds: run.seconds / job.passes as f64, ..run })
         };
 
         let mut split = (0.5, f64::INFINITY);
         for tried in SPLITS {
-            let time = beside(&Job { split: tried, ..job.clone() }, SECONDS / WARM_UP, false)?.seconds;
+            let time = run_with_load(&Job { split: tried, ..job.clone() }, SECONDS / WARM_UP, false)?.seconds;
             report.note(format!(
                 "{name}: {tried} of the rows on the undisturbed rank, {:.3} ms a pass",
                 1e3 * time
@@ -98,10 +98,10 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let jobs = [(job.clone(), false), (Job { split: split.0, ..job.clone() }, false), (ours, true)];
         let runs: Vec<RefCell<Vec<Run>>> = jobs.iter().map(|_| RefCell::default()).collect();
         let contestants = WAYS.iter().zip(&jobs).zip(&runs).map(|((way, (job, ours)), runs)| {
-            let beside = &beside;
+            let run_with_load = &run_with_load;
             Contestant::new(*way, move || {
                 let seconds = if runs.borrow().is_empty() { SECONDS / WARM_UP } else { SECONDS };
-                let run = beside(job, seconds, *ours)?;
+                let run = run_with_load(job, seconds, *ours)?;
                 runs.borrow_mut().push(run);
                 Ok(run.seconds)
             })
@@ -122,14 +122,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         }
         names.push(name);
         let movements: Vec<f64> = runs[2].borrow().iter().map(|run| run.movements).collect();
-        let kept = median(&kept.into_inner());
+        let thread_shares = median(&thread_shares.into_inner());
         report.note(format!(
             "{name}: {:.3} ms a pass by hand where nothing disturbs, {:.3} with armature; beside the load a thread keeps \
-             {kept:.3} of the core, so what computes as fast as by hand can be at most {:.3} times as fast as halves; the load \
+             {thread_shares:.3} of the core, so what computes as fast as by hand can be at most {:.3} times as fast as halves; the load \
              had {} of its core in all runs; movements by run: {movements:?}",
             1e3 * alone,
             1e3 * ours_alone,
-            (1.0 + kept) / (2.0 * kept),
+            (1.0 + thread_shares) / (2.0 * thread_shares),
             spread(&parts.into_inner())
         ));
         if let Some(ratio) = rounds.ratio(HALVES, OURS) {

@@ -78,10 +78,10 @@ const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
 /// Seconds between two polls for messages of a rank of a DOALL loop, which is the duration of a block that the framework
 /// aims at.
-const HOOK: f64 = 8e-3;
+const POLL_INTERVAL: f64 = 8e-3;
 /// Maximum cost of a movement of a DOALL loop whose gain is below the threshold, relative to the time that the movement
 /// saves. The framework uses the same value.
-const AT_ONCE: f64 = 0.1;
+const MAX_RELATIVE_COST: f64 = 0.1;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     real(report, smoke)?;
@@ -92,9 +92,9 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["loop", "period [s]", "who", "time [s]", "low", "high", "movements"]);
     let (mut names, mut bars) = (Vec::new(), Vec::new());
     for (name, kernel, size, passes) in CASES {
-        let all = report.wants(name);
+        let all = report.selects(name);
         let mut periods = PERIODS.map(|period| (period, format!("{name}, period of {period} s"))).to_vec();
-        periods.retain(|(_, what)| report.wants(what) || all);
+        periods.retain(|(_, what)| report.selects(what) || all);
         if periods.is_empty() || smoke && size == 4000 {
             continue;
         }
@@ -111,7 +111,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
             let wave = Wave::new(length, 0.5)?;
             let (mut movements, parts) = (Vec::new(), RefCell::new(Vec::new()));
             let (mut round, mut other) = (0, 0);
-            let beside = |live: bool, seed: u64| -> Outcome<Run> {
+            let run_with_load = |live: bool, seed: u64| -> Outcome<Run> {
                 let load = Load::on_core(cores[1]).wave(wave.seeded(seed)).start()?;
                 let run = Job { live, ..job.clone() }.with_framework(2)?;
                 parts.borrow_mut().push(load.part()?);
@@ -120,11 +120,11 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
             let contestants = vec![
                 Contestant::new(OFF, || {
                     round += 1;
-                    Ok(beside(false, round)?.seconds)
+                    Ok(run_with_load(false, round)?.seconds)
                 }),
                 Contestant::new(LIVE, || {
                     other += 1;
-                    let run = beside(true, other)?;
+                    let run = run_with_load(true, other)?;
                     movements.push(run.movements);
                     Ok(run.seconds)
                 }),
@@ -137,10 +137,13 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
             ));
             for (who, samples) in rounds.iter() {
                 let time = median_interval(samples);
-                let moved = (who == LIVE).then(|| digits(mean(&movements), 1));
+                let movement_cell = (who == LIVE).then(|| digits(mean(&movements), 1));
                 let cells = [time.value, time.low, time.high].map(Into::into);
                 table.row(
-                    [name.into(), period.into(), who.into()].into_iter().chain(cells).chain([moved.into()]),
+                    [name.into(), period.into(), who.into()]
+                        .into_iter()
+                        .chain(cells)
+                        .chain([movement_cell.into()]),
                 );
             }
             if let Some(ratio) = rounds.ratio(LIVE, OFF) {
@@ -166,7 +169,7 @@ type Pair = ((f64, f64), (f64, f64));
 
 fn simulated(report: &mut Report, smoke: bool) -> Outcome {
     let mut wanted = COSTS.to_vec();
-    wanted.retain(|(name, ..)| report.wants(&format!("simulated {name}")));
+    wanted.retain(|(name, ..)| report.selects(&format!("simulated {name}")));
     if wanted.is_empty() {
         return Ok(());
     }
@@ -303,7 +306,7 @@ impl Case {
         system.noise = NOISE;
         system.seed = seed;
         system.movement = MovementCosts { fixed: 0.0, per_unit: self.move_one };
-        system.hook = HOOK;
+        system.hook = POLL_INTERVAL;
         let run = system.run(balancing)?;
         Ok((run.efficiency(), run.movements as f64))
     }
@@ -319,7 +322,7 @@ fn balancing(kind: Kind) -> Balancing {
 
 fn options(kind: Kind) -> LoopOptions {
     let (reach, at_once) = match kind {
-        Kind::All => (Reach::Anywhere, Some(AT_ONCE)),
+        Kind::All => (Reach::Anywhere, Some(MAX_RELATIVE_COST)),
         Kind::Sweep => (Reach::Neighbours, None),
     };
     let mut options = LoopOptions { reach, at_once, ..LoopOptions::default() };

@@ -44,7 +44,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&columns);
     let (mut names, mut bars) = (Vec::new(), Vec::new());
     for (name, kernel, size, settle, passes) in CASES {
-        if !report.wants(name) {
+        if !report.selects(name) {
             continue;
         }
         let job = Job { settle, cores: cores.to_vec(), ..Job::new(kernel, size, passes) };

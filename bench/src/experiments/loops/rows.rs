@@ -28,7 +28,7 @@ const CASES: [(&str, usize, usize, usize); 2] = [("SOR 4000", 4000, 60, 60), ("S
 /// Strip widths to try in the hand-written sweep.
 const COLUMNS: [usize; 5] = [10, 20, 32, 45, 80];
 /// Fraction of the rows on the first rank.
-const LESS: f64 = 1.0 / 3.0;
+const FIRST_RANK_SHARE: f64 = 1.0 / 3.0;
 /// Ideal ratio of the time with two thirds of the rows to the time with half of them.
 const IDEAL: f64 = 4.0 / 3.0;
 
@@ -42,7 +42,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["loop", "who", "time [s]", "low", "high"]);
     let (mut names, mut by_hand, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for (name, size, settle, passes) in CASES {
-        if !report.wants(name) {
+        if !report.selects(name) {
             continue;
         }
         let job = Job { settle, cores: cores.to_vec(), ..Job::new(Kernel::Sor, size, passes) };
@@ -50,7 +50,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let (columns, _) = best_columns(&job, &COLUMNS, if smoke { 1 } else { 3 })?;
         report.note(format!("{name} by hand in strips of {columns} columns"));
         let hand = Job { columns, ..job.clone() };
-        let (hand_thirds, thirds) = (Job { split: LESS, ..hand.clone() }, Job { split: LESS, ..job.clone() });
+        let (hand_thirds, thirds) =
+            (Job { split: FIRST_RANK_SHARE, ..hand.clone() }, Job { split: FIRST_RANK_SHARE, ..job.clone() });
         let contestants = vec![
             Contestant::new(HAND_HALVES, || Ok(hand.by_hand(2)?.seconds)),
             Contestant::new(HALVES, || Ok(job.with_framework(2)?.seconds)),

@@ -41,16 +41,16 @@ const BANDWIDTH: f64 = 125e6;
 /// Seconds of a pass if all hosts have speed 1.
 const PASS: f64 = 1.0;
 /// Number of warm-up passes.
-const SETTLE: usize = 60;
+const WARM_UP_PASSES: usize = 60;
 /// Number of measured passes.
 const PASSES: usize = 60;
-const MANY: usize = 256;
+const MANY_HOSTS: usize = 256;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    if report.wants("unequal") {
+    if report.selects("unequal") {
         unequal(report, smoke)?;
     }
-    if report.wants("large") {
+    if report.selects("large") {
         large(report, smoke)?;
     }
     Ok(())
@@ -69,7 +69,7 @@ fn case(kind: Kind, speeds: Vec<f64>, smoke: bool) -> Simulated {
         units,
         unit,
         bytes: BYTES,
-        settle: passes(SETTLE),
+        settle: passes(WARM_UP_PASSES),
         passes: passes(PASSES),
         block: 0,
         live: true,
@@ -137,7 +137,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
 }
 
 fn large(report: &mut Report, smoke: bool) -> Outcome {
-    let ranks = if smoke { 32 } else { MANY };
+    let ranks = if smoke { 32 } else { MANY_HOSTS };
     let decision = decision_time(ranks, if smoke { 20 } else { 400 })?;
     report.note(format!("a decision about {ranks} ranks takes {:.1} us", 1e6 * decision));
     let columns =

@@ -22,13 +22,13 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
-    deaths::{self, Scene, Victim},
+    deaths::{self, RunFolder, Victim},
     ranks::{Launch, STOPPED, one},
     stats::{median, quantile},
     table::digits,
     verdict::Interval,
-    workflows::kill_run::{KillRun, Traces},
-    workflows::values::{Valued, come},
+    workflows::kill_run::{KillRun, RunFiles},
+    workflows::values::{Valued, joined_file_name},
 };
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
@@ -49,30 +49,34 @@ const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 31;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    let (workers, whole) = (report.wants("workers"), report.wants("whole"));
+    let (workers, whole) = (report.selects("workers"), report.selects("whole"));
     let kill_run = KillRun { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
-    let scene = Scene::create(Path::new("target/bench/workflow-deaths"))?;
+    let run_folder = RunFolder::create(Path::new("target/bench/workflow-deaths"))?;
     // The path is absolute because commands run in this folder, regardless of the working directory of the ranks.
-    let scene = Scene::at(std::path::absolute(scene.folder())?);
-    let mut tried =
-        Tried { traces: Traces { scene }, kill_run, random: StdRng::seed_from_u64(SEED), undisturbed: 0.0 };
+    let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
+    let mut trials = Trials {
+        run_files: RunFiles { run_folder },
+        kill_run,
+        random: StdRng::seed_from_u64(SEED),
+        undisturbed: 0.0,
+    };
     let times = (0..if smoke { 1 } else { 5 }).map(|_| {
-        tried.traces.clear()?;
-        Ok(one(&tried.once(RANKS, &[], &mut || ())?.0?)?["seconds"])
+        trials.run_files.clear()?;
+        Ok(one(&trials.run_once(RANKS, &[], &mut || ())?.0?)?["seconds"])
     });
-    tried.undisturbed = median(&times.collect::<Outcome<Vec<f64>>>()?);
-    let undisturbed = tried.undisturbed;
+    trials.undisturbed = median(&times.collect::<Outcome<Vec<f64>>>()?);
+    let undisturbed = trials.undisturbed;
     report.note(format!(
         "{} tasks on {RANKS} ranks, every other one a command: {undisturbed:.2} s undisturbed; moments by seed {SEED}",
         kill_run.tasks
     ));
     if workers {
-        tried.workers(report, if smoke { 2 } else { 50 })?;
+        trials.run_with_worker_killed(report, if smoke { 2 } else { 50 })?;
     }
     if whole {
-        tried.whole(report, if smoke { 2 } else { 20 })?;
+        trials.run_with_all_killed(report, if smoke { 2 } else { 20 })?;
     }
-    if report.wants("values") { values(report, if smoke { 4 } else { 60 }) } else { Ok(()) }
+    if report.selects("values") { values(report, if smoke { 4 } else { 60 }) } else { Ok(()) }
 }
 
 /// Number of ranks of a run with values, of which up to three are killed. One worker survives in addition to rank 0,
@@ -83,19 +87,19 @@ const VALUES: [(usize, usize); 4] = [(8, 1500), (1_000, 1500), (100_000, 800), (
 
 /// Runs closures with values and kills some of the ranks.
 fn values(report: &mut Report, runs: usize) -> Outcome {
-    let scene = Scene::create(Path::new("target/bench/workflow-values"))?;
-    let scene = Scene::at(std::path::absolute(scene.folder())?);
+    let run_folder = RunFolder::create(Path::new("target/bench/workflow-values"))?;
+    let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
     let mut random = StdRng::seed_from_u64(SEED);
-    let once = |valued: Valued, victims: &[Victim]| -> Outcome<(Outcome<String>, usize)> {
-        scene.clear()?;
+    let run_once = |valued: Valued, victims: &[Victim]| -> Outcome<(Outcome<String>, usize)> {
+        run_folder.clear()?;
         let launch = Launch { limit: LIMIT, ..Launch::ranks(VALUED_RANKS) };
-        let has_come = |rank| scene.path(&come(rank)).is_file();
+        let has_joined = |rank| run_folder.path(&joined_file_name(rank)).is_file();
         deaths::run(
             &launch,
-            ("valued-workflow", &valued.words(&scene)),
-            &scene,
+            ("valued-workflow", &valued.arguments(&run_folder)),
+            &run_folder,
             victims,
-            has_come,
+            has_joined,
             &mut || (),
         )
     };
@@ -104,11 +108,11 @@ fn values(report: &mut Report, runs: usize) -> Outcome {
     let mut wrong = 0;
     for (bytes, tasks) in VALUES {
         let valued = |journal| Valued { tasks, bytes, journal, seed: SEED };
-        let undisturbed = one(&once(valued(false), &[])?.0?)?["seconds"];
+        let undisturbed = one(&run_once(valued(false), &[])?.0?)?["seconds"];
         let (mut killed, mut again, mut seconds) = (0, Vec::new(), Vec::new());
         for run in 0..runs.div_ceil(VALUES.len()) {
             let victims = deaths::draw(&mut random, VALUED_RANKS, 1 + run % 3, KILL_UNTIL * undisturbed);
-            let (output, dead) = once(valued(run % 2 == 1), &victims)?;
+            let (output, dead) = run_once(valued(run % 2 == 1), &victims)?;
             killed += dead;
             match output.and_then(|output| one(&output)) {
                 Ok(result) => {
@@ -137,71 +141,82 @@ fn values(report: &mut Report, runs: usize) -> Outcome {
 }
 
 /// Parameters and reference time of the repeated runs.
-struct Tried {
-    traces: Traces,
+struct Trials {
+    run_files: RunFiles,
     kill_run: KillRun,
     random: StdRng,
     /// Seconds of an undisturbed run.
     undisturbed: f64,
 }
 
-impl Tried {
+impl Trials {
     /// Runs the workflow once; returns its output or error, and the number of ranks killed before it ended.
-    fn once(
+    fn run_once(
         &self,
         ranks: usize,
         victims: &[Victim],
         before_kill: &mut (dyn FnMut() + Send),
     ) -> Outcome<(Outcome<String>, usize)> {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
-        let (traces, words) = (&self.traces, self.kill_run.words(&self.traces));
-        let has_come = |rank| traces.has_come(rank);
-        deaths::run(&launch, ("kill-run-workflow", &words), &traces.scene, victims, has_come, before_kill)
+        let (run_files, arguments) = (&self.run_files, self.kill_run.arguments(&self.run_files));
+        let has_joined = |rank| run_files.has_joined(rank);
+        deaths::run(
+            &launch,
+            ("kill-run-workflow", &arguments),
+            &run_files.run_folder,
+            victims,
+            has_joined,
+            before_kill,
+        )
     }
 
     /// Runs the workflows in which one rank is killed.
-    fn workers(&mut self, report: &mut Report, runs: usize) -> Outcome {
+    fn run_with_worker_killed(&mut self, report: &mut Report, runs: usize) -> Outcome {
         let mut series = Series::default();
         while series.runs() < runs {
             let victims = deaths::draw(&mut self.random, RANKS, 1, KILL_UNTIL * self.undisturbed);
-            series.add(self.with_dead(&victims), report, || format!("with {victims:?}"));
-            if series.late > runs {
+            series.add(self.run_with_kills(&victims), report, || format!("with {victims:?}"));
+            if series.ended_before_kill > runs {
                 return Err("runs are over before a rank is killed".into());
             }
         }
-        series.tell(report, "one killed", ["journalled at the kill", "begun again", "seconds"])
+        series.print_table(report, "one killed", ["journalled at the kill", "begun again", "seconds"])
     }
 
     /// Runs the workflow and kills the victims; returns `None` if the run ended before all of them were killed.
-    fn with_dead(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
-        self.traces.clear()?;
+    fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
+        self.run_files.clear()?;
         let mut journalled = BTreeSet::new();
-        let (output, killed) = self.once(RANKS, victims, &mut || journalled = self.traces.journalled())?;
+        let (output, killed) =
+            self.run_once(RANKS, victims, &mut || journalled = self.run_files.journalled())?;
         if killed < victims.len() {
             return Ok(None);
         }
         let seconds = one(&output?)?["seconds"];
-        self.traces.check(self.kill_run)?;
-        let begun = self.traces.begun()?;
-        if let Some(task) = (0..self.kill_run.tasks).find(|task| !begun.contains_key(task)) {
+        self.run_files.check(self.kill_run)?;
+        let starts = self.run_files.started_tasks()?;
+        if let Some(task) = (0..self.kill_run.tasks).find(|task| !starts.contains_key(task)) {
             return Err(format!("task {task} was never begun").into());
         }
-        let again = begun.values().map(|times| times - 1).sum::<usize>();
-        let wrongly = journalled.iter().filter(|task| begun.get(task).is_some_and(|&times| times > 1));
-        Ok(Some(Run { wrongly: wrongly.count(), told: [journalled.len() as f64, again as f64, seconds] }))
+        let again = starts.values().map(|times| times - 1).sum::<usize>();
+        let wrongly = journalled.iter().filter(|task| starts.get(task).is_some_and(|&times| times > 1));
+        Ok(Some(Run {
+            wrongly: wrongly.count(),
+            measurements: [journalled.len() as f64, again as f64, seconds],
+        }))
     }
 
     /// Runs the workflows in which all ranks are killed, and restarts each of them.
-    fn whole(&mut self, report: &mut Report, runs: usize) -> Outcome {
+    fn run_with_all_killed(&mut self, report: &mut Report, runs: usize) -> Outcome {
         let mut series = Series::default();
         while series.runs() < runs {
             let after = KILL_UNTIL * self.undisturbed * self.random.random::<f64>();
             series.add(self.killed_and_restarted(after), report, || format!("all killed after {after:.3} s"));
-            if series.late > runs {
+            if series.ended_before_kill > runs {
                 return Err("runs are over before their ranks are killed".into());
             }
         }
-        series.tell(
+        series.print_table(
             report,
             "all killed",
             ["journalled", "with an effect, not journalled", "seconds of the rest"],
@@ -211,32 +226,35 @@ impl Tried {
     /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None`
     /// if the first run ended before the kill.
     fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Run>> {
-        self.traces.clear()?;
-        let (output, killed) = self.once(RANKS, &deaths::everybody(RANKS, after), &mut || ())?;
+        self.run_files.clear()?;
+        let (output, killed) = self.run_once(RANKS, &deaths::all_ranks(RANKS, after), &mut || ())?;
         match output {
             Ok(_) => return Ok(None),
             Err(error) if killed == 0 || error.to_string().contains(STOPPED) => return Err(error),
             Err(_) => {}
         }
-        let (journalled, effects) = (self.traces.journalled(), self.traces.effects()?);
-        self.traces.forget()?;
-        let seconds = one(&self.once(RANKS_AGAIN, &[], &mut || ())?.0?)?["seconds"];
-        self.traces.check(self.kill_run)?;
-        let (known, begun) = (self.traces.known()?, self.traces.begun()?);
-        if known != journalled {
-            let (known, journalled) = (known.len(), journalled.len());
-            return Err(format!("the journal had {journalled} tasks, the run knew {known}").into());
+        let (journalled, effects) = (self.run_files.journalled(), self.run_files.effects()?);
+        self.run_files.remove_run_files()?;
+        let seconds = one(&self.run_once(RANKS_AGAIN, &[], &mut || ())?.0?)?["seconds"];
+        self.run_files.check(self.kill_run)?;
+        let (replayed, starts) = (self.run_files.replayed_tasks()?, self.run_files.started_tasks()?);
+        if replayed != journalled {
+            let (replayed, journalled) = (replayed.len(), journalled.len());
+            return Err(format!("the journal had {journalled} tasks, the run knew {replayed}").into());
         }
         let missing = (0..self.kill_run.tasks).filter(|task| !journalled.contains(task));
         for task in missing {
-            let times = begun.get(&task).copied().unwrap_or(0);
+            let times = starts.get(&task).copied().unwrap_or(0);
             if times != 1 {
                 return Err(format!("task {task} was not in the journal and was begun {times} times").into());
             }
         }
-        let wrongly = journalled.iter().filter(|task| begun.contains_key(task)).count();
-        let kept = journalled.len();
-        Ok(Some(Run { wrongly, told: [kept as f64, effects.saturating_sub(kept) as f64, seconds] }))
+        let wrongly = journalled.iter().filter(|task| starts.contains_key(task)).count();
+        let journalled_count = journalled.len();
+        Ok(Some(Run {
+            wrongly,
+            measurements: [journalled_count as f64, effects.saturating_sub(journalled_count) as f64, seconds],
+        }))
     }
 }
 
@@ -245,7 +263,7 @@ struct Run {
     /// Number of tasks that were in the journal but were started again.
     wrongly: usize,
     /// Values of the table.
-    told: [f64; 3],
+    measurements: [f64; 3],
 }
 
 /// Results of several runs.
@@ -254,7 +272,7 @@ struct Series {
     complete: Vec<Run>,
     /// Number of runs that hung, failed, or had wrong effects.
     wrong: usize,
-    late: usize,
+    ended_before_kill: usize,
 }
 
 impl Series {
@@ -265,7 +283,7 @@ impl Series {
     fn add(&mut self, run: Outcome<Option<Run>>, report: &mut Report, what: impl Fn() -> String) {
         match run {
             // The run ended before the kill, so it is not a sample.
-            Ok(None) => self.late += 1,
+            Ok(None) => self.ended_before_kill += 1,
             Ok(Some(run)) => self.complete.push(run),
             Err(error) => {
                 report.note(format!("{}: {error}", what()));
@@ -274,10 +292,10 @@ impl Series {
         }
     }
 
-    fn tell(&self, report: &mut Report, what: &str, names: [&str; 3]) -> Outcome {
+    fn print_table(&self, report: &mut Report, what: &str, names: [&str; 3]) -> Outcome {
         let mut table = Table::new(&["", "median", "least", "most"]);
         for (at, name) in names.into_iter().enumerate() {
-            let of: Vec<f64> = self.complete.iter().map(|run| run.told[at]).collect();
+            let of: Vec<f64> = self.complete.iter().map(|run| run.measurements[at]).collect();
             let digits_of = if name.starts_with("seconds") { 2 } else { 1 };
             table.row([
                 name.into(),

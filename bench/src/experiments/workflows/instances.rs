@@ -74,7 +74,7 @@ pub(super) fn traced(copies: usize) -> Outcome<Vec<Instance>> {
 
 impl Instance {
     /// Returns the largest memory requirement of a task.
-    pub(super) fn most(&self) -> u64 {
+    pub(super) fn max_task_memory(&self) -> u64 {
         let need = |task| self.workflow.requirement(task, self.task_memory);
         (0..self.workflow.len()).map(need).max().unwrap_or(0)
     }
@@ -83,15 +83,15 @@ impl Instance {
     /// than the largest processor has, all memories are scaled up until the task fits.
     pub(super) fn fitting_cluster(&self, of_each: usize) -> Outcome<Cluster> {
         let cluster = paper_cluster(of_each, 1, BANDWIDTH)?;
-        let factor = self.most() as f64 / cluster.largest_memory() as f64;
+        let factor = self.max_task_memory() as f64 / cluster.largest_memory() as f64;
         self.scaled(&cluster, factor.max(1.0))
     }
 
     /// Returns the cluster of 2025, scaled so that the largest task needs the fraction `part` of the largest memory.
     pub(super) fn cluster_filled_to(&self, part: f64) -> Outcome<Cluster> {
-        const OF_EACH: usize = 12;
-        let cluster = paper_cluster(OF_EACH, 1, BANDWIDTH)?;
-        self.scaled(&cluster, self.most() as f64 / part / cluster.largest_memory() as f64)
+        const PROCESSORS_PER_KIND: usize = 12;
+        let cluster = paper_cluster(PROCESSORS_PER_KIND, 1, BANDWIDTH)?;
+        self.scaled(&cluster, self.max_task_memory() as f64 / part / cluster.largest_memory() as f64)
     }
 
     /// Returns the workflow as the ranks run it: a task writes one value that all its readers share.

@@ -28,7 +28,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const GRAPHS: u64 = 20;
 
 /// Bytes of an array, and memory limit of a rank in bytes.
-const DRAWN: (usize, u64) = (8 << 20, 49 << 20);
+const ARRAY_AND_LIMIT: (usize, u64) = (8 << 20, 49 << 20);
 const SUMS: (usize, u64) = (90_000_000, 400_000_000);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -49,7 +49,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         ]);
         Ok(())
     };
-    let (bytes, memory) = DRAWN;
+    let (bytes, memory) = ARRAY_AND_LIMIT;
     for seed in 1..=if smoke { 1 } else { GRAPHS } {
         for ranks in [2, 4] {
             measure(format!("drawn {seed}"), Heavy { sources: 24, bytes, memory, seed }, ranks)?;

@@ -56,7 +56,7 @@ fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> 
     steps.write(folder)?;
     let contestant = |name: &str, command: Command| timed(name, command, steps, folder);
     let this = std::env::current_exe()?;
-    let armature = |words: &[&str]| -> Outcome<Command> {
+    let armature = |arguments: &[&str]| -> Outcome<Command> {
         let program = this.with_file_name("armature");
         if !program.is_file() || !this.with_file_name("armature-workflow").is_file() {
             return Err(format!(
@@ -66,7 +66,7 @@ fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> 
             .into());
         }
         let mut command = Command::new(program);
-        command.args(["workflow", "run"]).args(words);
+        command.args(["workflow", "run"]).args(arguments);
         Ok(command)
     };
     if let Some((program, package)) = [("makeflow", "coop-computing-tools"), ("make", "make")]
@@ -95,17 +95,17 @@ fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> 
             contestant(MAKE, make),
         ],
     )?;
-    tell(report, steps, &rounds)
+    write_table(report, steps, &rounds)
 }
 
 /// Measures the seconds of a run, which starts without any results and must produce all of them.
 fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -> Contestant<'a> {
     let program = command.get_program().to_owned();
-    let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     Contestant::new(name, move || {
-        steps.forget(folder);
+        steps.remove_run_files(folder);
         let mut command = Command::new(&program);
-        command.args(&words).current_dir(folder);
+        command.args(&arguments).current_dir(folder);
         // Progress messages on standard error would appear between the tables.
         command.stderr(Stdio::null());
         let start = Instant::now();
@@ -116,7 +116,7 @@ fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -
     })
 }
 
-fn tell(report: &mut Report, steps: &Steps, rounds: &Rounds) -> Outcome {
+fn write_table(report: &mut Report, steps: &Steps, rounds: &Rounds) -> Outcome {
     let mut table = Table::new(&["", "median [s]", "low", "high", "of armature's time"]);
     let mut best: Option<(&str, f64)> = None;
     for (name, samples) in rounds.iter() {

@@ -42,10 +42,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let part = if smoke { 10 } else { 1 };
-    if report.wants("closures") {
+    if report.selects("closures") {
         closures(report, TASKS / part)?;
     }
-    if report.wants("commands") { commands(report, COMMANDS / part) } else { Ok(()) }
+    if report.selects("commands") { commands(report, COMMANDS / part) } else { Ok(()) }
 }
 
 fn closures(report: &mut Report, tasks: usize) -> Outcome {

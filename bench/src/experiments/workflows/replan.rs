@@ -23,7 +23,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 /// Standard deviations of work and memory, relative to the estimates.
 const DEVIATIONS: [f64; 3] = [0.1, 0.3, 0.5];
 /// Lower bound of the factor that is applied to a weight.
-const LEAST: f64 = 0.05;
+const MIN_FACTOR: f64 = 0.05;
 const SIZES: [usize; 2] = [200, 1000];
 const SEEDS: u64 = 3;
 /// Fraction of the largest memory that the largest task needs by its estimate: once with spare memory, once with
@@ -67,7 +67,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
                 instances.len().into(),
                 counts.possible.into(),
                 counts.kept.into(),
-                counts.anew.into(),
+                counts.replanned.into(),
                 digits(stats::mean(&counts.fresh), 1),
                 digits(100.0 * stats::mean(&counts.ratios), 1),
             ]);
@@ -93,7 +93,7 @@ struct Counts {
     /// Number of runs that finish within memory with the fixed plan.
     kept: usize,
     /// Number of runs that finish within memory with replanning.
-    anew: usize,
+    replanned: usize,
     /// Makespan with replanning relative to the makespan without, for runs that finish in both cases.
     ratios: Vec<f64>,
     /// Number of new plans in each run.
@@ -108,14 +108,20 @@ impl Counts {
         let Ok(plan) = plan_rest(known, &cluster, &start, *task_memory) else { return Ok(()) };
         let real = deviating(known, deviation, seed)?;
         let possible = plan_rest(&real, &cluster, &start, *task_memory).is_ok();
-        let kept = retrace(&real, &cluster, &plan, &start).map(|plan| plan.makespan);
-        let anew = adapted(known, &real, &cluster, plan)?;
-        self.possible += usize::from(possible || kept.is_some());
-        self.reached += usize::from((possible || kept.is_some()) && anew.makespan.is_some());
-        self.kept += usize::from(kept.is_some());
-        self.anew += usize::from(anew.makespan.is_some());
-        self.fresh.push(anew.fresh as f64);
-        self.ratios.extend(anew.makespan.zip(kept).map(|(anew, kept)| anew / kept));
+        let unchanged_makespan = retrace(&real, &cluster, &plan, &start).map(|plan| plan.makespan);
+        let adapted_run = adapted(known, &real, &cluster, plan)?;
+        self.possible += usize::from(possible || unchanged_makespan.is_some());
+        self.reached +=
+            usize::from((possible || unchanged_makespan.is_some()) && adapted_run.makespan.is_some());
+        self.kept += usize::from(unchanged_makespan.is_some());
+        self.replanned += usize::from(adapted_run.makespan.is_some());
+        self.fresh.push(adapted_run.fresh as f64);
+        self.ratios.extend(
+            adapted_run
+                .makespan
+                .zip(unchanged_makespan)
+                .map(|(adapted_run, unchanged_makespan)| adapted_run / unchanged_makespan),
+        );
         Ok(())
     }
 }
@@ -127,7 +133,7 @@ fn deviating(known: &Workflow, deviation: f64, seed: u64) -> Outcome<Workflow> {
         // Box-Muller transform (1958).
         let (radius, angle) =
             ((-2.0 * random.uniform().ln()).sqrt(), std::f64::consts::TAU * random.uniform());
-        (1.0 + deviation * radius * angle.cos()).max(LEAST)
+        (1.0 + deviation * radius * angle.cos()).max(MIN_FACTOR)
     };
     let real: Vec<(usize, f64, u64)> = (0..known.len())
         .map(|task| {

@@ -30,7 +30,7 @@ const FOLDER: &str = "target/bench/workflow-simgrid";
 /// Numbers of tasks of the generated workflows.
 const SIZES: [usize; 2] = [200, 1000];
 /// Processors of each kind in the default clusters of 2025 and of 2024.
-const OF_EACH: [usize; 2] = [12, 6];
+const PROCESSORS_PER_KIND: [usize; 2] = [12, 6];
 /// Scale of drawn weights: a task takes a third of a second on average and a file at most a tenth of a second, which
 /// is long compared with the messages of the runtime. Values of at most 160 KB allow a thousand tasks in one process.
 const DRAWN: Scale = Scale { seconds: 0.01, bytes: 16384.0 };
@@ -39,7 +39,7 @@ const REAL: Scale = Scale { seconds: 0.01, bytes: 1.0 };
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let sizes = if smoke { &[60][..] } else { &SIZES[..] };
-    let of_each = if smoke { [2, 2] } else { OF_EACH };
+    let of_each = if smoke { [2, 2] } else { PROCESSORS_PER_KIND };
     let mut instances = Vec::new();
     for &tasks in sizes {
         for family in Family::ALL {

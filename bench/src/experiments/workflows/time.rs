@@ -25,7 +25,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 /// Numbers of tasks, and the time limit in seconds for every planner.
 const SIZES: [(usize, f64); 3] = [(1000, 1.0), (10_000, 10.0), (30_000, 60.0)];
 /// Processors of each kind in the cluster of 2024.
-const OF_EACH: usize = 6;
+const PROCESSORS_PER_KIND: usize = 6;
 
 /// Function that runs a planner; it ignores whether a plan exists.
 type Run = fn(&Instance, &Cluster);
@@ -71,7 +71,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             let mut seconds = Vec::new();
             for family in Family::ALL {
                 let instance = generated(family, tasks, 1, TaskMemory::Additive)?;
-                let cluster = instance.fitting_cluster(OF_EACH)?;
+                let cluster = instance.fitting_cluster(PROCESSORS_PER_KIND)?;
                 eprintln!("{planner}: {}", instance.name);
                 let start = Instant::now();
                 run(&instance, &cluster);

@@ -14,7 +14,7 @@ use crate::{Mark, Outcome, Report, Table, Target};
 
 const SIZES: [usize; 3] = [200, 1000, 4000];
 /// Processors of each kind in the cluster of 2024.
-const OF_EACH: usize = 6;
+const PROCESSORS_PER_KIND: usize = 6;
 /// Fraction of the largest memory that the largest task needs in the cluster of 2025.
 const FILLED: f64 = 0.9;
 /// Relative difference of makespans below which the planner treats plans as equally long and chooses the plan that
@@ -44,7 +44,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
         for year in [2024, 2025] {
             eprintln!("{}, cluster of {year}", instance.name);
             let cluster = match year {
-                2024 => instance.fitting_cluster(OF_EACH)?,
+                2024 => instance.fitting_cluster(PROCESSORS_PER_KIND)?,
                 _ => instance.cluster_filled_to(FILLED)?,
             };
             let memory = MemoryModel::new(instance.task_memory);

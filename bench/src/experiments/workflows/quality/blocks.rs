@@ -28,7 +28,7 @@ const GROUPS: [Group; 4] = [
 /// Result of the paper over all types, including real workflows.
 const PAPER: f64 = 41.0;
 /// Processors of each kind.
-const OF_EACH: usize = 6;
+const PROCESSORS_PER_KIND: usize = 6;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
@@ -36,7 +36,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     // Large workflows take as long in the short form as in the full one.
     let groups = if smoke { &GROUPS[..2] } else { &GROUPS[..] };
     for &Group { name, sizes, seeds, paper } in groups {
-        if !report.wants(name) {
+        if !report.selects(name) {
             left_out = true;
             continue;
         }
@@ -52,7 +52,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
         let mut ratios = Vec::new();
         for instance in &instances {
             eprintln!("{name}: {}", instance.name);
-            let [baseline, ours] = both(instance)?;
+            let [baseline, ours] = makespans(instance)?;
             lost += usize::from(baseline.is_some() && ours.is_none());
             let ratio = ours.zip(baseline).map(|(ours, baseline)| ours / baseline);
             ratios.extend(ratio);
@@ -92,8 +92,8 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 /// Returns the makespans of DagHetMem and DagHetPart, as confirmed by the verifier, or `None` where a planner finds
 /// no plan.
-fn both(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
-    let cluster = instance.fitting_cluster(OF_EACH)?;
+fn makespans(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
+    let cluster = instance.fitting_cluster(PROCESSORS_PER_KIND)?;
     let model = MemoryModel::new(instance.task_memory);
     let workflow = &instance.workflow;
     let makespan = |plan: armature_planner::Result<Plan>| -> Outcome<Option<f64>> {

@@ -20,7 +20,7 @@ const COPIES: [usize; 4] = [1, 10, 100, 500];
 const FILLED: f64 = 0.9;
 const TENTH: f64 = 10.0;
 /// Number of tasks at which the paper divides workflows into small and large.
-const LARGE: usize = 2000;
+const LARGE_WORKFLOW: usize = 2000;
 /// Makespan of the paper's better plan in percent of HEFT's, for small and for large workflows.
 const PAPER: [f64; 2] = [113.0, 127.0];
 
@@ -54,7 +54,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
             let makespan = |at: usize| found[at].0;
             if memory == "all" && found[1].1 && found[2].1 {
                 let ratio = makespan(1).min(makespan(2)) / makespan(0);
-                later[usize::from(instance.workflow.len() >= LARGE)].push(ratio);
+                later[usize::from(instance.workflow.len() >= LARGE_WORKFLOW)].push(ratio);
             }
             let shown = |&(makespan, is_valid): &(f64, bool)| -> Cell {
                 if is_valid { format!("{makespan:.1}").into() } else { "-".into() }
@@ -81,7 +81,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let interval = Interval::exact(share(valid[1][3]));
     report.mark(Mark::new("HEFTM-MM, a tenth, valid", interval, "% of plans", Target::AtLeast(100.0)));
     for (ratios, (which, paper)) in later.iter().zip(["below", "from"].into_iter().zip(PAPER)) {
-        let what = format!("best of BL and BLC, {which} {LARGE} tasks");
+        let what = format!("best of BL and BLC, {which} {LARGE_WORKFLOW} tasks");
         report.mark(Mark::new(&what, geometric(ratios), "% of HEFT", Target::AtMost(paper)));
     }
     Ok(())

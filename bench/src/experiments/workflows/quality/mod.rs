@@ -18,13 +18,13 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     blocks::run(report, smoke)?;
-    if report.wants("lists") {
+    if report.selects("lists") {
         lists::run(report, smoke)?;
     }
-    if report.wants("best") {
+    if report.selects("best") {
         best::run(report, smoke)?;
     }
-    if report.wants("cut") {
+    if report.selects("cut") {
         cut::run(report, smoke)?;
     }
     Ok(())

@@ -7,10 +7,10 @@ use crate::Outcome;
 /// Number of equal steps of the predicted makespan, at each of which the run checks whether a new plan ends earlier.
 const STEPS: f64 = 20.0;
 /// Minimum gain of a new plan, relative to the predicted makespan.
-const WORTH: f64 = 0.01;
+const MIN_GAIN: f64 = 0.01;
 /// Number of tasks whose weights are revealed at a time as long as they fit. If one of them does not fit, tasks are
 /// revealed one at a time in the order of their starts to find it.
-const AT_ONCE: usize = 16;
+const REVEALED_AT_ONCE: usize = 16;
 
 /// Result of a run.
 pub(super) struct Ended {
@@ -54,7 +54,7 @@ pub(super) fn adapted(planned: &Workflow, real: &Workflow, cluster: &Cluster, pl
         let starts = run.next_starts();
         let Some(&first) = starts.first() else { break };
         if run.trace.start[first] >= next_step {
-            run.reconsider(next_step, step * STEPS * WORTH);
+            run.reconsider(next_step, step * STEPS * MIN_GAIN);
             next_step += step;
         } else if !run.reveal(&starts)? && !run.reveal(&starts[..1])? && !run.plan_around(first)? {
             return Ok(Ended { makespan: None, fresh: run.fresh });
@@ -68,7 +68,7 @@ impl Run<'_> {
     fn next_starts(&self) -> Vec<usize> {
         let mut tasks: Vec<usize> = (0..self.is_known.len()).filter(|&task| !self.is_known[task]).collect();
         tasks.sort_by(|&a, &b| self.trace.start[a].total_cmp(&self.trace.start[b]).then(a.cmp(&b)));
-        tasks.truncate(AT_ONCE);
+        tasks.truncate(REVEALED_AT_ONCE);
         tasks
     }
 
@@ -104,11 +104,11 @@ impl Run<'_> {
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
         // No plan may exist from the middle of transfers; the current plan then continues.
-        let Ok(anew) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
+        let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
         // A plan made in this situation sends again the files that are in transfer, while the current trace continues
         // their transfer and may therefore end earlier.
-        if !anew.kept && anew.plan.makespan + worth < self.trace.makespan {
-            self.adopt(anew.plan, situation);
+        if !replanned.kept && replanned.plan.makespan + worth < self.trace.makespan {
+            self.adopt(replanned.plan, situation);
         }
     }
 

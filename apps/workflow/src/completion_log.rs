@@ -23,7 +23,7 @@ const TAIL: u64 = 4096;
 
 /// Part that a completed task appends: the content of a file, which is appended to another file and then removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handover {
+pub struct AppendedPart {
     /// File that contains the part.
     pub source: PathBuf,
     /// File to which the part is appended.
@@ -34,7 +34,7 @@ pub struct Handover {
 
 /// Write access of one rank to the rescue file.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct CompletionLog {
     rescue: Rescue,
     /// Number of bytes that were searched for `DONE` lines.
     read: u64,
@@ -42,10 +42,10 @@ pub struct Ledger {
     done: HashSet<String>,
 }
 
-impl Ledger {
+impl CompletionLog {
     /// Returns access to a rescue file, which the first note creates.
     pub fn new(rescue: &Rescue) -> Self {
-        Ledger { rescue: rescue.clone(), read: 0, done: HashSet::new() }
+        CompletionLog { rescue: rescue.clone(), read: 0, done: HashSet::new() }
     }
 
     /// Appends the parts of a task, removes their sources, and notes that the task is done. If a task with parts is already noted, nothing is
@@ -53,35 +53,35 @@ impl Ledger {
     ///
     /// # Errors
     /// A file cannot be read or written. In this case the task is not noted and nothing is appended.
-    pub fn note(&mut self, task: &str, handovers: &[Handover]) -> Result<(), BoxError> {
+    pub fn record(&mut self, task: &str, parts: &[AppendedPart]) -> Result<(), BoxError> {
         let path = self.rescue.path().display().to_string();
-        let wrong = |error: io::Error| format!("cannot write to the rescue file {path}: {error}");
+        let write_error = |error: io::Error| format!("cannot write to the rescue file {path}: {error}");
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
-        let mut file = self.rescue.open(&mut options).map_err(wrong)?;
+        let mut file = self.rescue.open(&mut options).map_err(write_error)?;
         // Ranks on other hosts append as well. On network file systems, only a lock makes the true end of the file visible.
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
-        let mut sum = mend(&mut file).map_err(wrong)?;
-        if !handovers.is_empty() {
-            self.catch_up(&mut file).map_err(wrong)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| write_error(error.into()))?;
+        let mut sum = repair(&mut file).map_err(write_error)?;
+        if !parts.is_empty() {
+            self.read_new_completions(&mut file).map_err(write_error)?;
             if self.done.contains(task) {
                 return Ok(());
             }
-            let lines = hand_over(handovers, &mut file, wrong).inspect_err(|_| {
+            let lines = append_parts(parts, &mut file, write_error).inspect_err(|_| {
                 // A partially appended part is removed. If this fails, the next note removes it.
-                let _ = mend(&mut file);
+                let _ = repair(&mut file);
             })?;
-            sum = notes::extended(sum, lines.as_bytes());
-            for handover in handovers {
+            sum = notes::extend_checksum(sum, lines.as_bytes());
+            for part in parts {
                 // Errors are ignored, because a repeated task overwrites its source.
-                let _ = fs::remove_file(&handover.source);
+                let _ = fs::remove_file(&part.source);
             }
         }
-        Ok(file.write_all(notes::done(task, sum).as_bytes()).map_err(wrong)?)
+        Ok(file.write_all(notes::done(task, sum).as_bytes()).map_err(write_error)?)
     }
 
     /// Reads the tasks that were noted since the last call.
-    fn catch_up(&mut self, file: &mut File) -> io::Result<()> {
+    fn read_new_completions(&mut self, file: &mut File) -> io::Result<()> {
         let mut text = String::new();
         file.seek(SeekFrom::Start(self.read))?;
         self.read += file.read_to_string(&mut text)? as u64;
@@ -91,21 +91,21 @@ impl Ledger {
 }
 
 /// Notes the parts of a task in the rescue file and appends them. Returns the noted lines.
-fn hand_over(
-    handovers: &[Handover],
+fn append_parts(
+    parts: &[AppendedPart],
     rescue: &mut File,
-    wrong: impl Fn(io::Error) -> String,
+    write_error: impl Fn(io::Error) -> String,
 ) -> Result<String, BoxError> {
     let is_absent =
         |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    let there: Vec<&Handover> =
-        handovers.iter().filter(|handover| !(handover.is_optional && is_absent(&handover.source))).collect();
-    let mut targets = Targets::default();
-    let lines = targets.open(&there)?;
-    rescue.write_all(lines.as_bytes()).map_err(wrong)?;
-    for handover in there {
-        targets.append(handover).map_err(|error| {
-            let Handover { source, destination, .. } = handover;
+    let existing: Vec<&AppendedPart> =
+        parts.iter().filter(|part| !(part.is_optional && is_absent(&part.source))).collect();
+    let mut targets = PartFiles::default();
+    let lines = targets.open(&existing)?;
+    rescue.write_all(lines.as_bytes()).map_err(write_error)?;
+    for part in existing {
+        targets.append(part).map_err(|error| {
+            let AppendedPart { source, destination, .. } = part;
             format!("cannot append {} to {}: {error}", names::path(source), names::path(destination))
         })?;
     }
@@ -114,13 +114,13 @@ fn hand_over(
 
 /// Removes the lines that killed ranks left: an incomplete line, and notes of parts, whose parts are removed from their files. Returns the CRC-32
 /// of the file.
-pub fn mend(file: &mut File) -> io::Result<u32> {
+pub fn repair(file: &mut File) -> io::Result<u32> {
     let length = file.metadata()?.len();
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     file.read_to_end(&mut tail)?;
     let last = tail.split_inclusive(|&byte| byte == b'\n').next_back();
-    if let Some(sum) = last.and_then(notes::sum_behind) {
+    if let Some(sum) = last.and_then(notes::checksum_after) {
         return Ok(sum);
     }
     let mut all = Vec::new();
@@ -128,7 +128,7 @@ pub fn mend(file: &mut File) -> io::Result<u32> {
     file.read_to_end(&mut all)?;
     let notes =
         Notes::parse(&all).map_err(|text| io::Error::new(ErrorKind::InvalidData, format!("it {text}")))?;
-    notes.interrupted.iter().rev().try_for_each(take_back)?;
+    notes.interrupted.iter().rev().try_for_each(roll_back)?;
     if notes.end < all.len() {
         file.set_len(notes.end as u64)?;
     }
@@ -136,7 +136,7 @@ pub fn mend(file: &mut File) -> io::Result<u32> {
 }
 
 /// Removes a part, or its beginning, from the end of the file to which it was appended.
-fn take_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
+fn roll_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     let file = match regular::open_with(path, OpenOptions::new().write(true), Links::Followed) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         opened => opened?,
@@ -156,29 +156,29 @@ fn take_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
 
 /// Locked files to which parts are appended.
 #[derive(Default)]
-struct Targets<'h> {
+struct PartFiles<'h> {
     /// Files by path, so that all ranks acquire the locks in the same order.
     files: BTreeMap<&'h Path, File>,
 }
 
-impl<'h> Targets<'h> {
+impl<'h> PartFiles<'h> {
     /// Opens and locks the files. Returns the lines that note the parts.
-    fn open(&mut self, handovers: &[&'h Handover]) -> Result<String, BoxError> {
+    fn open(&mut self, parts: &[&'h AppendedPart]) -> Result<String, BoxError> {
         let mut lengths: BTreeMap<&Path, u64> =
-            handovers.iter().map(|handover| (handover.destination.as_path(), 0)).collect();
+            parts.iter().map(|part| (part.destination.as_path(), 0)).collect();
         for (&path, length) in &mut lengths {
-            let wrong = |error: io::Error| format!("cannot append to {}: {error}", path.display());
+            let write_error = |error: io::Error| format!("cannot append to {}: {error}", path.display());
             let mut options = OpenOptions::new();
             options.append(true).create(true);
-            let file = regular::open_with(path, &mut options, Links::Followed).map_err(wrong)?;
-            flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
-            *length = file.metadata().map_err(wrong)?.len();
+            let file = regular::open_with(path, &mut options, Links::Followed).map_err(write_error)?;
+            flock(&file, FlockOperation::LockExclusive).map_err(|error| write_error(error.into()))?;
+            *length = file.metadata().map_err(write_error)?.len();
             self.files.insert(path, file);
         }
         let mut lines = String::new();
-        for Handover { source, destination, .. } in handovers {
-            let wrong = |error| format!("cannot forward {}: {error}", source.display());
-            let bytes = fs::metadata(source).map_err(wrong)?.len();
+        for AppendedPart { source, destination, .. } in parts {
+            let write_error = |error| format!("cannot forward {}: {error}", source.display());
+            let bytes = fs::metadata(source).map_err(write_error)?.len();
             if let Some(length) = lengths.get_mut(destination.as_path()) {
                 lines += &Append { length: *length, bytes, path: destination.clone() }.line();
                 *length += bytes;
@@ -187,9 +187,9 @@ impl<'h> Targets<'h> {
         Ok(lines)
     }
 
-    fn append(&mut self, handover: &Handover) -> io::Result<()> {
-        let mut from = regular::open(&handover.source)?;
-        match self.files.get_mut(handover.destination.as_path()) {
+    fn append(&mut self, part: &AppendedPart) -> io::Result<()> {
+        let mut from = regular::open(&part.source)?;
+        match self.files.get_mut(part.destination.as_path()) {
             Some(to) => io::copy(&mut from, to).map(drop),
             None => Err(ErrorKind::NotFound.into()),
         }
@@ -222,13 +222,13 @@ mod tests {
             fs::write(self.path(name), text).unwrap();
         }
 
-        fn handover(&self, source: &str, destination: &str) -> Handover {
+        fn part(&self, source: &str, destination: &str) -> AppendedPart {
             let (source, destination) = (self.path(source), self.path(destination));
-            Handover { source, destination, is_optional: false }
+            AppendedPart { source, destination, is_optional: false }
         }
 
-        fn ledger(&self) -> Ledger {
-            Ledger::new(&Rescue::new(self.path("rescue"), Links::Refused))
+        fn completion_log(&self) -> CompletionLog {
+            CompletionLog::new(&Rescue::new(self.path("rescue"), Links::Refused))
         }
 
         /// Lines of the rescue file without their checksums.
@@ -240,31 +240,31 @@ mod tests {
     #[test]
     fn parts_are_appended_once_and_their_sources_removed() {
         let place = Place::new();
-        let mut ledger = place.ledger();
+        let mut log = place.completion_log();
         place.write("all", "0\n");
-        ledger.note("a", &[]).unwrap();
-        let both = [place.handover("one", "all"), place.handover("two", "all"), place.handover("two", "new")];
-        ledger.note("b", &both).unwrap();
+        log.record("a", &[]).unwrap();
+        let both = [place.part("one", "all"), place.part("two", "all"), place.part("two", "new")];
+        log.record("b", &both).unwrap();
         assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
         assert!(!place.path("one").exists() && !place.path("two").exists());
         // Another rank runs the task again, because the first rank died after the note.
         place.write("one", "1\n");
-        place.ledger().note("b", &both).unwrap();
+        place.completion_log().record("b", &both).unwrap();
         assert_eq!(place.text("all"), "0\n1\n22\n");
         assert!(place.lines().starts_with("DONE a\n# APPENDS 2 2 /"));
         assert!(place.lines().ends_with("DONE b\n"));
-        let error = ledger.note("c", &[place.handover("none", "all")]).unwrap_err().to_string();
+        let error = log.record("c", &[place.part("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot forward "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
         // The source of this part is optional and does not exist.
-        ledger.note("c", &[Handover { is_optional: true, ..place.handover("none", "never") }]).unwrap();
+        log.record("c", &[AppendedPart { is_optional: true, ..place.part("none", "never") }]).unwrap();
         assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
     }
 
     #[test]
     fn parts_of_a_task_interrupted_at_any_moment_are_rolled_back() {
         let place = Place::new();
-        let both = [place.handover("one", "all"), place.handover("two", "all")];
+        let both = [place.part("one", "all"), place.part("two", "all")];
         let all = place.path("all").display().to_string();
         let notes = format!("# APPENDS 2 2 {all}\n# APPENDS 4 3 {all}\n");
         let first = notes::done("a", 0);
@@ -274,13 +274,13 @@ mod tests {
             place.write("two", "22\n");
             place.write("rescue", &format!("{first}{}", &notes[..note.min(notes.len())]));
             place.write("all", &whole[..appended]);
-            place.ledger().note("b", &both).unwrap();
+            place.completion_log().record("b", &both).unwrap();
             assert_eq!(place.text("all"), whole, "{note} bytes noted, {appended} bytes there");
             assert_eq!(place.lines(), format!("DONE a\n{notes}DONE b\n"));
         }
         // An incomplete DONE line does not count.
         place.write("rescue", &format!("{first}{notes}DONE "));
-        place.ledger().note("c", &[]).unwrap();
+        place.completion_log().record("c", &[]).unwrap();
         assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
     }
 
@@ -289,10 +289,10 @@ mod tests {
     fn a_part_that_cannot_be_appended_leaves_nothing() {
         let place = Place::new();
         place.write("all", "0\n");
-        place.ledger().note("a", &[]).unwrap();
+        place.completion_log().record("a", &[]).unwrap();
         fs::create_dir(place.path("directory")).unwrap();
-        let both = [place.handover("one", "all"), place.handover("directory", "all")];
-        let error = place.ledger().note("b", &both).unwrap_err().to_string();
+        let both = [place.part("one", "all"), place.part("directory", "all")];
+        let error = place.completion_log().record("b", &both).unwrap_err().to_string();
         assert!(error.contains("is a directory, expected a regular file"), "{error}");
         assert_eq!((place.text("all"), place.lines()), ("0\n".into(), "DONE a\n".into()));
     }
@@ -303,11 +303,11 @@ mod tests {
         place.write("all", "0\n1\nsomebody else's\n");
         let first = notes::done("a", 0);
         place.write("rescue", &format!("{first}# APPENDS 2 2 {}\n", place.path("all").display()));
-        let error = place.ledger().note("b", &[]).unwrap_err().to_string();
+        let error = place.completion_log().record("b", &[]).unwrap_err().to_string();
         assert!(error.contains("has 20 bytes, expected 2 and at most 2"), "{error}");
         assert_eq!(place.text("all"), "0\n1\nsomebody else's\n");
         place.write("rescue", &format!("{first}# APPENDS 2 x y\n"));
-        let error = place.ledger().note("b", &[]).unwrap_err().to_string();
+        let error = place.completion_log().record("b", &[]).unwrap_err().to_string();
         assert!(error.contains("is not a valid note of an appended part"), "{error}");
     }
 
@@ -315,9 +315,9 @@ mod tests {
     fn task_names_may_exceed_the_first_read_block() {
         let place = Place::new();
         let name = "n".repeat(2 * TAIL as usize);
-        let mut ledger = place.ledger();
+        let mut log = place.completion_log();
         for task in [name.as_str(), "b"] {
-            ledger.note(task, &[]).unwrap();
+            log.record(task, &[]).unwrap();
         }
         assert_eq!(place.lines(), format!("DONE {name}\nDONE b\n"));
         Notes::parse(place.text("rescue").as_bytes()).unwrap();

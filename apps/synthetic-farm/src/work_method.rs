@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Method by which tasks spend their time. Rank 0 determines the amount of work in units of the method, so that a slower rank takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Toil {
+pub enum WorkMethod {
     /// Arithmetic. The unit is one operation of [`spin::spin`].
     Spin,
     /// Sleeping, which takes the same time on every rank and no CPU time. The unit is one second.
@@ -17,22 +17,22 @@ pub enum Toil {
 /// Number of floating-point operations per second of simulated work.
 const FLOPS: f64 = 1e9;
 
-impl Toil {
+impl WorkMethod {
     /// Returns the number of units per second. For arithmetic, it is measured on this processor, which takes some tenths of a second.
     pub fn speed(self) -> f64 {
         match self {
-            Toil::Spin => spin::speed(),
-            Toil::Sleep => 1.0,
-            Toil::Declare => FLOPS,
+            WorkMethod::Spin => spin::speed(),
+            WorkMethod::Sleep => 1.0,
+            WorkMethod::Declare => FLOPS,
         }
     }
 
     /// Executes `units` units of work. `declare` is called for declared work.
-    pub fn take(self, units: f64, declare: impl FnOnce(f64)) {
+    pub fn perform(self, units: f64, declare: impl FnOnce(f64)) {
         match self {
-            Toil::Spin => spin::spin(units as u64),
-            Toil::Sleep => std::thread::sleep(Duration::try_from_secs_f64(units).unwrap_or_default()),
-            Toil::Declare => declare(units),
+            WorkMethod::Spin => spin::spin(units as u64),
+            WorkMethod::Sleep => std::thread::sleep(Duration::try_from_secs_f64(units).unwrap_or_default()),
+            WorkMethod::Declare => declare(units),
         }
     }
 }
@@ -44,23 +44,23 @@ mod tests {
 
     #[test]
     fn synthetic_work_takes_the_requested_time() {
-        for toil in [Toil::Spin, Toil::Sleep] {
-            let units = 0.01 * toil.speed();
+        for work_method in [WorkMethod::Spin, WorkMethod::Sleep] {
+            let units = 0.01 * work_method.speed();
             let timed = |_| {
                 let start = Instant::now();
-                toil.take(units, |_| panic!("nothing is declared on a real machine"));
+                work_method.perform(units, |_| panic!("nothing is declared on a real machine"));
                 start.elapsed().as_secs_f64()
             };
             // The speed is the fastest of several measurements, so that work may take longer than expected, but hardly shorter.
             let shortest = (0..5).map(timed).fold(f64::INFINITY, f64::min);
-            assert!(shortest > 0.005, "{toil:?}: {shortest}");
+            assert!(shortest > 0.005, "{work_method:?}: {shortest}");
         }
     }
 
     #[test]
     fn synthetic_work_is_declared_to_the_simulator() {
         let mut declared = 0.0;
-        Toil::Declare.take(0.25 * Toil::Declare.speed(), |flops| declared = flops);
+        WorkMethod::Declare.perform(0.25 * WorkMethod::Declare.speed(), |flops| declared = flops);
         assert_eq!(declared, 0.25e9);
     }
 }

@@ -15,12 +15,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Maximum size in bytes of a file with an alignment. A valid file has some hundred bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct SavedAlignment {
     of: String,
     best: Best,
 }
@@ -40,22 +40,22 @@ pub fn fingerprint(first: &Sequence, second: &Sequence, scores: &Scores, gaps: G
 /// The file cannot be read, is damaged, or belongs to an alignment with another fingerprint.
 pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
     let path = dir.join("best");
-    let text = match regular::read_text_at_most(&path, MOST_BYTES) {
+    let text = match regular::read_text_at_most(&path, MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot read {}: {error}", shown(&path))),
     };
-    let kept: Kept = serde_json::from_str(&text)
+    let saved: SavedAlignment = serde_json::from_str(&text)
         .map_err(|error| format!("{}: {error}; remove it to align the pair again", shown(&path)))?;
-    if kept.of != of {
+    if saved.of != of {
         let message = format!(
             "{} contains the alignment of {}, expected {of}: name another directory",
             shown(&path),
-            names::shown(&kept.of)
+            names::shown(&saved.of)
         );
         return Err(message);
     }
-    Ok(Some(kept.best))
+    Ok(Some(saved.best))
 }
 
 /// Writes the alignment of a pair to the directory of the pair.
@@ -65,7 +65,7 @@ pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
 pub fn write(dir: &Path, of: &str, best: Best) -> Result<(), String> {
     let path = dir.join("best");
     // Strings and numbers always have a JSON form.
-    let text = serde_json::to_string(&Kept { of: of.into(), best }).unwrap_or_default() + "\n";
+    let text = serde_json::to_string(&SavedAlignment { of: of.into(), best }).unwrap_or_default() + "\n";
     let written = std::fs::create_dir_all(dir).and_then(|()| output::replace(&path, text.as_bytes()));
     written.map_err(|error| format!("cannot write {}: {error}", shown(&path)))
 }
@@ -74,15 +74,16 @@ pub fn write(dir: &Path, of: &str, best: Best) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn named(letters: &[u8]) -> Sequence {
+    fn sequence(letters: &[u8]) -> Sequence {
         Sequence { name: "a".into(), letters: letters.to_vec() }
     }
 
     #[test]
     fn fingerprint_depends_on_letters_scores_and_gaps() {
         let (dna, gaps) = (Scores::dna(2, -3), Gaps { open: 5, extend: 2 });
-        let of =
-            |one: &[u8], other: &[u8], scores, gaps| fingerprint(&named(one), &named(other), scores, gaps);
+        let of = |one: &[u8], other: &[u8], scores, gaps| {
+            fingerprint(&sequence(one), &sequence(other), scores, gaps)
+        };
         let this = of(&[0, 1], &[2], &dna, gaps);
         for other in [
             of(&[0, 2], &[2], &dna, gaps),

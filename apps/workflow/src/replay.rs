@@ -12,7 +12,7 @@ use armature_workflow_files::Description;
 
 /// Method by which tasks spend their time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
+pub enum WorkMethod {
     /// Tasks compute, at this number of operations per second.
     Spin(f64),
     /// Tasks sleep.
@@ -23,24 +23,24 @@ pub enum Pace {
 
 /// User code of the replayed tasks.
 #[derive(Debug)]
-pub struct Toil<'a> {
+pub struct Replay<'a> {
     description: &'a Description,
     numbers: HashMap<&'a str, usize>,
     /// Size of each task's value in bytes.
-    gives: Vec<usize>,
+    value_bytes: Vec<usize>,
     task_memory: TaskMemory,
-    pace: Pace,
+    work_method: WorkMethod,
 }
 
-impl<'a> Toil<'a> {
+impl<'a> Replay<'a> {
     /// Creates the code for the tasks of a description. The value of a task is as large as the largest file that another task reads from it.
-    pub fn new(description: &'a Description, task_memory: TaskMemory, pace: Pace) -> Self {
-        let mut gives = vec![0; description.tasks().len()];
+    pub fn new(description: &'a Description, task_memory: TaskMemory, work_method: WorkMethod) -> Self {
+        let mut value_bytes = vec![0; description.tasks().len()];
         for edge in description.edges() {
-            gives[edge.from] = edge.size.max(gives[edge.from] as u64) as usize;
+            value_bytes[edge.from] = edge.size.max(value_bytes[edge.from] as u64) as usize;
         }
         let names = description.tasks().iter().map(|task| task.name.as_str());
-        Toil { description, numbers: names.zip(0..).collect(), gives, task_memory, pace }
+        Replay { description, numbers: names.zip(0..).collect(), value_bytes, task_memory, work_method }
     }
 
     /// Executes a task: checks the values that it reads, holds its memory, spends its time, and returns its value.
@@ -63,15 +63,15 @@ impl<'a> Toil<'a> {
         let value = self.value(number);
         let mut memory = task.memory.unwrap_or(0) as usize;
         if self.task_memory == TaskMemory::IncludesIo {
-            let words = read.iter().map(Vec::len).sum::<usize>() + value.len();
-            memory = memory.saturating_sub(words * size_of::<u64>());
+            let values = read.iter().map(Vec::len).sum::<usize>() + value.len();
+            memory = memory.saturating_sub(values * size_of::<u64>());
         }
-        let held = hold(memory);
+        let held = allocate_resident(memory);
         let seconds = task.run_time.unwrap_or(0.0);
-        match self.pace {
-            Pace::Spin(speed) => spin::spin((seconds * speed) as u64),
-            Pace::Sleep => std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()),
-            Pace::Declare(speed) => cx.declare(seconds * speed, || ()),
+        match self.work_method {
+            WorkMethod::Spin(speed) => spin::spin((seconds * speed) as u64),
+            WorkMethod::Sleep => std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()),
+            WorkMethod::Declare(speed) => cx.declare(seconds * speed, || ()),
         }
         black_box(&held);
         Ok(value)
@@ -80,12 +80,12 @@ impl<'a> Toil<'a> {
     /// Returns the value of a task, which only depends on the number of the task.
     fn value(&self, number: usize) -> Vec<u64> {
         let mut random = Random::new(number as u64);
-        (0..self.gives[number].div_ceil(size_of::<u64>())).map(|_| random.next_u64()).collect()
+        (0..self.value_bytes[number].div_ceil(size_of::<u64>())).map(|_| random.next_u64()).collect()
     }
 }
 
 /// Returns a buffer of `bytes` bytes whose memory pages are allocated physically.
-fn hold(bytes: usize) -> Vec<u8> {
+fn allocate_resident(bytes: usize) -> Vec<u8> {
     /// Smallest page size of common systems, in bytes.
     const PAGE: usize = 4096;
     let mut held = vec![0; bytes];
