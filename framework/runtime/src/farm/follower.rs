@@ -12,8 +12,8 @@ use super::submaster::Submaster;
 use super::task_runner::{Command, Outcome, TaskRunner};
 use super::worker_role::WorkerRole;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Message;
-use crate::error::Result;
+use crate::comm::message::{Encode, Message};
+use crate::error::{Error, ErrorKind, Result};
 use crate::rank::driver::Driver;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
@@ -179,10 +179,14 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         let Some(message) = self.link.incumbent.take(message)? else { return Ok(()) };
         match Received::decode(message)? {
             Received::ToWorker(message) => self.on_order(from, message, out),
-            Received::ToMaster(message) => match &mut self.role {
+            Received::ToMaster(message @ (ToMaster::Join(_) | ToMaster::Result(_))) => match &mut self.role {
                 Role::Submaster(submaster) => submaster.on_message(&mut self.link, from, message, out),
                 Role::Worker => Ok(()),
             },
+            Received::ToMaster(_) => {
+                let text = format!("rank {from} sent a message for rank 0 to another rank");
+                Err(Error::new(ErrorKind::Wire, text))
+            }
         }
     }
 

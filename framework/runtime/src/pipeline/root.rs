@@ -9,7 +9,7 @@ use armature_planner::pipeline::Mapping;
 use super::controller::Controller;
 use super::job_cost::JobCost;
 use super::machine::{Done, Job, Machine};
-use super::messages::{Finish, MeasureSpeed, Received, Report, Tag, send};
+use super::messages::{Directive, Received, Report, Tag};
 use super::observer::Observer;
 use super::performance_model::{PerformanceModel, SPEED_LASTS};
 use super::progress::Progress;
@@ -127,7 +127,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
         self.phase = Phase::Probing(Box::new(Probe::new(out.run(), self.size)));
         for to in 1..self.size {
-            send(&MeasureSpeed, to, out)?;
+            out.send(to, Directive::MeasureSpeed)?;
         }
         self.machine.request(Job::Probe);
         Ok(())
@@ -225,7 +225,7 @@ impl<'c, 'p> Root<'c, 'p> {
         let (items, elapsed) = (self.drawn(), self.ended.saturating_sub(self.start));
         self.observer.log(at, || Event::Finish { items, seconds: elapsed.as_secs_f64() });
         for to in 1..self.size {
-            send(&Finish, to, out)?;
+            out.send(to, Directive::Finish)?;
         }
         self.phase = Phase::Ending(vec![None; self.size]);
         Ok(())
@@ -287,8 +287,8 @@ impl<'p> Protocol for Root<'_, 'p> {
             return self.on_answer(message.from, None, at, out);
         }
         let (from, tag) = (message.from, message.tag::<Tag>()?);
-        match Received::decode(tag, message)? {
-            Received::Stream(message) => {
+        match Received::decode(message)? {
+            Received::StreamMessage(message) => {
                 self.observer.arrived(from, &message, at);
                 self.machine.on_message(from, message, at, out)
             }

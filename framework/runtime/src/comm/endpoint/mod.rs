@@ -23,7 +23,7 @@ pub(crate) use self::exchanged::Sent;
 use super::backoff::Backoff;
 use super::liveness::Liveness;
 use super::message::{
-    Arrival, Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, is_failure, open, run_of,
+    Arrival, Control, Encode, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, is_failure, open, run_of,
 };
 use super::process::Process;
 use crate::comm::clock::Clock;
@@ -265,8 +265,10 @@ impl Endpoint {
         self.send_ready(to, Frame::new(head))
     }
 
-    /// Sends a frame that already begins with its header.
-    pub(crate) fn send_ready(&mut self, to: usize, frame: Frame) -> Result<()> {
+    /// Sends a message of the current run.
+    #[inline]
+    pub(crate) fn send_ready(&mut self, to: usize, message: impl Encode) -> Result<()> {
+        let frame = message.encode(self.run)?;
         self.exchanged.leaves(to, frame.len());
         self.transport.send(to, frame)
     }

@@ -10,12 +10,12 @@ use super::manifest::{Manifest, Saved};
 use super::store::SnapshotStore;
 use super::writer::SnapshotWriter;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{Tagged, tags};
+use crate::comm::message::{Tagged, messages};
 use crate::comm::waiting::{Limits, Waits};
 use crate::error::Result;
 use crate::wire;
 
-tags! {
+messages! {
     "what a rank begins with";
     pub(super) enum Tag {
         /// Checkpoint from which the job resumes.
