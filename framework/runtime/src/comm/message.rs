@@ -76,8 +76,16 @@ macro_rules! messages {
                 #[allow(unreachable_patterns)]
                 match message.tag()? {
                     $($($tag::$variant)|* => $name::decode(message).map($received::$name),)*
-                    tag => Err($crate::comm::message::Body::of(message, tag).unexpected(concat!("one of" $($(, " ", stringify!($variant))*)*))),
+                    tag => Err($crate::comm::message::unexpected(
+                        message.from, tag, concat!("one of" $($(, " ", stringify!($variant))*)*)
+                    )),
                 }
+            }
+
+            /// Returns the error for this message of rank `from` where `expected` should have arrived.
+            #[allow(dead_code)]
+            $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
+                match self { $($received::$name(message) => message.unexpected(from, expected)),* }
             }
         }
     };
@@ -156,8 +164,17 @@ macro_rules! messages {
                             );
                             $name::$variant $(($($field),+))? $({ $($named),+ })?
                         })*
-                        _ => return Err(body.unexpected(concat!("one of" $(, " ", stringify!($variant))*))),
+                        tag => return Err($crate::comm::message::unexpected(
+                            body.from, tag, concat!("one of" $(, " ", stringify!($variant))*)
+                        )),
                     })
+                }
+
+                /// Returns the error for this message of rank `from` where `expected` should have arrived.
+                #[allow(dead_code)]
+                $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
+                    let tag = match self { $($name::$variant { .. } => $tag::$variant),* };
+                    $crate::comm::message::unexpected(from, tag, expected)
                 }
             }
         )*
@@ -395,12 +412,11 @@ impl Body {
         let text = format!("rank {} sent a damaged {}: {why}", self.from, (self.describe)(self.code));
         Error::new(ErrorKind::Wire, text)
     }
+}
 
-    /// Returns the error for a message that the receiver does not expect.
-    pub(crate) fn unexpected(&self, expected: &str) -> Error {
-        let text = format!("rank {} sent {}, expected {expected}", self.from, (self.describe)(self.code));
-        Error::new(ErrorKind::Wire, text)
-    }
+/// Returns the error for a message of rank `from` where `expected` should have arrived.
+pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} of {}, expected {expected}", T::OF))
 }
 
 /// Failure of a rank, as it is sent to the other ranks.
@@ -450,6 +466,17 @@ impl Message {
             );
             Error::new(ErrorKind::Wire, text)
         })
+    }
+
+    /// Returns the content of a message that should have the tag `expected`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if the message has another tag.
+    pub(crate) fn expect<T: Tagged>(self, expected: T) -> Result<Body> {
+        match self.tag::<T>()? {
+            tag if self.is(expected) => Ok(Body::of(self, tag)),
+            tag => Err(unexpected(self.from, tag, &format!("{expected:?}"))),
+        }
     }
 
     /// Returns true if the message has this tag.

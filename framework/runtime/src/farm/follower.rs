@@ -13,7 +13,7 @@ use super::task_runner::{Command, Outcome, TaskRunner};
 use super::worker_role::WorkerRole;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Encode, Message};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::rank::driver::Driver;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
@@ -183,10 +183,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
                 Role::Submaster(submaster) => submaster.on_message(&mut self.link, from, message, out),
                 Role::Worker => Ok(()),
             },
-            Received::ToMaster(_) => {
-                let text = format!("rank {from} sent a message for rank 0 to another rank");
-                Err(Error::new(ErrorKind::Wire, text))
-            }
+            Received::ToMaster(message) => Err(message.unexpected(from, "a message that is not for rank 0")),
         }
     }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::chunk_result::{ChunkResult, Failure};
-use super::messages::aggregate::{Entry, put};
+use super::messages::aggregate::put;
 use super::messages::{
-    Attach, ChunkHeader, ExecutionMode, Join, Lead, Lost, Status, Tag, Times, ToMaster, ToWorker,
+    Attach, ChunkHeader, Entry, ExecutionMode, Join, Lead, Lost, Status, Tag, Times, ToMaster, ToWorker,
     encode_chunk, encode_result, with_incumbent,
 };
 use super::result_journal::{Kind as JournalKind, ResultJournal};

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::job_cost::JobCost;
 use super::machine::{Done, Job, Machine};
-use super::messages::{Directive, Prepare, Received, Report, Tag};
+use super::messages::{Directive, Prepare, Received, Report};
 use super::observer::Observer;
 use super::stage_host::StageHost;
 use super::stats::RankReport;
 use crate::comm::message::Message;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 
@@ -93,17 +93,14 @@ impl<'p> Protocol for Worker<'p> {
     const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let (from, tag) = (message.from, message.tag::<Tag>()?);
+        let from = message.from;
         match Received::decode(message)? {
             Received::StreamMessage(message) => {
                 self.observer.arrived(from, &message, at);
                 self.machine.on_message(from, message, at, out)
             }
             Received::Directive(directive) => self.on_directive(directive, at, out),
-            Received::Report(_) => {
-                let text = format!("rank {from} sent {tag:?}, which only rank 0 understands");
-                Err(Error::new(ErrorKind::Wire, text))
-            }
+            Received::Report(report) => Err(report.unexpected(from, "a message that is not for rank 0")),
         }
     }
 

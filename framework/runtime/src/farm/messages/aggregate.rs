@@ -2,22 +2,11 @@
 
 use std::mem::take;
 
-use bytes::Bytes;
-
-use super::chunk::{ChunkHeader, Payload};
+use super::chunk::{ChunkHeader, Entry, Payload};
 use crate::comm::Part;
 use crate::comm::message::{Body, Put, Take};
 use crate::error::Result;
 use crate::wire::header::header;
-
-/// A chunk or result of an aggregate: its body without the message header, and its parts.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    /// Rank that computed the result; 0 for a chunk.
-    pub(crate) by: usize,
-    pub(crate) body: Bytes,
-    pub(crate) parts: Vec<Part>,
-}
 
 header! {
     /// Description of an entry, in a list before the bodies of all entries.
@@ -27,13 +16,6 @@ header! {
         parts: u32,
         /// Size of the body in bytes, including its prefix.
         length: u64,
-    }
-}
-
-impl Take for Entry {
-    fn take(body: &mut Body) -> Result<Self> {
-        let (head, parts) = body.rest();
-        Ok(Entry { by: body.from, body: head, parts })
     }
 }
 
@@ -122,6 +104,8 @@ fn entries(body: &mut Body) -> Result<Vec<Entry>> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::super::ToMaster;
     use super::*;
     use crate::comm::message::{Encode, Message, received};

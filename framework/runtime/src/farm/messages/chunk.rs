@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::super::chunk_result::{ChunkResult, Failure};
 use super::Tag;
-use super::aggregate::Entry;
 use crate::comm::message::{Body, FRAME_HEADER, Put, Take, frame};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
@@ -51,6 +50,15 @@ impl Payload {
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()
     }
+}
+
+/// A chunk or result of an aggregate: its body without the message header, and its parts.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Rank that computed the result; 0 for a chunk.
+    pub(crate) by: usize,
+    pub(crate) body: Bytes,
+    pub(crate) parts: Vec<Part>,
 }
 
 /// Header of a result: of a whole chunk, or of the next tasks of a chunk whose worker continues with the rest.
@@ -177,6 +185,13 @@ pub(crate) fn encode_result(
         head.extend_from_slice(&list);
         codec.encode(results, head, parts)
     })
+}
+
+impl Take for Entry {
+    fn take(body: &mut Body) -> Result<Self> {
+        let (head, parts) = body.rest();
+        Ok(Entry { by: body.from, body: head, parts })
+    }
 }
 
 impl Entry {

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use aggregate::Entry;
-pub(crate) use chunk::{ChunkHeader, Payload, ResultHeader, Times, encode_chunk, encode_result};
+pub(crate) use chunk::{ChunkHeader, Entry, Payload, ResultHeader, Times, encode_chunk, encode_result};
 pub(super) use incumbent::{carries_incumbent, with_incumbent, without_incumbent};
 
 use super::state::LastActivity;

@@ -160,9 +160,7 @@ impl<U: Units> UnitMigration<U> {
     /// # Errors
     /// [`ErrorKind::Wire`] if the message is a different one or damaged.
     pub(in crate::loops) fn decode_gathered(message: Message, units: u64) -> Result<Self> {
-        let tag = message.tag::<Tag>()?;
-        let body = Body::of(message, tag);
-        if tag == Tag::Gather { UnitMigration::decode(body, units) } else { Err(body.unexpected("Gather")) }
+        UnitMigration::decode(message.expect(Tag::Gather)?, units)
     }
 }
 

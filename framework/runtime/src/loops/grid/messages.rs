@@ -22,7 +22,7 @@ messages! {
     /// Message that arrived while the loop runs.
     pub(super) enum Received;
     pub(super) enum Tag {
-        /// [Rows](Rows) for the coordinator, which gathers the whole grid.
+        /// [`Rows`] for the coordinator, which gathers the whole grid.
         Gather = 51,
     }
     /// Message to a rank with neighbouring rows. `V` holds bulk data, which are borrowed by the sender and owned by the receiver.
@@ -180,11 +180,7 @@ impl Rows {
     /// # Errors
     /// [`ErrorKind::Wire`] if the message is a different one or damaged.
     pub(super) fn decode_gathered(message: Message) -> Result<Self> {
-        let tag = message.tag::<Tag>()?;
-        let mut body = Body::of(message, tag);
-        if tag != Tag::Gather {
-            return Err(body.unexpected("its rows of the grid"));
-        }
+        let mut body = message.expect(Tag::Gather)?;
         let rows = Rows::take(&mut body)?;
         body.end().map(|()| rows)
     }
@@ -226,33 +222,6 @@ impl Take for Rows {
         let RowsHeader { first } = body.header(RowsHeader::SIZE, RowsHeader::read)?;
         let values = body.parts.pop().ok_or_else(|| body.error("it has no values"))?;
         Ok(Rows { first, values })
-    }
-}
-
-impl<V> ToNeighbour<V> {
-    /// Returns the error for this message of rank `from` where `expected` should have arrived.
-    pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
-        let what = match self {
-            ToNeighbour::HaloRow(_) => "a halo row",
-            ToNeighbour::WrapRow(_) => "a wrap-around row",
-            ToNeighbour::Directive(_) => "a directive",
-            ToNeighbour::RowsComing => "an announcement of rows",
-            ToNeighbour::Rows(_) => "rows",
-            ToNeighbour::Wanted => "a request for rows",
-        };
-        unexpected(from, what, expected)
-    }
-}
-
-impl Received {
-    /// Returns the error for this message of rank `from` where `expected` should have arrived.
-    pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
-        match self {
-            Received::ToNeighbour(message) => message.unexpected(from, expected),
-            Received::Coordination(Coordination::Report(_)) => unexpected(from, "a report", expected),
-            Received::Coordination(Coordination::Verdict(_)) => unexpected(from, "a verdict", expected),
-            Received::Coordination(Coordination::Finish) => unexpected(from, "the end of the run", expected),
-        }
     }
 }
 
