@@ -90,8 +90,7 @@ impl LinkProbe {
 pub(crate) fn answer(message: &Message, endpoint: &mut Endpoint) -> Result<bool> {
     let is_probe = message.is(Control::Probe);
     if is_probe {
-        endpoint
-            .send_ready(message.from, Frame::new(frame_header(endpoint.run(), Control::Echo).to_vec()))?;
+        endpoint.send(message.from, Control::Echo, &())?;
     }
     Ok(is_probe)
 }

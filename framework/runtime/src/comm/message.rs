@@ -1,15 +1,17 @@
-//! Messages between ranks: a header with the run number and the tag, followed by the content.
+//! Messages between ranks: a header with the run number and the tag, followed by the content. [`messages!`] defines the messages of a protocol.
 
-use std::mem::offset_of;
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::mem::{offset_of, take};
 
-use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use bytes::{Buf, Bytes};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::header::header;
+use crate::wire::{self, header::header};
 
-/// Tag of a message. Each module that sends messages defines its own enum of tags with [`tags!`]. Enums of different skeletons may share
+/// Tag of a message. Each module that sends messages defines its own enum of tags with [`messages!`]. Enums of different skeletons may share
 /// values: all ranks agree on what a run executes, so only messages of one skeleton and of the session are in flight during a run.
 pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
     /// Owner of the tags, in words that follow "expected a message of".
@@ -22,15 +24,96 @@ pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
     fn from_byte(byte: u8) -> Option<Self>;
 }
 
-/// Defines an enum of tags: `tags! { "the farm"; pub(crate) enum Tag { Chunk = 16, Done = 17 } }`. Values below 16 are reserved for the
-/// session.
-macro_rules! tags {
-    ($of:literal; $(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $tag:ident = $byte:literal),* $(,)? }) => {
+/// Defines the messages of a protocol:
+///
+/// ```ignore
+/// messages! {
+///     "a farm": /** Message to a rank. */ enum Received;
+///     /** Tag of a message. */ enum Tag { Incumbent = 43 }
+///     /** Message to the master. */ enum ToMaster { TimedOut { task: u64 } = 35, Retired = 42 }
+///     /** Message to a worker. */ enum ToWorker { Park(parked: bool) = 36, Chunk(header: ChunkHeader, tasks: Payload) = 32 raw }
+/// }
+/// ```
+///
+/// Each message is a variant of one of the enums, with named contents and its tag. `Tag` has a variant of the same name for every message, and
+/// those of messages that are encoded and decoded elsewhere. Tags below 16 are reserved for the session. `Received` is any of the messages.
+///
+/// The contents are encoded by serde, as one tuple. Those of a message marked `raw` are encoded one after the other by [`Put`] and decoded by
+/// [`Take`]: data that are not copied, and headers of fixed size. `enum Message<V: Sent => Received>` has contents of type `V`, whose types
+/// differ on both sides.
+macro_rules! messages {
+    (@encode [] $run:ident, $tag:expr, ($($field:ident),*)) => {
+        $crate::comm::message::encode($run, $tag, &($(&$field,)*))
+    };
+    (@encode [raw] $run:ident, $tag:expr, ($($field:ident),*)) => {
+        $crate::comm::message::frame($run, $tag, 0 $(+ $crate::comm::message::Put::room(&$field))*, |head, parts| {
+            $($crate::comm::message::Put::put($field, head, parts)?;)*
+            Ok(())
+        })
+    };
+    (@decode [] $body:ident, ($($field:ident),*)) => {
+        let ($($field,)*) = $body.value()?;
+    };
+    (@decode [raw] $body:ident, ($($field:ident),*)) => {
+        $(let $field = $crate::comm::message::Take::take(&mut $body)?;)*
+        $body.end()?;
+    };
+    (@received [] $($rest:tt)*) => {};
+    (
+        @received [$(#[$meta:meta])* $vis:vis enum $received:ident]
+        $tag:ident { $($name:ident [$($type:ty)?] [$($variant:ident)*])* }
+    ) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        $vis enum $name { $($(#[$doc])* $tag = $byte),* }
+        #[derive(Debug)]
+        $vis enum $received { $($name($name $(<$type>)?)),* }
 
-        impl $crate::comm::message::Tagged for $name {
+        impl $received {
+            /// Decodes a message.
+            ///
+            /// # Errors
+            /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message is none of this protocol, or is damaged.
+            $vis fn decode(message: $crate::comm::message::Message) -> $crate::error::Result<Self> {
+                #[allow(unreachable_patterns)]
+                match message.tag()? {
+                    $($($tag::$variant)|* => $name::decode(message).map($received::$name),)*
+                    tag => Err($crate::comm::message::unexpected(
+                        message.from, tag, concat!("one of" $($(, " ", stringify!($variant))*)*)
+                    )),
+                }
+            }
+
+            /// Returns the error for this message of rank `from` where `expected` should have arrived.
+            #[allow(dead_code)]
+            $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
+                match self { $($received::$name(message) => message.unexpected(from, expected)),* }
+            }
+        }
+    };
+    (
+        $of:literal $(: $(#[$received_meta:meta])* $received_vis:vis enum $received:ident)?;
+        $(#[$tag_meta:meta])*
+        $tag_vis:vis enum $tag:ident { $($(#[$bare_meta:meta])* $bare:ident = $bare_byte:literal),* $(,)? }
+        $(
+            $(#[$meta:meta])*
+            $vis:vis enum $name:ident $(<$generic:ident: $sent:ty => $taken:ty>)? {
+                $(
+                    $(#[$doc:meta])*
+                    $variant:ident
+                        $(($($field:ident: $type:ty),+))?
+                        $({ $($(#[$named_doc:meta])* $named:ident: $named_type:ty),+ $(,)? })?
+                        = $byte:literal $($raw:ident)?
+                ),* $(,)?
+            }
+        )*
+    ) => {
+        $(#[$tag_meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $tag_vis enum $tag {
+            $($(#[$bare_meta])* $bare = $bare_byte,)*
+            $($($variant = $byte,)*)*
+        }
+
+        impl $crate::comm::message::Tagged for $tag {
             const OF: &'static str = $of;
 
             fn byte(self) -> u8 {
@@ -39,16 +122,72 @@ macro_rules! tags {
 
             fn from_byte(byte: u8) -> Option<Self> {
                 match byte {
-                    $($byte => Some($name::$tag),)*
+                    $($bare_byte => Some($tag::$bare),)*
+                    $($($byte => Some($tag::$variant),)*)*
                     _ => None,
                 }
             }
         }
+
+        $(
+            $(#[$meta])*
+            #[derive(Debug)]
+            $vis enum $name $(<$generic = $taken>)? {
+                $($(#[$doc])* $variant $(($($type),+))? $({ $($(#[$named_doc])* $named: $named_type),+ })?),*
+            }
+
+            impl $crate::comm::message::Encode for $name $(<$sent>)? {
+                fn encode(self, run: u32) -> $crate::error::Result<$crate::comm::Frame> {
+                    match self {
+                        $($name::$variant $(($($field),+))? $({ $($named),+ })? =>
+                            $crate::comm::message::messages!(
+                                @encode [$($raw)?] run, $tag::$variant, ($($($field),+)? $($($named),+)?)
+                            ),)*
+                    }
+                }
+            }
+
+            impl $name $(<$taken>)? {
+                /// Decodes a message.
+                ///
+                /// # Errors
+                /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message is none of these, or is damaged.
+                #[allow(unused_mut)]
+                $vis fn decode(message: $crate::comm::message::Message) -> $crate::error::Result<Self> {
+                    let tag = message.tag()?;
+                    let mut body = $crate::comm::message::Body::of(message, tag);
+                    #[allow(unreachable_patterns)]
+                    Ok(match tag {
+                        $($tag::$variant => {
+                            $crate::comm::message::messages!(
+                                @decode [$($raw)?] body, ($($($field),+)? $($($named),+)?)
+                            );
+                            $name::$variant $(($($field),+))? $({ $($named),+ })?
+                        })*
+                        tag => return Err($crate::comm::message::unexpected(
+                            body.from, tag, concat!("one of" $(, " ", stringify!($variant))*)
+                        )),
+                    })
+                }
+
+                /// Returns the error for this message of rank `from` where `expected` should have arrived.
+                #[allow(dead_code)]
+                $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
+                    let tag = match self { $($name::$variant { .. } => $tag::$variant),* };
+                    $crate::comm::message::unexpected(from, tag, expected)
+                }
+            }
+        )*
+
+        $crate::comm::message::messages!(
+            @received [$($(#[$received_meta])* $received_vis enum $received)?]
+            $tag { $($name [$($taken)?] [$($variant)*])* }
+        );
     };
 }
-pub(crate) use tags;
+pub(crate) use messages;
 
-tags! {
+messages! {
     "the session";
     /// Messages of the session, which belong to no skeleton.
     pub(crate) enum Control {
@@ -102,6 +241,184 @@ pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
 }
 
+/// A message that can be sent.
+pub(crate) trait Encode {
+    /// Encodes the message for run number `run`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if the message cannot be encoded.
+    fn encode(self, run: u32) -> Result<Frame>;
+}
+
+/// An encoded message.
+impl Encode for Frame {
+    fn encode(self, _: u32) -> Result<Frame> {
+        Ok(self)
+    }
+}
+
+/// Content of a `raw` message, as it is sent.
+pub(crate) trait Put {
+    /// Returns the number of bytes to reserve in the head.
+    fn room(&self) -> usize {
+        0
+    }
+
+    /// Appends the content: small data to `head`, and large data to `parts` without a copy.
+    fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
+}
+
+/// Content of a `raw` message, as it is received.
+pub(crate) trait Take: Sized {
+    /// Decodes the content from the beginning of `body`, and removes it there.
+    fn take(body: &mut Body) -> Result<Self>;
+}
+
+impl Put for u32 {
+    fn put(self, head: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
+        head.extend_from_slice(&self.to_le_bytes());
+        Ok(())
+    }
+}
+
+impl Take for u32 {
+    fn take(body: &mut Body) -> Result<Self> {
+        body.header(size_of::<u32>(), |head| head.first_chunk().copied().map(u32::from_le_bytes))
+    }
+}
+
+impl Put for usize {
+    fn put(self, head: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
+        head.extend_from_slice(&(self as u64).to_le_bytes());
+        Ok(())
+    }
+}
+
+impl Take for usize {
+    fn take(body: &mut Body) -> Result<Self> {
+        let number =
+            body.header(size_of::<u64>(), |head| head.first_chunk().copied().map(u64::from_le_bytes))?;
+        usize::try_from(number).map_err(|_| body.error(format!("{number} exceeds the address space")))
+    }
+}
+
+/// Content that is not decoded yet.
+impl Take for Body {
+    fn take(body: &mut Body) -> Result<Self> {
+        let (head, parts) = body.rest();
+        Ok(body.with(head, parts))
+    }
+}
+
+/// Content that is always encoded elsewhere.
+impl Put for Infallible {
+    fn put(self, _: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
+        match self {}
+    }
+}
+
+/// Returns a message of run number `run` whose content is written by `write`, with `room` bytes for it in the head.
+#[inline]
+pub(crate) fn frame(
+    run: u32,
+    tag: impl Tagged,
+    room: usize,
+    write: impl FnOnce(&mut Vec<u8>, &mut Vec<Part>) -> Result<()>,
+) -> Result<Frame> {
+    let (mut head, mut parts) = (Vec::with_capacity(FRAME_HEADER + room), Vec::new());
+    head.extend_from_slice(&frame_header(run, tag));
+    write(&mut head, &mut parts)?;
+    Ok(Frame { head: head.into(), parts })
+}
+
+/// Returns a message of run number `run` whose content is encoded by serde.
+pub(crate) fn encode<T: Serialize>(run: u32, tag: impl Tagged, content: &T) -> Result<Frame> {
+    let room = if size_of::<T>() == 0 { 0 } else { 64 };
+    frame(run, tag, room, |head, _| wire::append(content, head))
+}
+
+/// Content of a received message; decoding it removes it from the body.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) from: usize,
+    code: u8,
+    /// Describes the tag for messages.
+    describe: fn(u8) -> String,
+    pub(crate) head: Bytes,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Body {
+    /// Returns the content of a message with this tag.
+    pub(crate) fn of<T: Tagged>(message: Message, _: T) -> Self {
+        let describe = |code| T::from_byte(code).map_or(String::new(), |tag| format!("{tag:?} of {}", T::OF));
+        let Message { from, code, body: head, parts } = message;
+        Body { from, code, describe, head, parts }
+    }
+
+    /// Decodes the whole content, which was encoded by serde.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] for any other content. The allocated memory is at most a small multiple of the size of the content.
+    pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T> {
+        let value = wire::from_bytes(&self.head).map_err(|error| self.error(error.message()))?;
+        self.head.clear();
+        self.end().map(|()| value)
+    }
+
+    /// Decodes a header of `size` bytes.
+    pub(crate) fn header<H>(&mut self, size: usize, read: impl FnOnce(&[u8]) -> Option<H>) -> Result<H> {
+        let header = read(&self.head)
+            .ok_or_else(|| self.error(format!("expected at least {size} bytes, got {}", self.head.len())))?;
+        self.head.advance(size);
+        Ok(header)
+    }
+
+    /// Decodes `count` consecutive headers of `size` bytes.
+    pub(crate) fn list<H, F: Fn(&[u8]) -> Option<H>>(
+        &mut self,
+        count: usize,
+        size: usize,
+        read: F,
+    ) -> Result<impl Iterator<Item = H> + use<H, F>> {
+        let (got, bytes) = (self.head.len(), count.saturating_mul(size));
+        if bytes > got {
+            return Err(self.error(format!("expected at least {bytes} bytes, got {got}")));
+        }
+        let list = self.head.split_to(bytes);
+        Ok((0..count).filter_map(move |at| read(&list[at * size..])))
+    }
+
+    /// Returns a content of the same message.
+    pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
+        Body { head, parts, ..*self }
+    }
+
+    /// Returns the rest of the content.
+    pub(crate) fn rest(&mut self) -> (Bytes, Vec<Part>) {
+        (take(&mut self.head), take(&mut self.parts))
+    }
+
+    /// Checks that the whole content has been decoded.
+    pub(crate) fn end(&self) -> Result<()> {
+        if self.head.is_empty() && self.parts.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(format!("{} bytes and {} parts too many", self.head.len(), self.parts.len())))
+    }
+
+    /// Returns the error for a damaged content.
+    pub(crate) fn error(&self, why: impl Display) -> Error {
+        let text = format!("rank {} sent a damaged {}: {why}", self.from, (self.describe)(self.code));
+        Error::new(ErrorKind::Wire, text)
+    }
+}
+
+/// Returns the error for a message of rank `from` where `expected` should have arrived.
+pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} of {}, expected {expected}", T::OF))
+}
+
 /// Failure of a rank, as it is sent to the other ranks.
 #[derive(Serialize, Deserialize)]
 pub(super) struct FailureNote {
@@ -151,6 +468,17 @@ impl Message {
         })
     }
 
+    /// Returns the content of a message that should have the tag `expected`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if the message has another tag.
+    pub(crate) fn expect<T: Tagged>(self, expected: T) -> Result<Body> {
+        match self.tag::<T>()? {
+            tag if self.is(expected) => Ok(Body::of(self, tag)),
+            tag => Err(unexpected(self.from, tag, &format!("{expected:?}"))),
+        }
+    }
+
     /// Returns true if the message has this tag.
     pub(crate) fn is(&self, tag: impl Tagged) -> bool {
         self.code == tag.byte()
@@ -171,4 +499,10 @@ pub(super) fn run_of(message: &Frame) -> Result<u32> {
 pub(super) fn open(arrival: Arrival) -> Message {
     let Arrival { from, frame: Frame { head, parts } } = arrival;
     Message { from, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }
+}
+
+/// Returns a message as rank `from` sends it, for tests.
+#[cfg(test)]
+pub(crate) fn received(from: usize, frame: Frame) -> Message {
+    open(Arrival { from, frame })
 }

@@ -12,7 +12,7 @@ use super::submaster::Submaster;
 use super::task_runner::{Command, Outcome, TaskRunner};
 use super::worker_role::WorkerRole;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Message;
+use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::rank::driver::Driver;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
@@ -179,10 +179,11 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         let Some(message) = self.link.incumbent.take(message)? else { return Ok(()) };
         match Received::decode(message)? {
             Received::ToWorker(message) => self.on_order(from, message, out),
-            Received::ToMaster(message) => match &mut self.role {
+            Received::ToMaster(message @ (ToMaster::Join(_) | ToMaster::Result(_))) => match &mut self.role {
                 Role::Submaster(submaster) => submaster.on_message(&mut self.link, from, message, out),
                 Role::Worker => Ok(()),
             },
+            Received::ToMaster(message) => Err(message.unexpected(from, "a message that is not for rank 0")),
         }
     }
 

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::chunk_result::{ChunkResult, Failure};
-use super::messages::aggregate::{Entry, encode};
+use super::messages::aggregate::put;
 use super::messages::{
-    Attach, ChunkHeader, ExecutionMode, Join, Lead, Lost, Status, Tag, Times, ToMaster, ToWorker,
+    Attach, ChunkHeader, Entry, ExecutionMode, Join, Lead, Lost, Status, Tag, Times, ToMaster, ToWorker,
     encode_chunk, encode_result, with_incumbent,
 };
 use super::result_journal::{Kind as JournalKind, ResultJournal};
 use super::state::{LastActivity, Suspicion};
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
-use crate::comm::message::frame_header;
+use crate::comm::message::{Encode, Put, frame, frame_header};
 use crate::comm::process::Process;
 use crate::comm::{Frame, Part};
 use crate::error::ErrorKind;
@@ -60,8 +60,14 @@ fn chunks_and_results_are_as_they_were() {
 
     let one = |by, body: &'static [u8]| Entry { by, body: body.into(), parts: vec![Part::of(vec![9_u8; 3])] };
     let both = || vec![([], one(3, b"abc")), ([], one(0x0403_0201, b"de"))];
-    messages.message("chunks for a sub-master", &encode(RUN, Tag::Chunks, 2, both()));
-    messages.message("results of a sub-master", &encode(RUN, Tag::Results, 0, both()));
+    let chunks = frame(RUN, Tag::Chunks, 0, |head, parts| {
+        2_u32.put(head, parts)?;
+        put(both(), head, parts);
+        Ok(())
+    });
+    messages.message("chunks for a sub-master", &chunks.unwrap());
+    let results = both().into_iter().map(|([], entry)| entry).collect();
+    messages.message("results of a sub-master", &ToMaster::Results(results).encode(RUN).unwrap());
 
     messages.message(
         "a chunk that carries the incumbent",
@@ -94,7 +100,7 @@ fn messages_of_a_farm_are_as_they_were() {
     messages.value("a worker gets a sub-master", Tag::Attach, &order);
     let another = Attach { instead_of: Some(300), ..order };
     messages.value("a worker gets another sub-master", Tag::Attach, &another);
-    messages.value("a sub-master is one no more", Tag::Retire, &());
+    messages.value("a sub-master is one no more", Tag::Retired, &());
     let last_activity = [
         ("without blame", LastActivity::Innocent),
         ("behind a task", LastActivity::Behind(Some(300))),

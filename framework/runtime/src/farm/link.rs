@@ -73,7 +73,7 @@ impl Link {
     /// Notifies rank `to` that the worker is created, if it is.
     pub(super) fn join(&self, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(warm_up) = self.warm_up else { return Ok(()) };
-        ToMaster::Join(Join { warm_up, trail: self.trail.clone() }).send(out.endpoint(), to)
+        out.send(to, ToMaster::Join(Join { warm_up, trail: self.trail.clone() }))
     }
 
     /// Handles the order of rank `to` to work for it. Returns true if the order is accepted; an order that is older than the current one is

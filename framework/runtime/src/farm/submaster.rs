@@ -8,6 +8,7 @@ use super::failure_detector::Loss;
 use super::link::Link;
 use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, ToMaster, ToWorker};
 use super::state::{SubmasterState, WorkerTable};
+use crate::comm::message::Encode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 use crate::rank::trail::TrailReader;
@@ -32,7 +33,7 @@ impl Submaster {
         }
         for &(member, has_come) in &members {
             link.detector.expect(out.endpoint(), member, has_come);
-            ToWorker::Attach(order).send(out.endpoint(), member)?;
+            out.send(member, ToWorker::Attach(order))?;
         }
         let members = members.into_iter().map(|(member, _)| member).collect();
         Ok(Submaster { state: SubmasterState::new(size, members), trails: BTreeMap::new() })
@@ -125,7 +126,7 @@ impl Submaster {
     /// Ends the role of sub-master: sends the remaining results and a notice to the master.
     pub(super) fn retire(mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         self.deliver(link, out)?;
-        ToMaster::Retired.send(out.endpoint(), 0)
+        out.send(0, ToMaster::Retired)
     }
 
     /// Returns the table of members, with their states and the number of their chunks.
@@ -143,6 +144,6 @@ impl Submaster {
         let last_activity = link.detector.last_activity(self.trails.get(&rank), rank, died);
         let chunks = self.state.lose(rank).into_iter().map(|header| header.id).collect();
         out.endpoint().lose(rank, &why);
-        ToMaster::Lost(Lost { rank, why, chunks, last_activity }).send(out.endpoint(), 0)
+        out.send(0, ToMaster::Lost(Lost { rank, why, chunks, last_activity }))
     }
 }

@@ -106,7 +106,7 @@ impl WorkerRole {
         {
             self.timed_out = true;
             self.inbox.clear();
-            ToMaster::TimedOut { task }.send(out.endpoint(), 0)?;
+            out.send(0, ToMaster::TimedOut { task })?;
         }
         Ok(())
     }

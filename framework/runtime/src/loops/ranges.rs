@@ -40,7 +40,7 @@ pub struct Ranges<'s> {
     rank_loop: RankLoop<()>,
     driver: Driver<'static, 'static, ByCaller>,
     /// `None` after the end of the loop.
-    run: Option<Run<()>>,
+    run: Option<Run>,
     start: u64,
     timer: BlockTimer,
     /// The last block returned to the program, and its start time.

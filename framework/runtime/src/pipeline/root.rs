@@ -9,7 +9,7 @@ use armature_planner::pipeline::Mapping;
 use super::controller::Controller;
 use super::job_cost::JobCost;
 use super::machine::{Done, Job, Machine};
-use super::messages::{Finish, MeasureSpeed, Received, Report, Tag, send};
+use super::messages::{Directive, Received, Report};
 use super::observer::Observer;
 use super::performance_model::{PerformanceModel, SPEED_LASTS};
 use super::progress::Progress;
@@ -127,7 +127,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
         self.phase = Phase::Probing(Box::new(Probe::new(out.run(), self.size)));
         for to in 1..self.size {
-            send(&MeasureSpeed, to, out)?;
+            out.send(to, Directive::MeasureSpeed)?;
         }
         self.machine.request(Job::Probe);
         Ok(())
@@ -177,13 +177,7 @@ impl<'c, 'p> Root<'c, 'p> {
     }
 
     /// Handles a report of another rank.
-    fn on_report(
-        &mut self,
-        from: usize,
-        (report, tag): (Report, Tag),
-        at: &Moment,
-        out: &mut Outgoing<'_>,
-    ) -> Result<()> {
+    fn on_report(&mut self, from: usize, report: Report, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match (report, &mut self.phase) {
             (Report::Speed(speed), _) => self.on_answer(from, Some(speed), at, out),
             (Report::Ready(ready), Phase::Streaming) => self.ready(from, &ready, at, out),
@@ -196,7 +190,7 @@ impl<'c, 'p> Root<'c, 'p> {
                 reports[from] = Some(report);
                 Ok(())
             }
-            _ => Err(out_of_step(from, &format!("{tag:?}"))),
+            (report, _) => Err(report.unexpected(from, "no report of this kind now")),
         }
     }
 
@@ -225,7 +219,7 @@ impl<'c, 'p> Root<'c, 'p> {
         let (items, elapsed) = (self.drawn(), self.ended.saturating_sub(self.start));
         self.observer.log(at, || Event::Finish { items, seconds: elapsed.as_secs_f64() });
         for to in 1..self.size {
-            send(&Finish, to, out)?;
+            out.send(to, Directive::Finish)?;
         }
         self.phase = Phase::Ending(vec![None; self.size]);
         Ok(())
@@ -286,14 +280,14 @@ impl<'p> Protocol for Root<'_, 'p> {
         if message.is(Control::Echo) {
             return self.on_answer(message.from, None, at, out);
         }
-        let (from, tag) = (message.from, message.tag::<Tag>()?);
-        match Received::decode(tag, message)? {
-            Received::Stream(message) => {
+        let from = message.from;
+        match Received::decode(message)? {
+            Received::StreamMessage(message) => {
                 self.observer.arrived(from, &message, at);
                 self.machine.on_message(from, message, at, out)
             }
-            Received::Report(report) => self.on_report(from, (report, tag), at, out),
-            Received::Directive(_) => Err(out_of_step(from, &format!("{tag:?}"))),
+            Received::Report(report) => self.on_report(from, report, at, out),
+            Received::Directive(directive) => Err(directive.unexpected(from, "a message for rank 0")),
         }
     }
 

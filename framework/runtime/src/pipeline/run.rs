@@ -6,7 +6,7 @@ use super::choice::MappingChoice;
 use super::collect::Collect;
 use super::machine::Machine;
 use super::machine::window::first_fill;
-use super::messages::frame;
+use super::messages::Report;
 use super::observer::Observer;
 use super::pipeline_def::PipelineDef;
 use super::root::Root;
@@ -151,7 +151,7 @@ impl<'p> PipelineDef<'p> {
                 None => {
                     let mut worker = Worker::new(machine, observer, config.events.clone());
                     driver.run(endpoint, &mut worker).and_then(|(host, end)| {
-                        endpoint.send_ready(0, frame(run, &worker.finish(&host, &end))?)?;
+                        endpoint.send_ready(0, Report::Total(worker.finish(&host, &end)))?;
                         Ok(None)
                     })
                 }

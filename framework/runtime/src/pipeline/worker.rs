@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::job_cost::JobCost;
 use super::machine::{Done, Job, Machine};
-use super::messages::{Directive, Prepare, Received, Switch, Tag, send};
+use super::messages::{Directive, Prepare, Received, Report};
 use super::observer::Observer;
 use super::stage_host::StageHost;
 use super::stats::RankReport;
 use crate::comm::message::Message;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 
@@ -55,7 +55,7 @@ impl<'p> Worker<'p> {
     fn on_directive(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match directive {
             Directive::Prepare(prepare) => self.prepare(prepare, at),
-            Directive::Switch(Switch { epoch }) => return self.machine.switch(epoch, at, out),
+            Directive::Switch { epoch } => return self.machine.switch(epoch, at, out),
             Directive::MeasureSpeed => {
                 self.is_probed = true;
                 self.machine.request(Job::Probe);
@@ -93,17 +93,14 @@ impl<'p> Protocol for Worker<'p> {
     const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let (from, tag) = (message.from, message.tag::<Tag>()?);
-        match Received::decode(tag, message)? {
-            Received::Stream(message) => {
+        let from = message.from;
+        match Received::decode(message)? {
+            Received::StreamMessage(message) => {
                 self.observer.arrived(from, &message, at);
                 self.machine.on_message(from, message, at, out)
             }
             Received::Directive(directive) => self.on_directive(directive, at, out),
-            Received::Report(_) => {
-                let text = format!("rank {from} sent {tag:?}, which only rank 0 understands");
-                Err(Error::new(ErrorKind::Wire, text))
-            }
+            Received::Report(report) => Err(report.unexpected(from, "a message that is not for rank 0")),
         }
     }
 
@@ -112,12 +109,12 @@ impl<'p> Protocol for Worker<'p> {
             Done::SetUp(set_up) => {
                 let ready = self.machine.ready(set_up);
                 self.observer.ready(&ready, at);
-                send(&ready, 0, out)
+                out.send(0, Report::Ready(ready))
             }
             Done::Probed(speed) => {
                 self.machine.answered();
                 if std::mem::take(&mut self.is_probed) {
-                    return send(&speed, 0, out);
+                    return out.send(0, Report::Speed(speed));
                 }
                 self.observer.metrics.probed(speed);
                 Ok(())
@@ -134,7 +131,8 @@ impl<'p> Protocol for Worker<'p> {
         if self.is_balanced {
             self.probe_if_parked(now);
             if self.observer.metrics.is_due(now) {
-                send(&self.observer.metrics.measurements(self.machine.volumes()), 0, out)?;
+                let measurements = self.observer.metrics.measurements(self.machine.volumes());
+                out.send(0, Report::Measurements(measurements))?;
             }
         }
         Ok(self.machine.has_request())

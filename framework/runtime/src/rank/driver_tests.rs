@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::*;
 use crate::comm::Frame;
 use crate::comm::local::{LocalTransport, World};
-use crate::comm::message::{Message, frame_header, tags};
+use crate::comm::message::{Message, frame_header, messages};
 use crate::error::{Error, ErrorKind};
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::Outcome;
 use crate::session::Driver as Choice;
 
-tags! {
+messages! {
     "the test";
     enum Tag {
         Number = 16,

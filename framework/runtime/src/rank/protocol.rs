@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::executor::Executor;
 use super::heartbeat::{Sign, Silence, Watch};
 use super::user_code::UserCode;
-use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Message;
+use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::observe::{Progress, Tally};
 
@@ -224,10 +223,9 @@ impl<'e> Outgoing<'e> {
         self.0.size()
     }
 
-    /// Sends a message that begins with its header.
     #[inline]
-    pub(crate) fn send(&mut self, to: usize, frame: Frame) -> Result<()> {
-        self.0.send_ready(to, frame)
+    pub(crate) fn send(&mut self, to: usize, message: impl Encode) -> Result<()> {
+        self.0.send_ready(to, message)
     }
 
     /// Returns true if all messages have been sent. MPI may transfer a large message only while both sides poll.

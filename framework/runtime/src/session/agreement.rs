@@ -229,9 +229,9 @@ impl Endpoint {
 mod tests {
     use super::*;
     use crate::comm::local::{LocalTransport, World};
-    use crate::comm::message::tags;
+    use crate::comm::message::messages;
 
-    tags! {
+    messages! {
         "this test";
         enum Tag {
             Number = 16,

@@ -15,12 +15,11 @@ use super::placement::{Placement, Sharing, places, sharing, table};
 use super::program::Program;
 use crate::comm::Capabilities;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Control;
+use crate::comm::message::{Control, Message};
 use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::{attempt_directory, join_attempt};
 use crate::session::topology::{self, Topology};
-use crate::wire;
 
 /// Time for which an idle rank spins before it sleeps, if it has its own core.
 const SPIN: Duration = Duration::from_micros(300);
@@ -129,7 +128,7 @@ fn place_ranks(
             let mut registered = registered.borrow_mut();
             if let Some(message) = message.filter(|l| l.is(Control::Register)) {
                 let from = message.from;
-                let mut register = read(from, &message.body)?;
+                let mut register = read(message)?;
                 if check(&mut register, &mine, config).map_err(|error| error.at_rank(from))? {
                     others.insert(from);
                 }
@@ -182,7 +181,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
     let (placement, root, attempt): (Placement, Process, [u8; 4]) = endpoint.wait_until(
         config.peer_limit,
         |_, message| match message.filter(|l| l.is(Control::Placement)) {
-            Some(message) => wire::from_bytes(&message.body).map(Some),
+            Some(message) => message.expect(Control::Placement)?.value().map(Some),
             None => Ok(None),
         },
         || "for rank 0 to report that all ranks have started".to_string(),
@@ -192,8 +191,9 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
 }
 
 /// Parses the registration of a rank. Another version of armature may use another format.
-fn read(from: usize, body: &[u8]) -> Result<Register> {
-    wire::from_bytes(body).map_err(|error| {
+fn read(message: Message) -> Result<Register> {
+    let from = message.from;
+    message.expect(Control::Register)?.value().map_err(|error| {
         let text = format!(
             "sent an invalid registration; rank 0 runs armature {} ({}): start the same program on every rank",
             env!("CARGO_PKG_VERSION"),
@@ -238,6 +238,7 @@ fn check(register: &mut Register, mine: &Register, config: &Config) -> Result<bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire;
 
     fn node(host: &str) -> Node {
         let topology = Topology { host: host.into(), ..Topology::of_this_node() };
@@ -255,7 +256,9 @@ mod tests {
         let mut other = Register { version: "0.0.0".into(), ..register(None) };
         let error = check(&mut other, &register(None), &Config::new()).unwrap_err();
         assert!(error.to_string().starts_with("runs armature 0.0.0, rank 0 runs"), "{error}");
-        let error = read(3, b"something else").unwrap_err();
+        let body = b"something else"[..].into();
+        let error =
+            read(Message { from: 3, code: Control::Register as u8, body, parts: Vec::new() }).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(3)));
     }
 

@@ -14,7 +14,6 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Control;
 use crate::comm::{Backoff, HEARTBEAT_PERIOD};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire;
 
 /// Returns the announcement of the end of the program, which every rank must reach.
 pub(super) fn end() -> Announcement {
@@ -120,7 +119,7 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
         while let Some(message) = endpoint.poll()? {
             watch.heard(endpoint);
             match message.tag::<Control>()? {
-                Control::Dismiss => return wire::from_bytes(&message.body),
+                Control::Dismiss => return message.expect(Control::Dismiss)?.value(),
                 // Rank 0 is waiting as well and sends a heartbeat every second.
                 Control::Heartbeat => limit = config.peer_limit,
                 _ => {}

@@ -14,9 +14,17 @@ const LONGEST: usize = 64 * 1024 * 1024;
 /// If the value cannot be encoded, or has more than 64 MiB.
 pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(64);
-    value::put(value, std::any::type_name::<T>(), &mut bytes)?;
-    check_length::<T>(bytes.len())?;
-    Ok(bytes)
+    append(value, &mut bytes).map(|()| bytes)
+}
+
+/// Appends an encoded control message to `bytes`.
+///
+/// # Errors
+/// The errors of [`to_bytes`].
+pub(crate) fn append<T: Serialize>(value: &T, bytes: &mut Vec<u8>) -> Result<()> {
+    let start = bytes.len();
+    value::put(value, std::any::type_name::<T>(), bytes)?;
+    check_length::<T>(bytes.len() - start)
 }
 
 /// Decodes a control message from bytes, which must contain it and nothing else.

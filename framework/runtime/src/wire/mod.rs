@@ -44,7 +44,7 @@ mod hostile;
 mod roundtrip;
 
 pub(crate) use codec::{Codec, notes_of_one};
-pub(crate) use frame::{from_bytes, to_bytes};
+pub(crate) use frame::{append, from_bytes, to_bytes};
 pub use item::Item;
 pub use movable::Movable;
 pub use named::Named;

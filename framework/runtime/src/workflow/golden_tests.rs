@@ -6,6 +6,7 @@ use super::messages::{Content, Done, Failure, Order, Orders, Reason, Report};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
+use crate::comm::message::Encode;
 use crate::comm::process::Process;
 use crate::golden::{Messages, RUN};
 use crate::rank::trail::TrailLocation;

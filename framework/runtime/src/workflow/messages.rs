@@ -1,4 +1,4 @@
-//! Messages between the ranks of a workflow, and their encoding in frames.
+//! Messages between the ranks of a workflow.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,34 +6,8 @@ use super::files::{Ask, Piece};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
-use crate::comm::Frame;
-use crate::comm::message::{Message, frame_header, tags};
-use crate::error::Result;
+use crate::comm::message::messages;
 use crate::rank::trail::TrailLocation;
-use crate::wire;
-
-tags! {
-    "a workflow";
-    pub(super) enum Tag {
-        Orders = 32,
-        End = 33,
-        Want = 34,
-        Offer = 35,
-        Value = 36,
-        Report = 37,
-        Final = 38,
-        MeasureSpeed = 39,
-        Speed = 40,
-        Lost = 41,
-        Gone = 42,
-        Ask = 43,
-        Piece = 44,
-        Ended = 45,
-        Kept = 46,
-        Join = 47,
-        Begun = 48,
-    }
-}
 
 /// Maximum number of tasks announced to a rank at a time, and number of orders whose inputs a rank requests early. With a smaller number,
 /// inputs arrive late on a rank that reads from many others; with a larger one, values occupy memory long before they are read.
@@ -144,107 +118,45 @@ pub(super) struct TryEnded {
     pub(super) fault: Option<String>,
 }
 
-/// Message of a workflow.
-#[derive(Debug)]
-pub(super) enum Content {
-    /// Orders, from the master.
-    Orders(Orders),
-    /// End of the run, from the master.
-    End,
-    /// Request to a rank that has or will have values: the tasks, and for each the maximum size of a value that may be sent without a
-    /// further request.
-    Want(Vec<(usize, u64)>),
-    /// Answer to a request for larger values: task, size.
-    Offer(Vec<(usize, u64)>),
-    /// Value of a task.
-    Value(usize, Value),
-    /// Results, to the master.
-    Report(Report),
-    /// Work of the rank, to the master, after the end of the run.
-    Final(RankReport),
-    /// Request to measure the rank's speed, from the master, before the first task.
-    MeasureSpeed,
-    /// Speed of the rank, to the master.
-    Speed(Speed),
-    /// Arrival of a rank, to the master, before all its other messages; with the location of its trail, if it has one.
-    Join(Option<TrailLocation>),
-    /// Beginning of a task in which ranks may have died, to the master.
-    Begun(usize),
-    /// Death of this rank, from the master.
-    Lost(usize),
-    /// Answer to [`Want`](Content::Want) if the value has been dropped because it was not needed any more.
-    Gone(usize),
-    /// Request for a piece of a file, to a rank that has the file.
-    Ask(Ask),
-    /// Answer to [`Ask`](Content::Ask).
-    Piece(Piece),
-    /// End of a command, to rank 0, which can fetch its outputs now.
-    Ended(TryEnded),
-    /// Answer to [`Ended`](Content::Ended) when rank 0 has the outputs: the task, and the reason if the try has failed.
-    Kept(usize, Option<(Reason, String)>),
-}
-
-impl Content {
-    /// Encodes the message for run number `run`.
-    pub(super) fn encode(self, run: u32) -> Result<Frame> {
-        match self {
-            Content::Orders(orders) => encode(run, Tag::Orders, &orders),
-            Content::End => encode(run, Tag::End, &()),
-            Content::Want(values) => encode(run, Tag::Want, &values),
-            Content::Offer(values) => encode(run, Tag::Offer, &values),
-            Content::Value(task, value) => Ok(value.into_frame(run, task)),
-            Content::Report(report) => encode(run, Tag::Report, &report),
-            Content::Final(report) => encode(run, Tag::Final, &report),
-            Content::MeasureSpeed => encode(run, Tag::MeasureSpeed, &()),
-            Content::Speed(speed) => encode(run, Tag::Speed, &speed),
-            Content::Join(trail) => encode(run, Tag::Join, &trail),
-            Content::Begun(task) => encode(run, Tag::Begun, &task),
-            Content::Lost(rank) => encode(run, Tag::Lost, &rank),
-            Content::Gone(task) => encode(run, Tag::Gone, &task),
-            Content::Ask(ask) => encode(run, Tag::Ask, &ask),
-            Content::Piece(piece) => piece.into_frame(run),
-            Content::Ended(ended) => encode(run, Tag::Ended, &ended),
-            Content::Kept(task, failure) => encode(run, Tag::Kept, &(task, failure)),
-        }
+messages! {
+    "a workflow";
+    pub(super) enum Tag {}
+    /// Message of a workflow.
+    pub(super) enum Content {
+        /// Orders, from the master.
+        Orders(orders: Orders) = 32,
+        /// End of the run, from the master.
+        End = 33,
+        /// Request to a rank that has or will have values: the tasks, and for each the maximum size of a value that may be sent without a
+        /// further request.
+        Want(values: Vec<(usize, u64)>) = 34,
+        /// Answer to a request for larger values: task, size.
+        Offer(values: Vec<(usize, u64)>) = 35,
+        /// Value of a task.
+        Value(task: usize, value: Value) = 36 raw,
+        /// Results, to the master.
+        Report(report: Report) = 37,
+        /// Work of the rank, to the master, after the end of the run.
+        Final(report: RankReport) = 38,
+        /// Request to measure the rank's speed, from the master, before the first task.
+        MeasureSpeed = 39,
+        /// Speed of the rank, to the master.
+        Speed(speed: Speed) = 40,
+        /// Arrival of a rank, to the master, before all its other messages; with the location of its trail, if it has one.
+        Join(trail: Option<TrailLocation>) = 47,
+        /// Beginning of a task in which ranks may have died, to the master.
+        Begun(task: usize) = 48,
+        /// Death of this rank, from the master.
+        Lost(rank: usize) = 41,
+        /// Answer to [`Want`](Content::Want) if the value has been dropped because it was not needed any more.
+        Gone(task: usize) = 42,
+        /// Request for a piece of a file, to a rank that has the file.
+        Ask(ask: Ask) = 43,
+        /// Answer to [`Ask`](Content::Ask).
+        Piece(piece: Piece) = 44 raw,
+        /// End of a command, to rank 0, which can fetch its outputs now.
+        Ended(ended: TryEnded) = 45,
+        /// Answer to [`Ended`](Content::Ended) when rank 0 has the outputs: the task, and the reason if the try has failed.
+        Kept(task: usize, failure: Option<(Reason, String)>) = 46,
     }
-
-    /// Decodes a message.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message is not one of a workflow, or is damaged.
-    pub(super) fn decode(message: Message) -> Result<Self> {
-        let tag = message.tag()?;
-        let body = message.body.clone();
-        Ok(match tag {
-            Tag::Orders => Content::Orders(wire::from_bytes(&body)?),
-            Tag::End => Content::End,
-            Tag::Want => Content::Want(wire::from_bytes(&body)?),
-            Tag::Offer => Content::Offer(wire::from_bytes(&body)?),
-            Tag::Value => {
-                let (task, value) = Value::from_frame(body, message.parts)?;
-                Content::Value(task, value)
-            }
-            Tag::Report => Content::Report(wire::from_bytes(&body)?),
-            Tag::Final => Content::Final(wire::from_bytes(&body)?),
-            Tag::MeasureSpeed => Content::MeasureSpeed,
-            Tag::Speed => Content::Speed(wire::from_bytes(&body)?),
-            Tag::Join => Content::Join(wire::from_bytes(&body)?),
-            Tag::Begun => Content::Begun(wire::from_bytes(&body)?),
-            Tag::Lost => Content::Lost(wire::from_bytes(&body)?),
-            Tag::Gone => Content::Gone(wire::from_bytes(&body)?),
-            Tag::Ask => Content::Ask(wire::from_bytes(&body)?),
-            Tag::Piece => Content::Piece(Piece::from_message(message)?),
-            Tag::Ended => Content::Ended(wire::from_bytes(&body)?),
-            Tag::Kept => {
-                let (task, failure) = wire::from_bytes(&body)?;
-                Content::Kept(task, failure)
-            }
-        })
-    }
-}
-
-fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
-    let mut head = frame_header(run, tag).to_vec();
-    head.extend_from_slice(&wire::to_bytes(content)?);
-    Ok(Frame::new(head))
 }

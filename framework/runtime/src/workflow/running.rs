@@ -106,7 +106,7 @@ impl<'c, 'w> Running<'c, 'w> {
             for (rank, orders) in root.master.take_orders() {
                 match rank {
                     0 => mine = orders,
-                    _ => out.send(rank, Content::Orders(orders).encode(out.run())?)?,
+                    _ => out.send(rank, Content::Orders(orders))?,
                 }
             }
             if mine.is_empty() {
@@ -132,7 +132,7 @@ impl<'c, 'w> Running<'c, 'w> {
                 }
                 root.master.on_report(0, report)
             }
-            None => out.send(0, Content::Report(report).encode(out.run())?),
+            None => out.send(0, Content::Report(report)),
         }
     }
 }
@@ -147,7 +147,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.note_time(at);
         if self.root.is_none() && out.endpoint().is_process() {
             // Sent before any task begins, because a task may end the process. From now on the other ranks can replace this rank.
-            out.send(0, Content::Join(self.trail.take()).encode(out.run())?)?;
+            out.send(0, Content::Join(self.trail.take()))?;
         }
         if let Some(root) = &self.root {
             self.events.record(at.now(), || root.start_event(out.ranks()));
@@ -158,7 +158,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.is_to_measure = self.root.as_ref().is_some_and(|root| root.probe.is_some());
         if self.is_to_measure {
             for rank in 1..out.ranks() {
-                out.send(rank, Content::MeasureSpeed.encode(out.run())?)?;
+                out.send(rank, Content::MeasureSpeed)?;
             }
         }
         self.flush(false, at, out)
@@ -234,7 +234,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 self.in_hand = None;
                 match self.root.is_some() {
                     true => self.on_probe_answer(0, Some(speed), at, out)?,
-                    false => out.send(0, Content::Speed(speed).encode(out.run())?)?,
+                    false => out.send(0, Content::Speed(speed))?,
                 }
             }
             Outcome::Ran { task, given, took } => {

@@ -1,13 +1,11 @@
 //! Value of a task as bytes: encoded once, where it is computed, and decoded by each reader.
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
-use crate::comm::message::frame_header;
-use crate::comm::{Frame, Part};
+use crate::comm::Part;
+use crate::comm::message::{Body, Put, Take};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{Codec, Item, notes_of_one, packed};
-
-use super::messages::Tag;
 
 /// An encoded value. A clone shares the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,25 +45,6 @@ impl Value {
         (content + self.parts.iter().map(Part::len).sum::<usize>()) as u64
     }
 
-    /// Returns the message that carries the value of `task`.
-    pub(super) fn into_frame(self, run: u32, task: usize) -> Frame {
-        let mut head = frame_header(run, Tag::Value).to_vec();
-        head.extend_from_slice(&(task as u64).to_le_bytes());
-        head.extend_from_slice(&self.head);
-        Frame { head: head.into(), parts: self.parts }
-    }
-
-    /// Reads a task and its value from the content of a message with a value.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] for any other content.
-    pub(super) fn from_frame(mut body: Bytes, parts: Vec<Part>) -> Result<(usize, Self)> {
-        let short = || Error::new(ErrorKind::Wire, "a message with a value has no task number");
-        let task =
-            body.try_get_u64_le().ok().and_then(|task| usize::try_from(task).ok()).ok_or_else(short)?;
-        Ok((task, Value { head: body, parts }))
-    }
-
     /// Returns the content of a file with the value: a header, and the pieces behind it. [`unpack`](Value::unpack) reads both.
     pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
@@ -86,17 +65,33 @@ impl Value {
     }
 }
 
+impl Put for Value {
+    fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
+        head.extend_from_slice(&self.head);
+        parts.extend(self.parts);
+        Ok(())
+    }
+}
+
+impl Take for Value {
+    fn take(body: &mut Body) -> Result<Self> {
+        let (head, parts) = body.rest();
+        Ok(Value { head, parts })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::messages::Content;
     use super::*;
-    use crate::comm::message::FRAME_HEADER;
+    use crate::comm::message::{Encode, received};
 
     #[test]
     fn values_travel_and_lie_in_files_as_what_they_are() {
         fn check<T: Item + PartialEq + Clone + std::fmt::Debug>(given: T) {
             let value = Value::encode(given.clone(), &Codec::of_type()).unwrap();
-            let Frame { head, parts } = value.clone().into_frame(1, 70_000);
-            let (task, back) = Value::from_frame(head.slice(FRAME_HEADER..), parts).unwrap();
+            let message = received(2, Content::Value(70_000, value.clone()).encode(1).unwrap());
+            let Content::Value(task, back) = Content::decode(message).unwrap() else { panic!("not a value") };
             assert_eq!((task, &back), (70_000, &value));
             let (lengths, pieces) = value.pieces();
             let file: Vec<u8> = pieces.fold(lengths, |file, piece| [&file, piece].concat());
@@ -126,7 +121,9 @@ mod tests {
     fn another_type_and_damaged_messages_are_errors() {
         let value = Value::encode(7_u64, &Codec::of_type()).unwrap();
         assert_eq!(value.decode::<String>().unwrap_err().kind(), ErrorKind::Wire);
-        assert!(Value::from_frame(Bytes::from_static(&[1, 2]), vec![]).is_err());
+        let mut cut = received(2, Content::Value(3, Value::nothing().unwrap()).encode(1).unwrap());
+        cut.body.truncate(2);
+        assert!(Content::decode(cut).is_err());
         assert_eq!(Value::unpack(Bytes::from(u64::MAX.to_le_bytes().to_vec())), None);
     }
 }

@@ -103,7 +103,7 @@ impl Endpoint {
             run_of(&arrival.frame)?;
             let message = open(arrival);
             if message.is(Control::Dismiss) {
-                return wire::from_bytes(&message.body).map(Some);
+                return message.expect(Control::Dismiss)?.value().map(Some);
             }
         }
         Ok(None)

@@ -23,7 +23,7 @@ pub(crate) use self::exchanged::Sent;
 use super::backoff::Backoff;
 use super::liveness::Liveness;
 use super::message::{
-    Arrival, Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, is_failure, open, run_of,
+    Arrival, Control, Encode, FRAME_HEADER, Message, TAG_AT, Tagged, encode, is_failure, open, run_of,
 };
 use super::process::Process;
 use crate::comm::clock::Clock;
@@ -31,7 +31,6 @@ use crate::comm::{Capabilities, Frame, Transport};
 use crate::context::RankPlace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::StatusWriter;
-use crate::wire;
 
 /// End of the communicator of one rank: sends and receives its messages.
 pub(crate) struct Endpoint {
@@ -260,13 +259,14 @@ impl Endpoint {
 
     /// Sends a control message of the current run.
     pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
-        let mut head = frame_header(self.run, tag).to_vec();
-        head.extend_from_slice(&wire::to_bytes(content)?);
-        self.send_ready(to, Frame::new(head))
+        let frame = encode(self.run, tag, content)?;
+        self.send_ready(to, frame)
     }
 
-    /// Sends a frame that already begins with its header.
-    pub(crate) fn send_ready(&mut self, to: usize, frame: Frame) -> Result<()> {
+    /// Sends a message of the current run.
+    #[inline]
+    pub(crate) fn send_ready(&mut self, to: usize, message: impl Encode) -> Result<()> {
+        let frame = message.encode(self.run)?;
         self.exchanged.leaves(to, frame.len());
         self.transport.send(to, frame)
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 use crate::comm::message::FailureNote;
+use crate::wire;
 
 impl Endpoint {
     /// Polls all the time between the seconds `from` and `to` after `start`. Returns the time of the last poll.

@@ -201,7 +201,7 @@ impl MasterRank {
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
             // The rank may have been parked before.
-            ToWorker::Park(false).send(out.endpoint(), rank)?;
+            out.send(rank, ToWorker::Park(false))?;
         }
         self.adjust_workers(out)
     }

@@ -194,7 +194,7 @@ impl MasterRank {
         let trail = join.trail.as_ref().and_then(TrailReader::open);
         self.trails.extend(trail.map(|reader| (from, reader)));
         match self.state.join(from, join.warm_up) {
-            Joined::Parked => ToWorker::Park(true).send(out.endpoint(), from),
+            Joined::Parked => out.send(from, ToWorker::Park(true)),
             Joined::Works | Joined::Again => Ok(()),
         }
     }

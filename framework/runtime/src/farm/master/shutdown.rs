@@ -8,6 +8,7 @@ use super::super::state::{TaskCounts, WorkerState};
 use super::super::summary::Summary;
 use super::MasterRank;
 use super::run::MasterRun;
+use crate::comm::message::Encode;
 use crate::error::Result;
 use crate::observe::{Event, EventLog};
 use crate::rank::protocol::Outgoing;

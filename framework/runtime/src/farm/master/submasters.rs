@@ -8,6 +8,7 @@ use super::super::state::LastActivity;
 use super::super::task_source::Source;
 use super::MasterRank;
 use super::dispatch::Packed;
+use crate::comm::message::Encode;
 use crate::error::Result;
 use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
@@ -29,7 +30,7 @@ impl MasterRank {
         self.state.tasks.set_target(usize::MAX);
         self.adjust_workers(out)?;
         for (leader, order) in self.state.split(&ranks, count) {
-            ToWorker::Lead(order).send(out.endpoint(), leader)?;
+            out.send(leader, ToWorker::Lead(order))?;
         }
         let (sub_masters, workers) = (self.state.groups.leaders(), ranks.len() - count);
         log::info!("farm {}: {count} sub-masters now serve {workers} workers: {why}", shown(&self.name));
@@ -97,7 +98,7 @@ impl MasterRank {
     pub(super) fn adopt(&mut self, leader: usize, out: &mut Outgoing<'_>) -> Result<()> {
         for (member, order) in self.state.adopt(leader) {
             self.detector.expect(out.endpoint(), member, true);
-            ToWorker::Attach(order).send(out.endpoint(), member)?;
+            out.send(member, ToWorker::Attach(order))?;
         }
         Ok(())
     }
@@ -105,7 +106,7 @@ impl MasterRank {
     /// Ends the role of all sub-masters at the end of the run, so that rank 0 itself waits for their members.
     pub(super) fn dissolve_groups(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.groups.leaders() {
-            ToWorker::Dissolve.send(out.endpoint(), leader)?;
+            out.send(leader, ToWorker::Dissolve)?;
         }
         for member in self.state.dissolve() {
             self.detector.expect(out.endpoint(), member, true);

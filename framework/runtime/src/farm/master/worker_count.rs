@@ -42,10 +42,10 @@ impl MasterRank {
     pub(super) fn adjust_workers(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Change { parked, woken } = self.state.adjust_workers();
         for &rank in &parked {
-            ToWorker::Park(true).send(out.endpoint(), rank)?;
+            out.send(rank, ToWorker::Park(true))?;
         }
         for &rank in &woken {
-            ToWorker::Park(false).send(out.endpoint(), rank)?;
+            out.send(rank, ToWorker::Park(false))?;
         }
         if !parked.is_empty() {
             self.record_event(|| Event::Parked { ranks: parked });

@@ -5,9 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::chunk_result::{ChunkResult, Failure};
-use super::aggregate::Entry;
-use super::tag::Tag;
-use crate::comm::message::{FRAME_HEADER, frame_header};
+use super::Tag;
+use crate::comm::message::{Body, FRAME_HEADER, Put, Take, frame};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::erased::{Batch, Codec, Items};
@@ -51,6 +50,15 @@ impl Payload {
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()
     }
+}
+
+/// A chunk or result of an aggregate: its body without the message header, and its parts.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Rank that computed the result; 0 for a chunk.
+    pub(crate) by: usize,
+    pub(crate) body: Bytes,
+    pub(crate) parts: Vec<Part>,
 }
 
 /// Header of a result: of a whole chunk, or of the next tasks of a chunk whose worker continues with the rest.
@@ -106,19 +114,18 @@ pub(crate) fn encode_chunk(
     codec: &dyn Codec,
     tasks: Items,
 ) -> Result<(Frame, Payload)> {
-    let mut head = Vec::with_capacity(FRAME_HEADER + CHUNK_HEADER + room(codec, &*tasks));
-    head.extend_from_slice(&frame_header(run, Tag::Chunk));
-    head.extend_from_slice(&header.to_bytes());
-    let mut parts = Vec::new();
-    codec.encode(tasks, &mut head, &mut parts)?;
-    let head = Bytes::from(head);
-    let kept = Payload { head: head.slice(FRAME_HEADER + CHUNK_HEADER..), parts: parts.clone() };
-    Ok((Frame { head, parts }, kept))
+    let message = frame(run, Tag::Chunk, CHUNK_HEADER + room(codec, &*tasks), |head, parts| {
+        head.extend_from_slice(&header.to_bytes());
+        codec.encode(tasks, head, parts)
+    })?;
+    let head = message.head.slice(FRAME_HEADER + CHUNK_HEADER..);
+    let kept = Payload { head, parts: message.parts.clone() };
+    Ok((message, kept))
 }
 
 impl ChunkHeader {
     /// Returns the header as it is on the wire.
-    fn to_bytes(self) -> [u8; CHUNK_HEADER] {
+    pub(super) fn to_bytes(self) -> [u8; CHUNK_HEADER] {
         let suspect = if self.suspect { SUSPECT } else { 0 };
         let alone = if self.alone { ALONE } else { 0 };
         let attempt = self.attempt & !(SUSPECT | ALONE) | suspect | alone;
@@ -126,34 +133,38 @@ impl ChunkHeader {
     }
 }
 
-/// Returns an encoded chunk as a message.
-pub(super) fn frame(run: u32, header: ChunkHeader, payload: Payload) -> Frame {
-    let mut head = Vec::with_capacity(FRAME_HEADER + CHUNK_HEADER + payload.head.len());
-    head.extend_from_slice(&frame_header(run, Tag::Chunk));
-    head.extend_from_slice(&header.to_bytes());
-    head.extend_from_slice(&payload.head);
-    Frame { head: head.into(), parts: payload.parts }
+impl Put for ChunkHeader {
+    fn put(self, head: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
+        head.extend_from_slice(&self.to_bytes());
+        Ok(())
+    }
 }
 
-/// Returns an encoded chunk as an entry of an aggregate, with its header.
-pub(super) fn entry(header: ChunkHeader, payload: Payload) -> ([u8; CHUNK_HEADER], Entry) {
-    (header.to_bytes(), Entry { by: 0, body: payload.head, parts: payload.parts })
+impl Take for ChunkHeader {
+    fn take(body: &mut Body) -> Result<Self> {
+        let ChunkFields { id, first, count, attempt, skip } = body.header(CHUNK_HEADER, ChunkFields::read)?;
+        let (suspect, alone) = (attempt & SUSPECT != 0, attempt & ALONE != 0);
+        Ok(ChunkHeader { id, first, count, skip, attempt: attempt & !(SUSPECT | ALONE), suspect, alone })
+    }
 }
 
-/// Decodes the header of a chunk.
-pub(super) fn decode_chunk(body: Bytes, parts: Vec<Part>) -> Result<(ChunkHeader, Payload)> {
-    let ChunkFields { id, first, count, attempt, skip } =
-        ChunkFields::read(&body).ok_or_else(|| torn("a chunk", &body))?;
-    let header = ChunkHeader {
-        id,
-        first,
-        count,
-        skip,
-        attempt: attempt & !(SUSPECT | ALONE),
-        suspect: attempt & SUSPECT != 0,
-        alone: attempt & ALONE != 0,
-    };
-    Ok((header, Payload { head: body.slice(CHUNK_HEADER..), parts }))
+impl Put for Payload {
+    fn room(&self) -> usize {
+        CHUNK_HEADER + self.head.len()
+    }
+
+    fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
+        head.extend_from_slice(&self.head);
+        parts.extend(self.parts);
+        Ok(())
+    }
+}
+
+impl Take for Payload {
+    fn take(body: &mut Body) -> Result<Self> {
+        let (head, parts) = body.rest();
+        Ok(Payload { head, parts })
+    }
 }
 
 /// Encodes a result as a message.
@@ -165,17 +176,22 @@ pub(crate) fn encode_result(
     times: Times,
 ) -> Result<Frame> {
     let ChunkResult { results, failures, .. } = result;
-    let mut head = Vec::with_capacity(FRAME_HEADER + RESULT_HEADER + room(codec, &*results));
-    head.extend_from_slice(&frame_header(run, Tag::Done));
     let list = if failures.is_empty() { Vec::new() } else { wire::to_bytes(&failures)? };
     let (ChunkHeader { id, first, count, .. }, Times { took, sum, squares }) = (header, times);
     let took = took.as_nanos() as u64;
     let fields = ResultFields { id, first, count, took, sum, squares, listed: list.len() as u64 };
-    head.extend_from_slice(&fields.to_bytes());
-    head.extend_from_slice(&list);
-    let mut parts = Vec::new();
-    codec.encode(results, &mut head, &mut parts)?;
-    Ok(Frame { head: head.into(), parts })
+    frame(run, Tag::Result, RESULT_HEADER + room(codec, &*results), |head, parts| {
+        head.extend_from_slice(&fields.to_bytes());
+        head.extend_from_slice(&list);
+        codec.encode(results, head, parts)
+    })
+}
+
+impl Take for Entry {
+    fn take(body: &mut Body) -> Result<Self> {
+        let (head, parts) = body.rest();
+        Ok(Entry { by: body.from, body: head, parts })
+    }
 }
 
 impl Entry {
@@ -184,7 +200,7 @@ impl Entry {
     /// # Errors
     /// [`ErrorKind::Wire`] if the header is cut short.
     pub(crate) fn chunk(&self) -> Result<(u64, u32)> {
-        let fields = ResultFields::read(&self.body).ok_or_else(|| torn("a result", &self.body))?;
+        let fields = ResultFields::read(&self.body).ok_or_else(|| torn(&self.body))?;
         Ok((fields.id, fields.count))
     }
 
@@ -199,12 +215,10 @@ impl Entry {
 
 fn read_result(body: Bytes, parts: Vec<Part>) -> Result<(ResultHeader, Payload)> {
     let ResultFields { id, first, count, took, sum, squares, listed } =
-        ResultFields::read(&body).ok_or_else(|| torn("a result", &body))?;
+        ResultFields::read(&body).ok_or_else(|| torn(&body))?;
     let listed = usize::try_from(listed).unwrap_or(usize::MAX);
-    let end = listed
-        .checked_add(RESULT_HEADER)
-        .filter(|&end| end <= body.len())
-        .ok_or_else(|| torn("a result", &body))?;
+    let end =
+        listed.checked_add(RESULT_HEADER).filter(|&end| end <= body.len()).ok_or_else(|| torn(&body))?;
     let failures: Vec<Failure> =
         if listed == 0 { Vec::new() } else { wire::from_bytes(&body[RESULT_HEADER..end])? };
     if !failures.is_sorted_by(|a, b| a.place < b.place) || failures.last().is_some_and(|f| f.place >= count) {
@@ -218,13 +232,15 @@ fn read_result(body: Bytes, parts: Vec<Part>) -> Result<(ResultHeader, Payload)>
     Ok((done, Payload { head: body.slice(end..), parts }))
 }
 
-fn torn(what: &str, body: &Bytes) -> Error {
-    Error::new(ErrorKind::Wire, format!("the header of {what} is cut short at {} bytes", body.len()))
+fn torn(body: &Bytes) -> Error {
+    Error::new(ErrorKind::Wire, format!("the header of a result is cut short at {} bytes", body.len()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ToWorker;
     use super::*;
+    use crate::comm::message::{Message, Tagged, received};
 
     const SOME: ChunkHeader =
         ChunkHeader { id: 3, first: 40, count: 5, skip: 2, attempt: 1, suspect: true, alone: false };
@@ -234,14 +250,18 @@ mod tests {
         let codec = wire::Codec::<u64>::of_type();
         let tasks = || Box::new(vec![1_u64, 2, 3, 4, 5]);
         let (message, kept) = encode_chunk(7, SOME, &codec, tasks()).unwrap();
-        let (header, payload) = decode_chunk(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
+        let decoded = |message| match ToWorker::decode(received(0, message)).unwrap() {
+            ToWorker::Chunk(header, payload) => (header, payload),
+            other => panic!("{other:?} is no chunk"),
+        };
+        let (header, payload) = decoded(message);
         assert_eq!(header, SOME);
         for payload in [payload, kept] {
             assert_eq!(codec.decode(payload.head, payload.parts, 5).unwrap(), [1, 2, 3, 4, 5]);
         }
         let alone = ChunkHeader { suspect: false, alone: true, ..SOME };
         let (message, _) = encode_chunk(7, alone, &codec, tasks()).unwrap();
-        assert_eq!(decode_chunk(message.head.slice(FRAME_HEADER..), message.parts).unwrap().0, alone);
+        assert_eq!(decoded(message).0, alone);
         let failures = vec![Failure { place: 1, panicked: true, message: "no".into() }];
         let times = Times { took: Duration::from_nanos(12), sum: 1.5, squares: 0.25 };
         let result =
@@ -261,7 +281,9 @@ mod tests {
             assert!(read_result(zeros[..cut].to_vec().into(), vec![]).is_err());
         }
         for cut in 0..CHUNK_HEADER {
-            assert!(decode_chunk(zeros[..cut].to_vec().into(), vec![]).is_err());
+            let body = zeros[..cut].to_vec().into();
+            let message = Message { from: 0, code: Tag::Chunk.byte(), body, parts: vec![] };
+            assert!(ToWorker::decode(message).is_err());
         }
         let mut long = zeros.clone();
         long[44..52].copy_from_slice(&u64::MAX.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Messages of a farm: [`ToMaster`] from workers, [`ToWorker`] from the master, and their encoding.
+//! Messages of a farm: [`ToMaster`] from workers, and [`ToWorker`] from the master.
 //!
 //! A sub-master receives both kinds: it is a worker of the master, and the master of its members.
 //!
@@ -8,207 +8,70 @@
 pub(super) mod aggregate;
 mod chunk;
 mod incumbent;
-mod tag;
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use aggregate::Entry;
-pub(crate) use chunk::{ChunkHeader, Payload, ResultHeader, Times, encode_chunk, encode_result};
+pub(crate) use chunk::{ChunkHeader, Entry, Payload, ResultHeader, Times, encode_chunk, encode_result};
 pub(super) use incumbent::{carries_incumbent, with_incumbent, without_incumbent};
-pub(super) use tag::Tag;
 
 use super::state::LastActivity;
 use super::summary::RankReport;
-use crate::comm::Frame;
-use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{FRAME_HEADER, Message, frame_header};
-use crate::error::{Error, ErrorKind, Result};
+use crate::comm::message::messages;
 use crate::rank::trail::TrailLocation;
-use crate::wire;
 
-/// Message to the master, or from a member to its sub-master.
-#[derive(Debug)]
-pub(crate) enum ToMaster {
-    /// The worker has been created.
-    Join(Join),
-    /// Result of a chunk, as its worker has encoded it.
-    Result(Entry),
-    /// Results of a sub-master's members.
-    Results(Vec<Entry>),
-    /// The worker has been in this task for longer than the user allows.
-    TimedOut {
-        /// Number of the task.
-        task: u64,
-    },
-    /// A sub-master has lost a member.
-    Lost(Lost),
-    /// A sub-master has no members left and runs tasks itself from now on.
-    Retired,
-    /// The worker leaves and reports its work.
-    Report(RankReport),
-}
-
-/// Message from the master, or from a sub-master to its members.
-#[derive(Debug)]
-pub(crate) enum ToWorker {
-    /// Tasks to run.
-    Chunk(ChunkHeader, Payload),
-    /// Chunks for the members of a sub-master.
-    Chunks {
-        /// Number of chunks that a member may hold in addition to the running one.
-        ahead: u32,
-        chunks: Vec<(ChunkHeader, Payload)>,
-    },
-    /// The worker is parked if true, and woken if false.
-    Park(bool),
-    /// The worker becomes a sub-master.
-    Lead(Lead),
-    /// The sender is the worker's master from now on.
-    Attach(Attach),
-    /// A sub-master has no members any more, because the run ends.
-    Dissolve,
-    /// The run has ended.
-    Finish,
-}
-
-/// Message received by a rank other than 0.
-#[derive(Debug)]
-pub(crate) enum Received {
-    /// Message from the rank's master.
-    ToWorker(ToWorker),
-    /// Message from a current or former member.
-    ToMaster(ToMaster),
-}
-
-impl ToMaster {
-    /// Decodes a received message.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message is not one to a master, or its content is damaged.
-    pub(crate) fn decode(message: Message) -> Result<Self> {
-        let Message { from, ref body, .. } = message;
-        Ok(match message.tag::<Tag>()? {
-            Tag::Join => ToMaster::Join(wire::from_bytes(body)?),
-            Tag::Done => ToMaster::Result(Entry { by: from, body: message.body, parts: message.parts }),
-            Tag::Results => ToMaster::Results(aggregate::decode(message.body, message.parts)?.1),
-            Tag::TimedOut => ToMaster::TimedOut { task: wire::from_bytes(body)? },
-            Tag::Lost => ToMaster::Lost(wire::from_bytes(body)?),
-            Tag::Retire => ToMaster::Retired,
-            Tag::Report => ToMaster::Report(wire::from_bytes(body)?),
-            other => return Err(unexpected(from, other, "master")),
-        })
+messages! {
+    "a farm":
+    /// Message received by a rank other than 0: from its master, or from a current or former member.
+    pub(crate) enum Received;
+    /// Tag of a farm's message on the wire.
+    pub(super) enum Tag {
+        /// Nothing but the incumbent.
+        Incumbent = 43,
     }
-
-    /// Encodes the message as a frame.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message cannot be encoded.
-    pub(super) fn encode(self, run: u32) -> Result<Frame> {
-        match self {
-            ToMaster::Join(join) => small(run, Tag::Join, &join),
-            ToMaster::Result(Entry { body, parts, .. }) => {
-                let mut head = frame_header(run, Tag::Done).to_vec();
-                head.extend_from_slice(&body);
-                Ok(Frame { head: head.into(), parts })
-            }
-            ToMaster::Results(entries) => {
-                let entries = entries.into_iter().map(|entry| ([], entry)).collect();
-                Ok(aggregate::encode(run, Tag::Results, 0, entries))
-            }
-            ToMaster::TimedOut { task } => small(run, Tag::TimedOut, &task),
-            ToMaster::Lost(lost) => small(run, Tag::Lost, &lost),
-            ToMaster::Retired => small(run, Tag::Retire, &()),
-            ToMaster::Report(report) => small(run, Tag::Report, &report),
-        }
+    /// Message to the master, or from a member to its sub-master.
+    pub(crate) enum ToMaster<R: Infallible => Entry> {
+        /// The worker has been created.
+        Join(join: Join) = 34,
+        /// Result of a chunk, as its worker has encoded it.
+        Result(result: R) = 33 raw,
+        /// Results of a sub-master's members.
+        Results(entries: Vec<Entry>) = 40 raw,
+        /// The worker has been in this task for longer than the user allows.
+        TimedOut {
+            /// Number of the task.
+            task: u64,
+        } = 35,
+        /// A sub-master has lost a member.
+        Lost(lost: Lost) = 41,
+        /// A sub-master has no members left and runs tasks itself from now on.
+        Retired = 42,
+        /// The worker leaves and reports its work.
+        Report(report: RankReport) = 24,
     }
-
-    /// Sends the message to a rank.
-    ///
-    /// # Errors
-    /// Errors of the encoding and of the transport.
-    pub(crate) fn send(self, endpoint: &mut Endpoint, to: usize) -> Result<()> {
-        let frame = self.encode(endpoint.run())?;
-        endpoint.send_ready(to, frame)
+    /// Message from the master, or from a sub-master to its members.
+    pub(crate) enum ToWorker {
+        /// Tasks to run.
+        Chunk(header: ChunkHeader, tasks: Payload) = 32 raw,
+        /// Chunks for the members of a sub-master.
+        Chunks {
+            /// Number of chunks that a member may hold in addition to the running one.
+            ahead: u32,
+            chunks: Vec<(ChunkHeader, Payload)>,
+        } = 39 raw,
+        /// The worker is parked if true, and woken if false.
+        Park(parked: bool) = 36,
+        /// The worker becomes a sub-master.
+        Lead(lead: Lead) = 37,
+        /// The sender is the worker's master from now on.
+        Attach(attach: Attach) = 38,
+        /// A sub-master has no members any more, because the run ends.
+        Dissolve = 44,
+        /// The run has ended.
+        Finish = 23,
     }
-}
-
-impl ToWorker {
-    fn decode(message: Message) -> Result<Self> {
-        let Message { from, ref body, .. } = message;
-        Ok(match message.tag::<Tag>()? {
-            Tag::Chunk => {
-                let (header, payload) = chunk::decode_chunk(message.body, message.parts)?;
-                ToWorker::Chunk(header, payload)
-            }
-            Tag::Chunks => {
-                let (ahead, entries) = aggregate::decode(message.body, message.parts)?;
-                let chunk = |Entry { body, parts, .. }| chunk::decode_chunk(body, parts);
-                ToWorker::Chunks { ahead, chunks: entries.into_iter().map(chunk).collect::<Result<_>>()? }
-            }
-            Tag::Park => ToWorker::Park(wire::from_bytes(body)?),
-            Tag::Lead => ToWorker::Lead(wire::from_bytes(body)?),
-            Tag::Attach => ToWorker::Attach(wire::from_bytes(body)?),
-            Tag::Retire => ToWorker::Dissolve,
-            Tag::Finish => ToWorker::Finish,
-            other => return Err(unexpected(from, other, "worker")),
-        })
-    }
-
-    /// Encodes the message as a frame.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message cannot be encoded.
-    pub(super) fn encode(self, run: u32) -> Result<Frame> {
-        match self {
-            ToWorker::Chunk(header, payload) => Ok(chunk::frame(run, header, payload)),
-            ToWorker::Chunks { ahead, chunks } => {
-                let entries = chunks.into_iter().map(|(header, payload)| chunk::entry(header, payload));
-                Ok(aggregate::encode(run, Tag::Chunks, ahead, entries.collect()))
-            }
-            ToWorker::Park(parked) => small(run, Tag::Park, &parked),
-            ToWorker::Lead(lead) => small(run, Tag::Lead, &lead),
-            ToWorker::Attach(attach) => small(run, Tag::Attach, &attach),
-            ToWorker::Dissolve => small(run, Tag::Retire, &()),
-            ToWorker::Finish => small(run, Tag::Finish, &()),
-        }
-    }
-
-    /// Sends the message to a rank.
-    ///
-    /// # Errors
-    /// Errors of the encoding and of the transport.
-    pub(crate) fn send(self, endpoint: &mut Endpoint, to: usize) -> Result<()> {
-        let frame = self.encode(endpoint.run())?;
-        endpoint.send_ready(to, frame)
-    }
-}
-
-impl Received {
-    /// Decodes a message received by a rank other than 0.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message is not one of a farm, or its content is damaged.
-    pub(crate) fn decode(message: Message) -> Result<Self> {
-        match message.tag::<Tag>()? {
-            // Messages from members.
-            Tag::Join | Tag::Done => ToMaster::decode(message).map(Received::ToMaster),
-            _ => ToWorker::decode(message).map(Received::ToWorker),
-        }
-    }
-}
-
-fn small<T: Serialize>(run: u32, tag: Tag, content: &T) -> Result<Frame> {
-    let mut head = Vec::with_capacity(FRAME_HEADER);
-    head.extend_from_slice(&frame_header(run, tag));
-    head.extend_from_slice(&wire::to_bytes(content)?);
-    Ok(Frame::new(head))
-}
-
-fn unexpected(from: usize, tag: Tag, receiver: &str) -> Error {
-    let text = format!("rank {from} sent {tag:?}, which a farm's {receiver} does not expect");
-    Error::new(ErrorKind::Wire, text)
 }
 
 /// Message of a worker that has joined the farm and is set up.

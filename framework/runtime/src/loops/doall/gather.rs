@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::messages::UnitMigration;
+use super::messages::{Tag, UnitMigration};
 use super::unit_queue::Segment;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::waiting::Limits;
@@ -28,7 +28,7 @@ pub(in crate::loops) fn gather<U: Units>(
     let (rank, size) = (endpoint.rank(), endpoint.size());
     let here = |error: Error| error.in_loop(name).at_rank(rank);
     if rank > 0 {
-        let message = mine.encode_gathered(run).map_err(here)?;
+        let message = mine.encode(run, Tag::Gather).map_err(here)?;
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }

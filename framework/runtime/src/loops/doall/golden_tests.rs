@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::messages::{Command, Directive, Report, ToCoordinator, ToWorker, Transfer, UnitMigration};
+use super::messages::{Command, Directive, Report, Tag, ToCoordinator, ToWorker, Transfer, UnitMigration};
 use super::unit_queue::Segment;
+use crate::comm::message::Encode;
 use crate::golden::{Messages, RUN};
 use crate::loops::Rows;
 use crate::loops::metrics::Sample;
@@ -67,7 +68,7 @@ fn messages_of_a_doall_loop_are_as_they_were() {
     ];
     let directive = |what, moves, save| {
         let directive = Directive { round: 3, what, moves, period: 0.5, save };
-        ToWorker::<()>::Directive(directive).encode(RUN).unwrap()
+        ToWorker::Directive(directive).encode(RUN).unwrap()
     };
     to_coordinator("units are written", ToCoordinator::Saved(300, vec![saved()]));
     for (what, command) in commands {
@@ -79,7 +80,7 @@ fn messages_of_a_doall_loop_are_as_they_were() {
     let segments = || vec![Segment::new(4, 2, rows(4, 2)).due(9), Segment::new(300, 1, rows(300, 1))];
     let migration = || UnitMigration { round: 3, segments: segments() };
     messages.message("rows that move", &units(migration()));
-    messages.message("rows that are gathered", &migration().encode_gathered(RUN).unwrap());
+    messages.message("rows that are gathered", &migration().encode(RUN, Tag::Gather).unwrap());
     let values = vec![Segment::new(4, 2, vec!["a".to_string(), "b".to_string()])];
     messages.message("values that move", &units(UnitMigration { round: 3, segments: values }));
     let none = UnitMigration::<()> { round: 3, segments: vec![Segment::new(4, 2, ())] };
@@ -88,5 +89,5 @@ fn messages_of_a_doall_loop_are_as_they_were() {
 }
 
 fn units<U: Units>(migration: UnitMigration<U>) -> crate::comm::Frame {
-    ToWorker::Units(migration).encode(RUN).unwrap()
+    migration.encode(RUN, Tag::Units).unwrap()
 }

@@ -1,27 +1,41 @@
-//! Messages between the ranks of a DOALL loop, and their encoding in frames.
+//! Messages between the ranks of a DOALL loop.
 
-use bytes::Bytes;
+use std::convert::Infallible;
+use std::mem::take;
+
 use serde::{Deserialize, Serialize};
 
 use super::unit_queue::Segment;
-use crate::comm::message::{Message, frame_header, tags};
-use crate::comm::{Frame, Part};
+use crate::comm::Frame;
+use crate::comm::message::{Body, Message, frame, messages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Sample;
 use crate::loops::pack::{Packer, Unpacker};
 use crate::loops::summary::RankReport;
 use crate::loops::units::Units;
 use crate::persist::snapshot::Saved;
-use crate::wire;
 
-tags! {
-    "a DOALL loop";
-    enum Tag {
-        Report = 24,
-        Directive = 48,
-        Units = 49,
+messages! {
+    "a DOALL loop":
+    /// Message that arrived while the loop runs.
+    pub(super) enum Received;
+    pub(super) enum Tag {
+        /// Units for rank 0, which gathers all units, or for a rank that receives a shared result.
         Gather = 51,
-        Saved = 52,
+    }
+    /// Message from a worker to the coordinator.
+    pub(super) enum ToCoordinator {
+        /// Work of the worker.
+        Report(report: Report) = 24,
+        /// Pieces of a checkpoint that the worker has written, with the number of passes after which its units were in that state.
+        Saved(pass: u64, pieces: Vec<Saved>) = 52,
+    }
+    /// Message to a worker.
+    pub(super) enum ToWorker<U: Infallible => Body> {
+        /// Directive of the coordinator to all workers.
+        Directive(directive: Directive) = 48,
+        /// [Units](UnitMigration) from another worker, sent by the directive of their round.
+        Units(units: U) = 49 raw,
     }
 }
 
@@ -105,23 +119,26 @@ impl<U> UnitMigration<U> {
 }
 
 impl<U: Units> UnitMigration<U> {
-    fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
-        let mut packer = Packer::behind(frame_header(run, tag).to_vec(), Vec::new());
-        packer.number(self.round);
-        packer.number(self.segments.len() as u64);
-        for segment in self.segments {
-            packer.number(segment.first);
-            packer.number(segment.count);
-            packer.number(segment.left);
-            segment.units.pack(&mut packer)?;
-        }
-        let (head, parts) = packer.finish();
-        Ok(Frame { head: head.into(), parts })
+    /// Encodes the units as a message for another worker, or as one with [`Tag::Gather`].
+    pub(super) fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
+        frame(run, tag, 64, |head, parts| {
+            let mut packer = Packer::behind(take(head), take(parts));
+            packer.number(self.round);
+            packer.number(self.segments.len() as u64);
+            for segment in self.segments {
+                packer.number(segment.first);
+                packer.number(segment.count);
+                packer.number(segment.left);
+                segment.units.pack(&mut packer)?;
+            }
+            (*head, *parts) = packer.finish();
+            Ok(())
+        })
     }
 
     /// Decodes units of a loop that has `units` units; a unit beyond that is an error.
-    fn decode(body: Bytes, parts: Vec<Part>, units: u64) -> Result<Self> {
-        let mut unpacker = Unpacker::new(body, parts);
+    pub(super) fn decode(body: Body, units: u64) -> Result<Self> {
+        let mut unpacker = Unpacker::new(body.head, body.parts);
         let round = unpacker.number()?;
         let mut segments = Vec::new();
         for _ in 0..unpacker.number()? {
@@ -138,96 +155,13 @@ impl<U: Units> UnitMigration<U> {
         Ok(UnitMigration { round, segments })
     }
 
-    /// Encodes the units for rank 0, which gathers all units, or for a rank that receives a shared result. `run` is the number of that run.
-    pub(in crate::loops) fn encode_gathered(self, run: u32) -> Result<Frame> {
-        self.encode(run, Tag::Gather)
-    }
-
-    /// Decodes a message of [`encode_gathered`](UnitMigration::encode_gathered). A unit beyond `units` is an error.
+    /// Decodes a message with [`Tag::Gather`]. A unit beyond `units` is an error.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the message is a different one or damaged.
     pub(in crate::loops) fn decode_gathered(message: Message, units: u64) -> Result<Self> {
-        match message.tag()? {
-            Tag::Gather => UnitMigration::decode(message.body, message.parts, units),
-            other => {
-                let text = format!("rank {} sent {other:?} while units were gathered", message.from);
-                Err(Error::new(ErrorKind::Wire, text))
-            }
-        }
+        UnitMigration::decode(message.expect(Tag::Gather)?, units)
     }
-}
-
-/// Message from a worker to the coordinator.
-#[derive(Debug)]
-pub(super) enum ToCoordinator {
-    /// Work of the worker.
-    Report(Report),
-    /// Pieces of a checkpoint that the worker has written, with the number of passes after which its units were in that state.
-    Saved(u64, Vec<Saved>),
-}
-
-/// Message to a worker.
-#[derive(Debug)]
-pub(super) enum ToWorker<U> {
-    /// Directive of the coordinator to all workers.
-    Directive(Directive),
-    /// Units from another worker, sent by the directive of their round.
-    Units(UnitMigration<U>),
-}
-
-/// Message that arrived while the loop runs.
-#[derive(Debug)]
-pub(super) enum Received<U> {
-    ForCoordinator(ToCoordinator),
-    ForWorker(ToWorker<U>),
-}
-
-impl ToCoordinator {
-    /// Encodes the message for run number `run`.
-    pub(super) fn encode(&self, run: u32) -> Result<Frame> {
-        match self {
-            ToCoordinator::Report(report) => encode(run, Tag::Report, report),
-            ToCoordinator::Saved(pass, pieces) => encode(run, Tag::Saved, &(pass, pieces)),
-        }
-    }
-}
-
-impl<U: Units> ToWorker<U> {
-    /// Encodes the message for run number `run`.
-    pub(super) fn encode(self, run: u32) -> Result<Frame> {
-        match self {
-            ToWorker::Directive(directive) => encode(run, Tag::Directive, &directive),
-            ToWorker::Units(migration) => migration.encode(run, Tag::Units),
-        }
-    }
-}
-
-impl<U: Units> Received<U> {
-    /// Decodes a message of a loop over `units` units.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message is not part of a running loop or is damaged.
-    pub(super) fn decode(message: Message, units: u64) -> Result<Self> {
-        let tag = message.tag()?;
-        let Message { from, body, parts, .. } = message;
-        Ok(match tag {
-            Tag::Report => Received::ForCoordinator(ToCoordinator::Report(wire::from_bytes(&body)?)),
-            Tag::Saved => {
-                let (pass, pieces) = wire::from_bytes(&body)?;
-                Received::ForCoordinator(ToCoordinator::Saved(pass, pieces))
-            }
-            Tag::Directive => Received::ForWorker(ToWorker::Directive(wire::from_bytes(&body)?)),
-            Tag::Units => Received::ForWorker(ToWorker::Units(UnitMigration::decode(body, parts, units)?)),
-            Tag::Gather => return Err(unexpected(from, "units for the gather")),
-        })
-    }
-}
-
-fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
-    let mut head = frame_header(run, tag).to_vec();
-    head.extend_from_slice(&wire::to_bytes(content)?);
-    Ok(Frame::new(head))
 }
 
 /// Returns the error for a message that rank `from` must not send at this point.
@@ -238,7 +172,7 @@ pub(super) fn unexpected(from: usize, what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::message::FRAME_HEADER;
+    use crate::comm::message::received;
     use crate::loops::Rows;
 
     #[test]
@@ -263,15 +197,16 @@ mod tests {
         };
         assert_eq!(migration().len(), 10_002);
         let open = |units: u64| {
-            let Frame { head, parts } = migration().encode(1, Tag::Units)?;
-            UnitMigration::<Rows<u64>>::decode(head.slice(FRAME_HEADER..), parts, units)
+            let message = received(2, migration().encode(1, Tag::Units)?);
+            UnitMigration::<Rows<u64>>::decode(Body::of(message, Tag::Units), units)
         };
         let got = open(20_000).unwrap();
         assert_eq!((got.round, got.segments.len(), got.segments[1].first), (3, 2, 90));
         assert_eq!(got.segments[1].units, rows(90, 10_000));
         assert!(open(10_089).unwrap_err().message().contains("units from unit 90 on"));
         let empty = UnitMigration::<()> { round: 1, segments: vec![] }.encode(1, Tag::Units).unwrap();
-        let empty = UnitMigration::<()>::decode(empty.head.slice(FRAME_HEADER..), empty.parts, 0).unwrap();
+        let body = Body::of(received(2, empty), Tag::Units);
+        let empty = UnitMigration::<()>::decode(body, 0).unwrap();
         assert_eq!((empty.round, empty.len()), (1, 0));
     }
 }

@@ -28,7 +28,7 @@ impl<U: Units> RankLoop<U> {
         endpoint: &mut Endpoint,
         config: &Config,
         passes: u64,
-    ) -> Result<Run<U>> {
+    ) -> Result<Run> {
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let eager = self.settings.forced.is_some();
         // Passes that need not wait for each other become one pass in which each unit is computed `passes` times, if the total number of computations
@@ -84,7 +84,7 @@ impl<U: Units> RankLoop<U> {
     }
 
     /// Ends the run and returns the summary on rank 0.
-    pub(in crate::loops) fn end(&mut self, run: Run<U>) -> Option<Summary> {
+    pub(in crate::loops) fn end(&mut self, run: Run) -> Option<Summary> {
         self.usual = run.metrics.mean_block();
         let coordinator = run.coordinator.filter(|coordinator| coordinator.of_run.ended.is_some())?;
         let (summary, learned) = coordinator.finish(run.passes, self.block_size.usual());

@@ -8,13 +8,13 @@ use std::time::Duration;
 use armature_planner::loops::LoopBalancer;
 
 use super::checkpoint::pieces;
-use super::messages::{Directive, Received, Report, ToCoordinator, ToWorker, unexpected};
+use super::messages::{Directive, Received, Report, Tag, ToCoordinator, ToWorker, UnitMigration, unexpected};
 use super::rank_loop::RankLoop;
 use super::star::Star;
 use super::unit_queue::UnitBlock;
 use super::user_code::{Done, Job};
 use crate::comm::clock::Clock;
-use crate::comm::message::Message;
+use crate::comm::message::{Encode, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Metrics;
 use crate::loops::units::Units;
@@ -24,7 +24,7 @@ use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 
 /// State of one run.
-pub(in crate::loops) struct Run<U> {
+pub(in crate::loops) struct Run {
     pub(super) coordinator: Option<Star>,
     /// On rank 0, what an earlier run has learned about the ranks, until this run has begun.
     learned: Option<LoopBalancer>,
@@ -35,7 +35,7 @@ pub(in crate::loops) struct Run<U> {
     /// Task of user code, which has the data of the block's segment.
     in_hand: Option<InHand>,
     /// Messages for the worker that arrived while user code had the units, with their senders.
-    waiting: VecDeque<(usize, ToWorker<U>)>,
+    waiting: VecDeque<(usize, ToWorker)>,
     /// Time since which the rank has had nothing to do.
     idle_since: Option<Duration>,
     /// Time spent so far on the movement in progress.
@@ -63,7 +63,7 @@ pub(in crate::loops) enum Asked {
     Rest(Range<u64>),
 }
 
-impl<U> Run<U> {
+impl Run {
     /// Creates a run that begins now.
     pub(super) fn new(clock: Clock, passes: u64, to_make: Option<Range<u64>>) -> Self {
         Run {
@@ -90,17 +90,17 @@ impl<U> Run<U> {
 /// A loop in a run, as a protocol of the rank's driver.
 pub(in crate::loops) struct Running<'l, U, C> {
     of: &'l mut RankLoop<U>,
-    run: &'l mut Run<U>,
+    run: &'l mut Run,
     code: PhantomData<C>,
 }
 
 impl<'l, U: Units, C> Running<'l, U, C> {
-    pub(in crate::loops) fn new(of: &'l mut RankLoop<U>, run: &'l mut Run<U>) -> Self {
+    pub(in crate::loops) fn new(of: &'l mut RankLoop<U>, run: &'l mut Run) -> Self {
         Running { of, run, code: PhantomData }
     }
 
     /// Creates the protocol for a caller that computes the blocks itself.
-    pub(in crate::loops) fn asked(of: &'l mut RankLoop<U>, run: &'l mut Run<U>, asked: Asked) -> Self {
+    pub(in crate::loops) fn asked(of: &'l mut RankLoop<U>, run: &'l mut Run, asked: Asked) -> Self {
         if let (Asked::Rest(rest), Some(InHand::Block(block))) = (&asked, &mut run.in_hand) {
             block.range.end = rest.start;
         }
@@ -124,7 +124,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         if self.run.coordinator.is_some() {
             return self.on_coordinator_message(0, message, at);
         }
-        out.send(0, message.encode(out.run())?)
+        out.send(0, message)
     }
 
     /// Reports if a report is due, and lets the coordinator decide. Returns true if there was anything to do.
@@ -170,7 +170,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 
     /// Sends a directive to all workers, including the one on this rank.
     fn issue(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let message = ToWorker::<U>::Directive(directive.clone()).encode(out.run())?;
+        let message = ToWorker::Directive(directive.clone()).encode(out.run())?;
         for rank in 1..out.ranks() {
             out.send(rank, message.clone())?;
         }
@@ -196,7 +196,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
     fn take(
         &mut self,
         from: usize,
-        message: ToWorker<U>,
+        message: ToWorker,
         begin: Duration,
         at: &Moment,
         out: &mut Outgoing<'_>,
@@ -207,7 +207,10 @@ impl<'l, U: Units, C> Running<'l, U, C> {
                 is_moving = !directive.moves.is_empty();
                 self.carry_out(&directive, out)?;
             }
-            ToWorker::Units(migration) => self.of.worker.accept(from, migration)?,
+            ToWorker::Units(units) => {
+                let migration = UnitMigration::decode(units, self.of.units)?;
+                self.of.worker.accept(from, migration)?;
+            }
         }
         if is_moving {
             self.run.moving += at.now().saturating_sub(begin);
@@ -224,7 +227,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
             checkpoints.writer.save(pass, pieces(self.of.worker.unit_queue.segments())?)?;
         }
         for (to, migration) in self.of.worker.carry_out(directive)? {
-            out.send(to, ToWorker::Units(migration).encode(out.run())?)?;
+            out.send(to, migration.encode(out.run(), Tag::Units)?)?;
         }
         Ok(())
     }
@@ -284,9 +287,9 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (from, begin) = (message.from, at.now());
-        match Received::decode(message, self.of.units)? {
-            Received::ForCoordinator(message) => self.on_coordinator_message(from, message, at)?,
-            Received::ForWorker(message) => {
+        match Received::decode(message)? {
+            Received::ToCoordinator(message) => self.on_coordinator_message(from, message, at)?,
+            Received::ToWorker(message) => {
                 let is_directive = matches!(message, ToWorker::Directive(_));
                 if is_directive && (from != 0 || self.run.coordinator.is_some()) {
                     return Err(unexpected(from, "a directive"));

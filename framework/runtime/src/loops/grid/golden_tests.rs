@@ -3,7 +3,8 @@
 use armature_planner::loops::BlockMove;
 
 use super::directive::{Directive, Movement};
-use super::messages::{HaloRow, Rows, ToCoordinator, ToNeighbour, ToSpare};
+use super::messages::{Coordination, HaloRow, Rows, ToCoordinator, ToNeighbour};
+use crate::comm::message::Encode;
 use crate::error::Result;
 use crate::golden::{Messages, RUN};
 use crate::loops::doall::golden_tests::{report, sample, saved};
@@ -32,9 +33,9 @@ fn messages_of_a_grid_loop_are_as_they_were() -> Result<()> {
         ("a rank has written its rows", ToCoordinator::Saved(300, vec![saved()])),
         ("a rank reports all that it did", ToCoordinator::Total(report())),
     ] {
-        messages.message(what, &message.encode(RUN)?);
+        messages.message(what, &Coordination::Report(message).encode(RUN)?);
     }
-    messages.message("the loop is over", &ToSpare::Finish.encode(RUN));
+    messages.message("the loop is over", &Coordination::Finish.encode(RUN)?);
     messages.check("grids");
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Messages between the ranks of a loop over a grid, and their encoding in frames.
+//! Messages between the ranks of a loop over a grid.
 
+use std::mem::take;
 use std::ops::Range;
 
 use bytemuck::{AnyBitPattern, NoUninit, Pod};
@@ -7,49 +8,50 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::directive::Directive;
-use crate::comm::message::{FRAME_HEADER, Message, frame_header, tags};
+use crate::comm::message::{Body, Message, Put, Take, frame, messages};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Sample;
 use crate::loops::summary::RankReport;
 use crate::loops::until::Verdict;
 use crate::persist::snapshot::Saved;
-use crate::wire::{self, header::header};
+use crate::wire::header::header;
 
-tags! {
-    "a loop over a grid";
-    enum Tag {
-        Finish = 23,
-        Report = 24,
-        Directive = 48,
-        Rows = 49,
-        HaloRow = 50,
+messages! {
+    "a loop over a grid":
+    /// Message that arrived while the loop runs.
+    pub(super) enum Received;
+    pub(super) enum Tag {
+        /// [`Rows`] for the coordinator, which gathers the whole grid.
         Gather = 51,
+    }
+    /// Message to a rank with neighbouring rows. `V` holds bulk data, which are borrowed by the sender and owned by the receiver.
+    pub(super) enum ToNeighbour<V: &[u8] => Bytes> {
+        /// Part of the sender's row that faces the receiver.
+        HaloRow(row: HaloRow<V>) = 50 raw,
+        /// Row at the sender's end of a grid with periodic rows, for the rank at the other end. That rank may be a neighbour as well, and then
+        /// receives both rows of the sender.
+        WrapRow(row: HaloRow<V>) = 55 raw,
+        /// Directive of the coordinator, forwarded from rank to rank.
+        Directive(directive: Directive) = 48,
+        /// Announces that rows which move follow.
+        RowsComing = 56,
+        /// Rows that move.
+        Rows(rows: Rows) = 49 raw,
+        /// The sender waits for rows that were announced to it, and can do nothing else.
         Wanted = 53,
-        Verdict = 54,
-        WrapRow = 55,
+    }
+    /// Message to or from the coordinator.
+    pub(super) enum Coordination {
+        Report(report: ToCoordinator) = 24,
+        /// Verdict of the coordinator, for all ranks with rows.
+        Verdict(verdict: Verdict) = 54,
+        /// End of the run, for ranks without rows.
+        Finish = 23,
     }
 }
 
-/// Message to a rank with neighbouring rows. `V` holds bulk data, which are borrowed by the sender and owned by the receiver.
-#[derive(Debug)]
-pub(super) enum ToNeighbour<V> {
-    /// Part of the sender's row that faces the receiver.
-    HaloRow(HaloRow<V>),
-    /// Row at the sender's end of a grid with periodic rows, for the rank at the other end. That rank may be a neighbour as well, and then receives
-    /// both rows of the sender.
-    WrapRow(HaloRow<V>),
-    /// Directive of the coordinator, forwarded from rank to rank.
-    Directive(Directive),
-    /// Announces that rows which move follow.
-    RowsComing,
-    /// Rows that move.
-    Rows(Rows),
-    /// The sender waits for rows that were announced to it, and can do nothing else.
-    Wanted,
-}
-
-/// Message to the coordinator.
+/// Report to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToCoordinator {
     /// Measurements of the rank since its last report.
@@ -62,23 +64,6 @@ pub(super) enum ToCoordinator {
     Residual(u64, f64),
     /// Number of sweeps that the rank has done, including the part of the present sweep.
     Done(f64),
-}
-
-/// Message of the coordinator to a rank without rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ToSpare {
-    /// The run has ended.
-    Finish,
-}
-
-/// Message that arrived while the loop runs.
-#[derive(Debug)]
-pub(super) enum Received {
-    FromNeighbour(ToNeighbour<Bytes>),
-    ForCoordinator(ToCoordinator),
-    ForSpare(ToSpare),
-    /// Verdict of the coordinator, for all ranks with rows.
-    Verdict(Verdict),
 }
 
 /// Destination of a worker's messages to its neighbours.
@@ -116,28 +101,29 @@ impl<'r> HaloRow<&'r [u8]> {
     pub(super) fn of<T: NoUninit>(sweep: u64, columns: Range<usize>, row: &'r [T]) -> Self {
         HaloRow { sweep, start: columns.start, values: bytemuck::cast_slice(&row[columns]) }
     }
+}
 
-    #[inline]
-    fn encode(self, run: u32, tag: Tag) -> Frame {
-        let mut head = framed(run, tag, HaloRowHeader::SIZE + self.values.len());
+impl Put for HaloRow<&[u8]> {
+    fn room(&self) -> usize {
+        HaloRowHeader::SIZE + self.values.len()
+    }
+
+    fn put(self, head: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
         head.extend_from_slice(&HaloRowHeader { sweep: self.sweep, start: self.start as u64 }.to_bytes());
         head.extend_from_slice(self.values);
-        Frame::new(head)
+        Ok(())
+    }
+}
+
+impl Take for HaloRow<Bytes> {
+    fn take(body: &mut Body) -> Result<Self> {
+        let HaloRowHeader { sweep, start } = body.header(HaloRowHeader::SIZE, HaloRowHeader::read)?;
+        let start = usize::try_from(start).map_err(|_| body.error(format!("it begins at column {start}")))?;
+        Ok(HaloRow { sweep, start, values: take(&mut body.head) })
     }
 }
 
 impl HaloRow<Bytes> {
-    #[inline]
-    fn decode(from: usize, body: Bytes) -> Result<Self> {
-        let refused = || {
-            let expected = format!("at least {}", HaloRowHeader::SIZE);
-            unexpected(from, &format!("a halo row of {} bytes", body.len()), &expected)
-        };
-        let HaloRowHeader { sweep, start } = HaloRowHeader::read(&body).ok_or_else(refused)?;
-        let start = usize::try_from(start).map_err(|_| refused())?;
-        Ok(HaloRow { sweep, start, values: body.slice(HaloRowHeader::SIZE..) })
-    }
-
     /// Copies the values to their columns of `row` and returns the column after the last one. The values must be of this sweep and begin at column
     /// `start`.
     #[inline]
@@ -184,22 +170,9 @@ impl Rows {
         Rows { first, values: Part::of(values) }
     }
 
-    fn encode(self, run: u32, tag: Tag) -> Frame {
-        let mut head = framed(run, tag, RowsHeader::SIZE);
-        head.extend_from_slice(&RowsHeader { first: self.first }.to_bytes());
-        Frame { head: head.into(), parts: vec![self.values] }
-    }
-
-    fn decode(from: usize, body: &Bytes, mut parts: Vec<Part>) -> Result<Self> {
-        match (RowsHeader::read(body), parts.pop()) {
-            (Some(header), Some(values)) if parts.is_empty() => Ok(Rows { first: header.first, values }),
-            _ => Err(unexpected(from, "a message without rows", "the number of the first row, and values")),
-        }
-    }
-
     /// Encodes the rows for the coordinator, which gathers the whole grid; `run` is the number of that run.
-    pub(super) fn encode_gathered(self, run: u32) -> Frame {
-        self.encode(run, Tag::Gather)
+    pub(super) fn encode_gathered(self, run: u32) -> Result<Frame> {
+        frame(run, Tag::Gather, 0, |head, parts| self.put(head, parts))
     }
 
     /// Decodes a message of [`encode_gathered`](Rows::encode_gathered).
@@ -207,11 +180,9 @@ impl Rows {
     /// # Errors
     /// [`ErrorKind::Wire`] if the message is a different one or damaged.
     pub(super) fn decode_gathered(message: Message) -> Result<Self> {
-        let (from, tag) = (message.from, message.tag::<Tag>()?);
-        match tag {
-            Tag::Gather => Rows::decode(from, &message.body, message.parts),
-            other => Err(unexpected(from, &format!("{other:?}"), "its rows of the grid")),
-        }
+        let mut body = message.expect(Tag::Gather)?;
+        let rows = Rows::take(&mut body)?;
+        body.end().map(|()| rows)
     }
 
     /// Returns the values, which must be those of `rows`, with `width` columns each.
@@ -238,108 +209,19 @@ fn copied<T: AnyBitPattern>(part: &Part) -> Vec<T> {
     part.bytes().chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
-/// Creates the beginning of a frame's head, with room for `room` more bytes.
-fn framed(run: u32, tag: Tag, room: usize) -> Vec<u8> {
-    let mut head = Vec::with_capacity(FRAME_HEADER + room);
-    head.extend_from_slice(&frame_header(run, tag));
-    head
-}
-
-fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
-    let bytes = wire::to_bytes(content)?;
-    Ok(bulk(run, tag, &bytes))
-}
-
-fn bulk(run: u32, tag: Tag, bytes: &[u8]) -> Frame {
-    let mut head = framed(run, tag, bytes.len());
-    head.extend_from_slice(bytes);
-    Frame::new(head)
-}
-
-impl ToNeighbour<&[u8]> {
-    /// Encodes the message for run number `run`.
-    #[inline]
-    pub(super) fn encode(self, run: u32) -> Result<Frame> {
-        Ok(match self {
-            ToNeighbour::HaloRow(row) => row.encode(run, Tag::HaloRow),
-            ToNeighbour::WrapRow(row) => row.encode(run, Tag::WrapRow),
-            ToNeighbour::Directive(directive) => encode(run, Tag::Directive, &directive)?,
-            ToNeighbour::RowsComing => Frame::new(framed(run, Tag::Rows, 0)),
-            ToNeighbour::Rows(rows) => rows.encode(run, Tag::Rows),
-            ToNeighbour::Wanted => Frame::new(framed(run, Tag::Wanted, 0)),
-        })
+impl Put for Rows {
+    fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
+        head.extend_from_slice(&RowsHeader { first: self.first }.to_bytes());
+        parts.push(self.values);
+        Ok(())
     }
 }
 
-impl<V> ToNeighbour<V> {
-    /// Returns the error for this message of rank `from` where `expected` should have arrived.
-    pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
-        let what = match self {
-            ToNeighbour::HaloRow(_) => "a halo row",
-            ToNeighbour::WrapRow(_) => "a wrap-around row",
-            ToNeighbour::Directive(_) => "a directive",
-            ToNeighbour::RowsComing => "an announcement of rows",
-            ToNeighbour::Rows(_) => "rows",
-            ToNeighbour::Wanted => "a request for rows",
-        };
-        unexpected(from, what, expected)
-    }
-}
-
-impl ToCoordinator {
-    /// Encodes the message for run number `run`.
-    pub(super) fn encode(&self, run: u32) -> Result<Frame> {
-        encode(run, Tag::Report, self)
-    }
-}
-
-/// Encodes the verdict of a check for run number `run`.
-pub(super) fn encode_verdict(verdict: &Verdict, run: u32) -> Result<Frame> {
-    encode(run, Tag::Verdict, verdict)
-}
-
-impl ToSpare {
-    /// Encodes the message for run number `run`.
-    pub(super) fn encode(self, run: u32) -> Frame {
-        let tag = match self {
-            ToSpare::Finish => Tag::Finish,
-        };
-        Frame::new(framed(run, tag, 0))
-    }
-}
-
-impl Received {
-    /// Decodes a message.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message is not part of a running loop or is damaged.
-    #[inline]
-    pub(super) fn decode(message: Message) -> Result<Self> {
-        let tag = message.tag()?;
-        let Message { from, body, parts, .. } = message;
-        let message = match tag {
-            Tag::HaloRow => ToNeighbour::HaloRow(HaloRow::decode(from, body)?),
-            Tag::WrapRow => ToNeighbour::WrapRow(HaloRow::decode(from, body)?),
-            Tag::Directive => ToNeighbour::Directive(wire::from_bytes(&body)?),
-            Tag::Rows if body.is_empty() && parts.is_empty() => ToNeighbour::RowsComing,
-            Tag::Rows => ToNeighbour::Rows(Rows::decode(from, &body, parts)?),
-            Tag::Wanted => ToNeighbour::Wanted,
-            Tag::Report => return Ok(Received::ForCoordinator(wire::from_bytes(&body)?)),
-            Tag::Finish => return Ok(Received::ForSpare(ToSpare::Finish)),
-            Tag::Verdict => return Ok(Received::Verdict(wire::from_bytes(&body)?)),
-            Tag::Gather => return Err(unexpected(from, "rows for the gather", "messages of a running loop")),
-        };
-        Ok(Received::FromNeighbour(message))
-    }
-
-    /// Returns the error for this message of rank `from` where `expected` should have arrived.
-    pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
-        match self {
-            Received::FromNeighbour(message) => message.unexpected(from, expected),
-            Received::ForCoordinator(_) => unexpected(from, "a report", expected),
-            Received::Verdict(_) => unexpected(from, "a verdict", expected),
-            Received::ForSpare(_) => unexpected(from, "a message for ranks without rows", expected),
-        }
+impl Take for Rows {
+    fn take(body: &mut Body) -> Result<Self> {
+        let RowsHeader { first } = body.header(RowsHeader::SIZE, RowsHeader::read)?;
+        let values = body.parts.pop().ok_or_else(|| body.error("it has no values"))?;
+        Ok(Rows { first, values })
     }
 }
 
@@ -350,29 +232,23 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
 /// Returns the message as a neighbour receives it, for tests of workers without ranks.
 #[cfg(test)]
 pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
-    let Frame { head, parts } = message.encode(1).unwrap();
-    let code = head[crate::comm::message::TAG_AT];
-    match Received::decode(Message { from: 0, code, body: head.slice(FRAME_HEADER..), parts }).unwrap() {
-        Received::FromNeighbour(message) => message,
-        other => panic!("{other:?} is for no neighbour"),
-    }
+    use crate::comm::message::{Encode, received};
+    ToNeighbour::decode(received(0, message.encode(1).unwrap())).unwrap()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::message::{Encode, received};
 
     #[test]
     fn a_short_halo_row_is_refused() {
-        let frame = bulk(1, Tag::HaloRow, &[0; 3]);
-        let message = Message {
-            from: 2,
-            code: Tag::HaloRow as u8,
-            body: frame.head.slice(FRAME_HEADER..),
-            parts: Vec::new(),
-        };
+        let row = ToNeighbour::HaloRow(HaloRow::of(1, 0..1, &[0_u8]));
+        let mut message = received(2, row.encode(1).unwrap());
+        message.body.truncate(3);
         let error = Received::decode(message).unwrap_err();
-        assert_eq!(error.message(), "rank 2 sent a halo row of 3 bytes, expected at least 16");
+        let text = "rank 2 sent a damaged HaloRow of a loop over a grid: expected at least 16 bytes, got 3";
+        assert_eq!(error.message(), text);
     }
 
     #[test]
@@ -388,9 +264,9 @@ mod tests {
                 "{error}"
             );
         }
-        assert!(
-            Rows::decode(1, &Bytes::new(), vec![]).is_err()
-                && Rows::decode(1, &Bytes::from_static(&[0; 8]), vec![]).is_err()
-        );
+        let message = || received(1, ToNeighbour::Rows(Rows::new(5, vec![1.5_f64])).encode(1).unwrap());
+        let (cut, bare) =
+            (Message { body: Bytes::new(), ..message() }, Message { parts: vec![], ..message() });
+        assert!(Received::decode(cut).is_err() && Received::decode(bare).is_err());
     }
 }

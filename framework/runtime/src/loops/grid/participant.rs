@@ -10,7 +10,7 @@ use super::chain::Chain;
 use super::checkpoint::{CheckpointWriter, LastSaved};
 use super::convergence::Checks;
 use super::kernel::{Done, Kernel, Task};
-use super::messages::{Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour, ToSpare};
+use super::messages::{Coordination, Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour};
 use super::neighbours::Position;
 use super::times::Times;
 use super::worker::{Step, Worker};
@@ -30,8 +30,7 @@ use crate::session::Config;
 impl ToNeighbours for Outgoing<'_> {
     #[inline]
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
-        let frame = message.encode(self.run())?;
-        Outgoing::send(self, to, frame)
+        Outgoing::send(self, to, message)
     }
 }
 
@@ -226,10 +225,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         match (&mut self.coordinator, message) {
             (Some(_), ToCoordinator::Residual(sweep, residual)) => self.collect(0, sweep, residual, out),
             (Some(coordinator), message) => coordinator.on_message(0, message),
-            (None, message) => {
-                let frame = message.encode(out.run())?;
-                out.send(0, frame)
-            }
+            (None, message) => out.send(0, Coordination::Report(message)),
         }
     }
 
@@ -254,8 +250,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
         }
         coordinator.of_run.ended = Some(self.clock.now());
         for to in self.position.chain..self.size {
-            let frame = ToSpare::Finish.encode(out.run());
-            out.send(to, frame)?;
+            out.send(to, Coordination::Finish)?;
         }
         Ok(Next::Finished)
     }
@@ -309,19 +304,22 @@ where
             return self.probe(now, out);
         }
         match (Received::decode(message)?, &mut self.coordinator) {
-            (Received::FromNeighbour(ToNeighbour::Wanted), ..) => {
+            (Received::ToNeighbour(ToNeighbour::Wanted), ..) => {
                 self.push_out = Some(PushOut { to: from, since: None });
                 Ok(())
             }
-            (Received::FromNeighbour(message), ..) => self.worker.receive(from, message),
-            (Received::ForCoordinator(ToCoordinator::Residual(sweep, residual)), Some(_)) => {
-                self.collect(from, sweep, residual, out)
-            }
-            (Received::Verdict(verdict), None) if from == 0 => {
+            (Received::ToNeighbour(message), ..) => self.worker.receive(from, message),
+            (
+                Received::Coordination(Coordination::Report(ToCoordinator::Residual(sweep, residual))),
+                Some(_),
+            ) => self.collect(from, sweep, residual, out),
+            (Received::Coordination(Coordination::Verdict(verdict)), None) if from == 0 => {
                 self.decided(verdict);
                 Ok(())
             }
-            (Received::ForCoordinator(message), Some(coordinator)) => coordinator.on_message(from, message),
+            (Received::Coordination(Coordination::Report(message)), Some(coordinator)) => {
+                coordinator.on_message(from, message)
+            }
             (other, ..) => Err(other.unexpected(from, "messages of a loop over a grid")),
         }
     }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::super::directive::Directive;
 use super::*;
+use crate::comm::message::Encode;
 use crate::comm::{Frame, Transport, Waker};
 use crate::loops::summary::RankReport;
 use crate::persist::snapshot::Piece;

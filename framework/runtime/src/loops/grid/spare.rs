@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use super::messages::{Received, ToSpare};
+use super::messages::{Coordination, Received};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::Result;
@@ -60,7 +60,7 @@ impl Protocol for Spare {
     fn on_message(&mut self, message: Message, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
         match Received::decode(message)? {
-            Received::ForSpare(ToSpare::Finish) => self.is_over = true,
+            Received::Coordination(Coordination::Finish) => self.is_over = true,
             other => return Err(other.unexpected(from, "the end of the loop")),
         }
         Ok(())

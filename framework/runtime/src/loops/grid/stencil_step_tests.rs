@@ -163,5 +163,8 @@ fn a_row_from_the_other_end_is_told_from_that_of_a_neighbour() {
     (middle.sweep, middle.above_ready) = (1, false);
     middle.receive(0, delivered(ToNeighbour::WrapRow(HaloRow::of(0, 0..3, &[6.0; 3])))).unwrap();
     let error = middle.take_halo(&mut Nowhere).unwrap_err();
-    assert!(error.message().contains("rank 0 sent a wrap-around row, expected a halo row"), "{error}");
+    assert!(
+        error.message().contains("rank 0 sent WrapRow of a loop over a grid, expected a halo row"),
+        "{error}"
+    );
 }

@@ -176,7 +176,10 @@ fn messages_out_of_step_are_refused() {
         delivered(ToNeighbour::HaloRow(HaloRow::of(sweep, start as usize..row.len(), &row)))
     };
     let error = wavefront.receive(3, halo_row(0, 0, 8)).unwrap_err();
-    assert!(error.to_string().contains("rank 3 sent a halo row, expected no message"), "{error}");
+    assert!(
+        error.to_string().contains("rank 3 sent HaloRow of a loop over a grid, expected no message"),
+        "{error}"
+    );
     assert_eq!(wavefront.next(&mut Nowhere).unwrap(), Step::Boundary(0));
     assert_eq!(wavefront.next(&mut Nowhere).unwrap(), Step::Wait);
     assert_eq!(wavefront.waiting_for(), "for strip 0 of sweep 0 from rank 0");
@@ -193,7 +196,9 @@ fn messages_out_of_step_are_refused() {
     wavefront.receive(0, ToNeighbour::RowsComing).unwrap();
     let error = wavefront.next(&mut Nowhere).unwrap_err();
     assert!(
-        error.to_string().contains("rank 0 sent an announcement of rows, expected a halo row or a directive"),
+        error
+            .to_string()
+            .contains("rank 0 sent RowsComing of a loop over a grid, expected a halo row or a directive"),
         "{error}"
     );
 }

@@ -10,12 +10,11 @@ use super::manifest::{Manifest, Saved};
 use super::store::SnapshotStore;
 use super::writer::SnapshotWriter;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{Tagged, tags};
+use crate::comm::message::{Tagged, messages};
 use crate::comm::waiting::{Limits, Waits};
 use crate::error::Result;
-use crate::wire;
 
-tags! {
+messages! {
     "what a rank begins with";
     pub(super) enum Tag {
         /// Checkpoint from which the job resumes.
@@ -76,7 +75,7 @@ pub(crate) fn starting_point(
         // edge of a periodic grid.
         let is_it = |sender: usize, tag: u8| sender == from && tag == Tag::StartingPoint.byte();
         let why = || format!("for rank {from} to report the checkpoint from which the loop resumes");
-        (None, wire::from_bytes::<Resume>(&endpoint.await_from(&waits, is_it, why)?.body)?)
+        (None, endpoint.await_from(&waits, is_it, why)?.expect(Tag::StartingPoint)?.value()?)
     };
     let receivers = match route {
         Route::Chain => rank + 1..ranks.min(rank + 2),

@@ -41,7 +41,7 @@ use self::table::{Route, Table};
 use self::window::WindowPlan;
 use super::erased::Codec;
 use super::fill::Fill;
-use super::messages::{Arrived, Assign, Offer, OutOfOrder, Request, StreamMessage, send};
+use super::messages::{Arrived, StreamMessage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
@@ -179,22 +179,22 @@ impl Machine {
             // Messages about offers, requests, assignments and waiting batches of an earlier mapping are obsolete: the ranks send new ones after the
             // switch.
             _ if !present => Ok(()),
-            StreamMessage::Request(Request { edge, batches, held, service_time, deviation, .. }) => {
+            StreamMessage::Request { edge, batches, held, service_time, deviation, .. } => {
                 let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
                 let (batches, held) = ((batches as usize).min(most), held as usize);
                 let item_time = ItemTime { mean: service_time, deviation };
                 self.dispatcher(edge as usize)?.request(from, batches, held, item_time);
                 self.decide(edge as usize, at, out)
             }
-            StreamMessage::Offer(Offer { edge, number, items, behind, .. }) => {
+            StreamMessage::Offer { edge, number, items, behind, .. } => {
                 self.dispatcher(edge as usize)?.offer(number, Offered { sender: from, items, behind });
                 self.decide(edge as usize, at, out)
             }
-            StreamMessage::OutOfOrder(OutOfOrder { edge, batches, bytes, .. }) => {
+            StreamMessage::OutOfOrder { edge, batches, bytes, .. } => {
                 let edge = self.known(edge as usize)?;
                 self.note_out_of_order(edge, batches as usize, bytes)
             }
-            StreamMessage::Assign(Assign { edge, number, receiver, .. }) => {
+            StreamMessage::Assign { edge, number, receiver, .. } => {
                 self.give(self.known(edge as usize)?, number, receiver as usize, at, out)
             }
         }
@@ -391,8 +391,8 @@ impl Machine {
                     self.dispatcher(edge)?.offer(number, Offered { sender: me, items, behind });
                     return self.decide(edge, at, out);
                 }
-                let offer = Offer { epoch: self.epoch(), edge: edge as u32, number, items, behind };
-                send(&offer, dispatcher, out)
+                let (epoch, edge) = (self.epoch(), edge as u32);
+                out.send(dispatcher, StreamMessage::Offer { epoch, edge, number, items, behind })
             }
         }
     }
@@ -448,10 +448,8 @@ impl Machine {
             if a.sender == self.me {
                 self.give(edge, a.number, a.receiver, at, out)?;
             } else {
-                let epoch = self.epoch();
-                let assign =
-                    Assign { epoch, edge: edge as u32, number: a.number, receiver: a.receiver as u32 };
-                send(&assign, a.sender, out)?;
+                let (epoch, edge, receiver) = (self.epoch(), edge as u32, a.receiver as u32);
+                out.send(a.sender, StreamMessage::Assign { epoch, edge, number: a.number, receiver })?;
             }
         }
         Ok(())
@@ -482,9 +480,8 @@ impl Machine {
         }
         let (batches, held) = (want as u32, have as u32);
         let ItemTime { mean: service_time, deviation } = service_time;
-        let request =
-            Request { epoch: self.epoch(), edge: edge as u32, batches, held, service_time, deviation };
-        send(&request, dispatcher, out)
+        let (epoch, edge) = (self.epoch(), edge as u32);
+        out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
     /// Reports to rank 0 how many batches wait for an older one at this edge, if the number has changed enough.
@@ -507,8 +504,8 @@ impl Machine {
         if self.me == 0 {
             return self.note_out_of_order(edge, count, bytes);
         }
-        let message = OutOfOrder { epoch: self.epoch(), edge: edge as u32, batches: count as u32, bytes };
-        send(&message, 0, out)
+        let (epoch, edge, batches) = (self.epoch(), edge as u32, count as u32);
+        out.send(0, StreamMessage::OutOfOrder { epoch, edge, batches, bytes })
     }
 
     /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at `edge`. They keep no rank busy, so more may be

@@ -8,7 +8,7 @@ use super::expansions::Open;
 use super::sequence_number::SequenceNumber;
 use super::{Job, Machine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::messages::{AskForRoom, GiveBack, Grant, send};
+use crate::pipeline::messages::{AskForRoom, GiveBack, Grant, StreamMessage};
 use crate::rank::protocol::Outgoing;
 
 /// Maximum number of pieces in one request for room: enough to continue while the answer is in transit.
@@ -52,7 +52,10 @@ impl Machine {
         let first = open.batch.number.piece(made + open.granted);
         open.asked += wanted;
         let ask = AskForRoom { epoch: self.epoch(), first, pieces: wanted };
-        if self.me == 0 { self.on_ask_for_room(0, ask, out) } else { send(&ask, 0, out) }
+        if self.me == 0 {
+            return self.on_ask_for_room(0, ask, out);
+        }
+        out.send(0, StreamMessage::AskForRoom(ask))
     }
 
     /// Handles a grant of room for further pieces.
@@ -74,7 +77,10 @@ impl Machine {
             return Ok(());
         }
         let give_back = GiveBack { epoch: self.epoch(), whole: whole.clone(), pieces };
-        if self.me == 0 { self.on_give_back(&give_back, out) } else { send(&give_back, 0, out) }
+        if self.me == 0 {
+            return self.on_give_back(&give_back, out);
+        }
+        out.send(0, StreamMessage::GiveBack(give_back))
     }
 
     /// Handles a request for room from an expanding stage on rank `from`.
@@ -120,7 +126,10 @@ impl Machine {
             let Some((to, whole, pieces)) = source.next_grant(awaited) else { return Ok(()) };
             let items = source.window.piece_items() as u32;
             let grant = Grant { epoch: self.epoch(), whole, pieces, items };
-            if to == self.me { self.on_grant(&grant, out)? } else { send(&grant, to, out)? }
+            match to == self.me {
+                true => self.on_grant(&grant, out)?,
+                false => out.send(to, StreamMessage::Grant(grant))?,
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::table::{Route, Table};
 use super::{Job, Machine, SetUp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
-use crate::pipeline::messages::{Ready, Token, send};
+use crate::pipeline::messages::{Ready, StreamMessage, Token};
 use crate::rank::protocol::{Moment, Outgoing};
 
 impl Machine {
@@ -134,7 +134,7 @@ impl Machine {
             self.traffic.handed_over += 1;
             let (stage, next_batch, bytes) = (self.name(stage), token.next.batch, token.state.len() as u64);
             self.events.push(Event::HandOver { stage, to: owner, next_batch, bytes });
-            return send(&token, owner, out);
+            return out.send(owner, StreamMessage::Token(token));
         }
         self.migration.restoring.insert(stage, token.next);
         self.migration.coming.push((stage, token.state));

@@ -19,7 +19,7 @@ use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::local::{self, LocalTransport};
-use crate::comm::message::{FRAME_HEADER, Message, TAG_AT};
+use crate::comm::message::{Message, received};
 use crate::context::Context;
 use crate::pipeline::erased::{ErasedStage, Items};
 use crate::pipeline::flat_map::{FlatMap, Plain};
@@ -165,11 +165,7 @@ impl World {
 
     fn deliver(&mut self, from: usize, to: usize) {
         let message = self.wires[from][to].pop_front().expect("the step was possible");
-        let (code, body) = (message.head[TAG_AT], message.head.slice(FRAME_HEADER..));
-        let message = Message { from, code, body, parts: message.parts };
-        let Received::Stream(message) = Received::decode(message.tag().unwrap(), message).unwrap() else {
-            panic!("machines send messages of the stream")
-        };
+        let message = StreamMessage::decode(received(from, message)).unwrap();
         if let StreamMessage::Batch(arrived) = &message {
             assert_eq!(arrived.sent, Some(SENT));
         }
@@ -484,37 +480,31 @@ fn a_message_that_does_not_fit_is_an_error() {
     };
     let mut world = World::new(&setting);
     (0..3).for_each(|rank| world.switch(rank));
-    let mut refuses = |rank: usize, tag: Tag, body: Vec<u8>| {
-        let message = Message { from: 1, code: tag as u8, body: body.into(), parts: Vec::new() };
-        let error = match Received::decode(tag, message) {
-            Ok(Received::Stream(message)) => {
-                world.act(rank, |machine, at, out| machine.on_message(1, message, at, out)).unwrap_err()
-            }
-            other => other.expect_err("it is cut short"),
-        };
+    let mut refuses = |rank: usize, message: StreamMessage| {
+        let error = world.act(rank, |machine, at, out| machine.on_message(1, message, at, out)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Wire);
         assert!(error.message().starts_with("from rank 1: "), "{error}");
     };
-    let bytes = |content: &Assign| wire::to_bytes(content).unwrap();
-    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 9, number: 0.into(), receiver: 1 }));
-    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7.into(), receiver: 1 }));
-    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7.into(), receiver: 0 }));
-    refuses(
-        2,
-        Tag::Offer,
-        wire::to_bytes(&Offer { epoch: 1, edge: 0, number: 0.into(), items: 1, behind: None }).unwrap(),
-    );
-    let token =
-        |stage: u32| wire::to_bytes(&Token { epoch: 1, stage, next: 0.into(), state: vec![] }).unwrap();
-    refuses(1, Tag::Token, token(1)); // rank 1 has that stage
-    refuses(0, Tag::Token, token(0)); // no rank owns that stage
-    refuses(0, Tag::Token, token(7));
+    let assign =
+        |edge, batch: u64, receiver| StreamMessage::Assign { epoch: 1, edge, number: batch.into(), receiver };
+    refuses(0, assign(9, 0, 1));
+    refuses(0, assign(0, 7, 1));
+    refuses(0, assign(0, 7, 0));
+    refuses(2, StreamMessage::Offer { epoch: 1, edge: 0, number: 0.into(), items: 1, behind: None });
+    let token = |stage| StreamMessage::Token(Token { epoch: 1, stage, next: 0.into(), state: vec![] });
+    refuses(1, token(1)); // rank 1 has that stage
+    refuses(0, token(0)); // no rank owns that stage
+    refuses(0, token(7));
     let first = SequenceNumber::from(0).piece(1);
-    let ask = wire::to_bytes(&AskForRoom { epoch: 1, first: first.clone(), pieces: 1 }).unwrap();
-    refuses(0, Tag::AskForRoom, ask.clone()); // no stage produces pieces
-    refuses(1, Tag::AskForRoom, ask); // rank 1 draws no items
-    refuses(1, Tag::GiveBack, wire::to_bytes(&GiveBack { epoch: 1, whole: first, pieces: 1 }).unwrap());
-    refuses(0, Tag::Request, vec![1, 2, 3]);
-    refuses(0, Tag::Batch, vec![0; 10]);
-    refuses(0, Tag::Prepare, vec![]);
+    let ask = || StreamMessage::AskForRoom(AskForRoom { epoch: 1, first: first.clone(), pieces: 1 });
+    refuses(0, ask()); // no stage produces pieces
+    refuses(1, ask()); // rank 1 draws no items
+    refuses(1, StreamMessage::GiveBack(GiveBack { epoch: 1, whole: first.clone(), pieces: 1 }));
+    for (tag, cut) in [(Tag::Request, vec![1, 2, 3]), (Tag::Batch, vec![0; 10]), (Tag::Prepare, vec![])] {
+        let message = Message { from: 1, code: tag as u8, body: cut.into(), parts: Vec::new() };
+        let error = Received::decode(message).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Wire);
+        let text = format!("rank 1 sent a damaged {tag:?} of the pipeline: ");
+        assert!(error.message().starts_with(&text), "{error}");
+    }
 }

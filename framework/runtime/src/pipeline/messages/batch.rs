@@ -1,13 +1,10 @@
 //! Wire format of a batch: a header behind the message's own header, the pieces, the places of dropped items or the numbers of items per place, and
 //! the items.
 
-use std::mem::offset_of;
 use std::time::Duration;
 
-use bytes::Bytes;
-
-use super::Tag;
-use crate::comm::message::{FRAME_HEADER, frame_header};
+use super::{Arrived, Tag};
+use crate::comm::message::{Body, FRAME_HEADER, Take, frame};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::Codec;
@@ -55,12 +52,6 @@ const PLACE: usize = size_of::<u32>();
 /// Value of [`Header::behind`] for a stream of unknown length.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Returns the time of sending by the sender's clock, if the batch was stamped.
-pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
-    let stamp = u64::from_le_bytes(*body.get(offset_of!(Header, sent)..)?.first_chunk()?);
-    (stamp > 0).then(|| Duration::from_nanos(stamp))
-}
-
 impl Batch {
     /// Encodes the batch. The message is stamped with the result of `sent`, which is called when the items are encoded.
     pub(crate) fn pack(
@@ -73,8 +64,6 @@ impl Batch {
         let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
         let stage = u16::try_from(stage).map_err(|_| too_many("stages"))?;
         let made = range.made.as_ref().map(Made::runs);
-        let mut head = Vec::with_capacity(256);
-        head.extend_from_slice(&frame_header(run, Tag::Batch));
         let mut header = Header {
             epoch,
             stage,
@@ -90,76 +79,67 @@ impl Batch {
             sent: 0,
             behind: behind.unwrap_or(UNKNOWN),
         };
-        head.extend_from_slice(&header.to_bytes());
-        for (&at, piece) in number.pieces.iter().zip(&pieces) {
-            let header = PieceHeader { at, items: piece.items, is_last: piece.is_last.into() };
+        frame(run, Tag::Batch, 256, |head, parts| {
             head.extend_from_slice(&header.to_bytes());
-        }
-        for &Run { place, places, items } in made.into_iter().flatten() {
-            head.extend_from_slice(&RunHeader { place, places, items }.to_bytes());
-        }
-        for place in &range.dropped {
-            head.extend_from_slice(&place.to_le_bytes());
-        }
-        let mut parts = Vec::new();
-        match payload {
-            Payload::Items(items) => {
-                codec.encode(items, &mut head, &mut parts).map_err(|e| range.blame(e))?;
+            for (&at, piece) in number.pieces.iter().zip(&pieces) {
+                let header = PieceHeader { at, items: piece.items, is_last: piece.is_last.into() };
+                head.extend_from_slice(&header.to_bytes());
             }
-            Payload::Bytes { head: bytes, parts: ready } => {
-                head.extend_from_slice(&bytes);
-                parts = ready;
+            for &Run { place, places, items } in made.into_iter().flatten() {
+                head.extend_from_slice(&RunHeader { place, places, items }.to_bytes());
             }
-            Payload::Kept { .. } => {
-                let text = format!("batch {number} is with its stage and was to be sent");
-                return Err(Error::new(ErrorKind::Wire, text));
+            for place in &range.dropped {
+                head.extend_from_slice(&place.to_le_bytes());
             }
-        }
-        let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
-        header.widest = widest.max(bytes);
-        header.sent = sent().map_or(0, |sent| (sent.as_nanos() as u64).max(1));
-        head[FRAME_HEADER..FRAME_HEADER + Header::SIZE].copy_from_slice(&header.to_bytes());
-        Ok(Frame { head: head.into(), parts })
+            match payload {
+                Payload::Items(items) => codec.encode(items, head, parts).map_err(|e| range.blame(e))?,
+                Payload::Bytes { head: bytes, parts: ready } => {
+                    head.extend_from_slice(&bytes);
+                    *parts = ready;
+                }
+                Payload::Kept { .. } => {
+                    let text = format!("batch {number} is with its stage and was to be sent");
+                    return Err(Error::new(ErrorKind::Wire, text));
+                }
+            }
+            let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
+            header.widest = widest.max(bytes);
+            header.sent = sent().map_or(0, |sent| (sent.as_nanos() as u64).max(1));
+            head[FRAME_HEADER..FRAME_HEADER + Header::SIZE].copy_from_slice(&header.to_bytes());
+            Ok(())
+        })
     }
+}
 
-    /// Decodes the header of a batch's body. Returns the epoch of the sender and the batch.
-    pub(crate) fn unpack(body: Bytes, parts: Vec<Part>) -> Result<(u32, Batch)> {
-        let short =
-            || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));
-        let header = Header::read(&body).ok_or_else(short)?;
-        let (first, count, has_made) = (header.first, header.count, header.flags & MADE != 0);
-        let mut rest = &body[Header::SIZE..];
-        let mut take = |count: usize, size: usize| {
-            let (taken, behind) = count.checked_mul(size).and_then(|bytes| rest.split_at_checked(bytes))?;
-            rest = behind;
-            Some(taken.chunks_exact(size))
-        };
-        let levels = take(header.pieces.into(), PieceHeader::SIZE).ok_or_else(short)?;
+impl Take for Arrived {
+    fn take(body: &mut Body) -> Result<Self> {
+        let bytes = body.head.len() + body.parts.iter().map(Part::len).sum::<usize>();
+        let header = body.header(Header::SIZE, Header::read)?;
+        let (first, count, places) = (header.first, header.count, header.places as usize);
         let mut number = SequenceNumber::from(header.number);
         let mut pieces = Vec::new();
-        for PieceHeader { at, items, is_last } in levels.filter_map(PieceHeader::read) {
+        let levels = body.list(header.pieces.into(), PieceHeader::SIZE, PieceHeader::read)?;
+        for PieceHeader { at, items, is_last } in levels {
             number.pieces.push(at);
             pieces.push(Piece { is_last: is_last != 0, items });
         }
-        let size = if has_made { RunHeader::SIZE } else { PLACE };
-        let places = take(header.places as usize, size).ok_or_else(short)?;
-        let end = body.len() - rest.len();
         let mut range = Range::new(first, count);
-        if has_made {
-            let runs = places.filter_map(RunHeader::read);
+        if header.flags & MADE != 0 {
             let run = |RunHeader { place, places, items }| Run { place, places, items };
+            let runs = body.list(places, RunHeader::SIZE, RunHeader::read)?;
             range.made = Some(Made::of_runs(runs.map(run)));
         } else {
-            let place = |place: &[u8]| place.first_chunk().map(|&place| u32::from_le_bytes(place));
-            range.dropped = places.filter_map(place).collect();
+            let place = |place: &[u8]| place.first_chunk().copied().map(u32::from_le_bytes);
+            range.dropped = body.list(places, PLACE, place)?.collect();
         }
         if range.made.as_ref().is_some_and(|made| !made.is_in_order(count)) {
-            return Err(Error::new(ErrorKind::Wire, "a batch's list of what was made is not in order"));
+            return Err(body.error("its list of what was made is not in order"));
         }
         let dropped = &range.dropped;
         if !dropped.is_sorted_by(|a, b| a < b) || dropped.last().is_some_and(|&last| last >= count) {
-            return Err(Error::new(ErrorKind::Wire, "a batch's list of dropped items is not in order"));
+            return Err(body.error("its list of dropped items is not in order"));
         }
+        let (head, parts) = body.rest();
         let batch = Batch {
             number,
             pieces,
@@ -169,16 +149,28 @@ impl Batch {
             service: Duration::from_nanos(header.service),
             widest: header.widest,
             behind: Some(header.behind).filter(|&items| items != UNKNOWN),
-            payload: Payload::Bytes { head: body.slice(end..), parts },
+            payload: Payload::Bytes { head, parts },
         };
-        Ok((header.epoch, batch))
+        let sent = Some(header.sent).filter(|&sent| sent > 0).map(Duration::from_nanos);
+        Ok(Arrived { epoch: header.epoch, batch, bytes, sent })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
+
+    use super::super::StreamMessage;
     use super::*;
+    use crate::comm::message::{Message, Tagged, received};
     use crate::wire;
+
+    fn decoded(message: Message) -> Result<Arrived> {
+        match StreamMessage::decode(message)? {
+            StreamMessage::Batch(arrived) => Ok(arrived),
+            other => panic!("{other:?} is no batch"),
+        }
+    }
 
     #[test]
     fn a_batch_survives_its_journey() {
@@ -197,9 +189,9 @@ mod tests {
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
         let frame = batch.pack((3, 2), codec, || Some(last)).unwrap();
-        let (bytes, body) = (frame.len() as u64, frame.head.slice(FRAME_HEADER..));
-        assert_eq!(sent(&body), Some(last));
-        let (epoch, batch) = Batch::unpack(body, frame.parts).unwrap();
+        let bytes = frame.len() as u64;
+        let Arrived { epoch, batch, sent, bytes: arrived } = decoded(received(1, frame)).unwrap();
+        assert_eq!((sent, arrived), (Some(last), bytes as usize - FRAME_HEADER));
         assert_eq!((epoch, batch.stage, batch.number), (2, 1, 7.into()));
         assert_eq!(
             (batch.range.clone(), batch.service, batch.widest, batch.behind),
@@ -229,9 +221,8 @@ mod tests {
         };
         let (number, range) = (batch.number.clone(), batch.range.clone());
         let frame = batch.pack((3, 2), codec, || None).unwrap();
-        let body = frame.head.slice(FRAME_HEADER..);
-        assert_eq!(sent(&body), None);
-        let (_, batch) = Batch::unpack(body, frame.parts).unwrap();
+        let Arrived { batch, sent, .. } = decoded(received(1, frame)).unwrap();
+        assert_eq!(sent, None);
         assert_eq!((batch.number.clone(), batch.range.clone(), batch.is_end), (number, range, true));
         assert_eq!((batch.pieces.clone(), batch.following().to_string()), (pieces, "7.301.0".to_string()));
         let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };
@@ -243,24 +234,26 @@ mod tests {
     fn hostile_headers_are_errors() {
         let mut good = vec![0u8; Header::SIZE];
         good[offset_of!(Header, count)] = 2;
-        assert!(Batch::unpack(good.clone().into(), vec![]).is_ok());
+        let unpack = |body: Vec<u8>| {
+            decoded(Message { from: 1, code: Tag::Batch.byte(), body: body.into(), parts: vec![] })
+        };
+        assert!(unpack(good.clone()).is_ok());
         for cut in 0..Header::SIZE {
-            assert!(Batch::unpack(good[..cut].to_vec().into(), vec![]).is_err());
-            assert_eq!(sent(&good[..cut]), None);
+            assert!(unpack(good[..cut].to_vec()).is_err());
         }
         let mut many = good.clone();
         many[offset_of!(Header, places)..][..PLACE].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(Batch::unpack(many.into(), vec![]).is_err(), "more dropped items than bytes");
+        assert!(unpack(many).is_err(), "more dropped items than bytes");
         let mut deep = good.clone();
         deep[offset_of!(Header, pieces)] = 3;
-        assert!(Batch::unpack(deep.into(), vec![]).is_err(), "a piece of pieces that are not there");
+        assert!(unpack(deep).is_err(), "a piece of pieces that are not there");
         let mut made = good.clone();
         (made[offset_of!(Header, flags)], made[offset_of!(Header, places)]) = (MADE, 1);
         made.extend_from_slice(&[0; PLACE]);
-        assert!(Batch::unpack(made.into(), vec![]).is_err(), "how many items are for a place is not there");
+        assert!(unpack(made).is_err(), "how many items are for a place is not there");
         let mut outside = good;
         outside[offset_of!(Header, places)] = 1;
         outside.extend_from_slice(&2u32.to_le_bytes());
-        assert!(Batch::unpack(outside.into(), vec![]).is_err(), "place 2 of 2 items");
+        assert!(unpack(outside).is_err(), "place 2 of 2 items");
     }
 }

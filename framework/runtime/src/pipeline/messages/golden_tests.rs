@@ -6,11 +6,9 @@ use armature_planner::estimate::{Estimate, LinkTraffic, Source};
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use armature_planner::{Link, Platform};
 
-use super::{
-    AskForRoom, Assign, Content, Finish, GiveBack, Grant, MeasureSpeed, Offer, OutOfOrder, Prepare, Ready,
-    Request, Switch, Token, frame,
-};
+use super::{AskForRoom, Directive, GiveBack, Grant, Prepare, Ready, Report, StreamMessage, Token};
 use crate::balance::probe::Speed;
+use crate::comm::message::Encode;
 use crate::comm::{Frame, Part};
 use crate::golden::{Messages, RUN};
 use crate::pipeline::RankReport;
@@ -70,30 +68,33 @@ fn batches_are_as_they_were() {
     messages.check("pipeline-batches");
 }
 
-fn add(messages: &mut Messages, what: &str, content: &impl Content) {
-    messages.bytes(what, &frame(RUN, content).unwrap().head);
+fn add(messages: &mut Messages, what: &str, message: impl Encode) {
+    messages.message(what, &message.encode(RUN).unwrap());
 }
 
 #[test]
 fn messages_of_a_pipeline_are_as_they_were() {
     let mut messages = Messages::default();
-    let request = Request { epoch: 2, edge: 1, batches: 3, held: 4, service_time: 1_000_000, deviation: 300 };
-    add(&mut messages, "a replica has room for batches", &request);
-    let waiting = OutOfOrder { epoch: 2, edge: 1, batches: 300, bytes: 70_000 };
-    add(&mut messages, "batches wait for an older one", &waiting);
-    let offer = |behind| Offer { epoch: 2, edge: 1, number: 300.into(), items: 5, behind };
-    add(&mut messages, "a batch is offered", &offer(Some(70_000)));
-    add(&mut messages, "a batch of a stream of unknown length is offered", &offer(None));
-    let assign = Assign { epoch: 2, edge: 1, number: 300.into(), receiver: 5 };
-    add(&mut messages, "a batch gets a receiver", &assign);
+    let (epoch, edge, number) = (2, 1, || 300.into());
+    let request =
+        StreamMessage::Request { epoch, edge, batches: 3, held: 4, service_time: 1_000_000, deviation: 300 };
+    add(&mut messages, "a replica has room for batches", request);
+    let waiting = StreamMessage::OutOfOrder { epoch, edge, batches: 300, bytes: 70_000 };
+    add(&mut messages, "batches wait for an older one", waiting);
+    let offer = |behind| StreamMessage::Offer { epoch, edge, number: number(), items: 5, behind };
+    add(&mut messages, "a batch is offered", offer(Some(70_000)));
+    add(&mut messages, "a batch of a stream of unknown length is offered", offer(None));
+    let assign = StreamMessage::Assign { epoch, edge, number: number(), receiver: 5 };
+    add(&mut messages, "a batch gets a receiver", assign);
     let token = Token { epoch: 2, stage: 3, next: 300.into(), state: vec![1, 2, 255] };
-    add(&mut messages, "a serial stage changes hands", &token);
+    add(&mut messages, "a serial stage changes hands", StreamMessage::Token(token));
     let whole = SequenceNumber::from(300).piece(2);
     let ask = AskForRoom { epoch: 2, first: whole.piece(4), pieces: 16 };
-    add(&mut messages, "room is wanted for pieces", &ask);
+    add(&mut messages, "room is wanted for pieces", StreamMessage::AskForRoom(ask));
     let grant = Grant { epoch: 2, whole: whole.clone(), pieces: 3, items: 16_384 };
-    add(&mut messages, "there is room for pieces", &grant);
-    add(&mut messages, "room is given back", &GiveBack { epoch: 2, whole, pieces: 1 });
+    add(&mut messages, "there is room for pieces", StreamMessage::Grant(grant));
+    let back = GiveBack { epoch: 2, whole, pieces: 1 };
+    add(&mut messages, "room is given back", StreamMessage::GiveBack(back));
 
     let blocks = vec![Block::new(0..1, vec![0]), Block::new(1..3, vec![1, 300])];
     let table = |dispatch| Table::new(2, Mapping::new(blocks.clone()), dispatch, &[true, false, false], true);
@@ -104,14 +105,14 @@ fn messages_of_a_pipeline_are_as_they_were() {
         measure_every: Some(100 * MS),
         links: vec![Link::FREE, Link { bandwidth: 1e9, setup: 1e-6 }],
     };
-    add(&mut messages, "a mapping is to be prepared", &prepare);
+    add(&mut messages, "a mapping is to be prepared", Directive::Prepare(prepare.clone()));
     let unmeasured =
         Prepare { table: table(Dispatch::RoundRobin), measure_every: None, links: vec![], ..prepare };
-    add(&mut messages, "a mapping is to be prepared, without measuring", &unmeasured);
+    add(&mut messages, "a mapping is to be prepared, without measuring", Directive::Prepare(unmeasured));
     let ready = Ready { epoch: 2, movable: vec![0, 300], warm_up: vec![(1, 20 * MS)] };
-    add(&mut messages, "a mapping is prepared", &ready);
-    add(&mut messages, "a mapping is used from now on", &Switch { epoch: 2 });
-    add(&mut messages, "the stream is over", &Finish);
+    add(&mut messages, "a mapping is prepared", Report::Ready(ready));
+    add(&mut messages, "a mapping is used from now on", Directive::Switch { epoch: 2 });
+    add(&mut messages, "the stream is over", Directive::Finish);
 
     let mut seconds = Estimate::declared(0.25);
     (seconds.settled, seconds.count, seconds.source) = (true, 12, Source::RobustMean);
@@ -125,12 +126,12 @@ fn messages_of_a_pipeline_are_as_they_were() {
         computed: (0.25, 0.125),
         links: vec![(300, LinkTraffic::new(Link { bandwidth: 1e9, setup: 1e-6 }))],
     };
-    add(&mut messages, "what a rank has measured", &measurements);
+    add(&mut messages, "what a rank has measured", Report::Measurements(measurements));
     let platform = Platform::with_speeds(&[1.0, 2.0], Link { bandwidth: 1e9, setup: 1e-6 }).unwrap();
     messages.bytes("a platform", &wire::to_bytes(&platform).unwrap());
-    add(&mut messages, "a rank is asked for its speed", &MeasureSpeed);
+    add(&mut messages, "a rank is asked for its speed", Directive::MeasureSpeed);
     let speed = Speed { alone: 1e9, took: 0.02, lost: 0.005 };
-    add(&mut messages, "a rank's speed", &speed);
+    add(&mut messages, "a rank's speed", Report::Speed(speed));
 
     let stage = StageStats {
         items: 1,
@@ -156,6 +157,6 @@ fn messages_of_a_pipeline_are_as_they_were() {
         overtaken: 12,
         source_and_sink: 13 * MS,
     };
-    add(&mut messages, "what a rank did", &report);
+    add(&mut messages, "what a rank did", Report::Total(report));
     messages.check("pipeline");
 }

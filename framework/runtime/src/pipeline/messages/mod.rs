@@ -1,12 +1,12 @@
-//! Messages between the ranks of a pipeline, and their wire format.
+//! Messages between the ranks of a pipeline.
 //!
-//! Rank 0 sends [`Directive`]s to the other ranks and receives [`Report`]s from them. All ranks exchange [`StreamMessage`]s, each of which starts
-//! with the epoch of its sender.
+//! Rank 0 sends [`Directive`]s to the other ranks and receives [`Report`]s from them. All ranks exchange [`StreamMessage`]s.
 
 pub(crate) mod batch;
 #[cfg(test)]
 mod golden_tests;
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use armature_planner::Link;
@@ -18,76 +18,71 @@ use super::machine::table::Table;
 use super::metrics::Measurements;
 use super::stats::RankReport;
 use crate::balance::probe::Speed;
-use crate::comm::message::{Message, frame_header, tags};
-use crate::comm::{Frame, Part};
-use crate::error::{Error, ErrorKind, Result};
-use crate::rank::protocol::Outgoing;
-use crate::wire;
+use crate::comm::message::messages;
 
-tags! {
-    "the pipeline";
+messages! {
+    "the pipeline":
+    /// Received message.
+    pub(crate) enum Received;
     /// Tag of a message.
-    pub(crate) enum Tag {
-        Prepare = 16,
-        Ready = 17,
-        Batch = 18,
-        Request = 19,
-        Offer = 20,
-        Assign = 21,
-        Token = 22,
-        Finish = 23,
-        Report = 24,
+    pub(crate) enum Tag {}
+    /// Message from rank 0 to another rank.
+    pub(crate) enum Directive {
+        Prepare(prepare: Prepare) = 16,
+        /// The mapping of `epoch` is used from now on, because all ranks are ready.
+        Switch { epoch: u32 } = 28,
+        /// The rank runs the kernel of the probe and reports its speed.
         MeasureSpeed = 26,
-        Speed = 27,
-        Switch = 28,
-        Measurements = 29,
-        OutOfOrder = 30,
-        AskForRoom = 31,
-        Grant = 32,
-        GiveBack = 33,
+        /// The stream has ended. The rank sends its last report.
+        Finish = 23,
     }
-}
-
-/// Received message.
-#[derive(Debug)]
-pub(crate) enum Received {
-    Directive(Directive),
-    Report(Report),
-    Stream(StreamMessage),
-}
-
-/// Message from rank 0 to another rank.
-#[derive(Debug)]
-pub(crate) enum Directive {
-    Prepare(Prepare),
-    Switch(Switch),
-    MeasureSpeed,
-    /// The stream has ended.
-    Finish,
-}
-
-/// Message from another rank to rank 0.
-#[derive(Debug)]
-pub(crate) enum Report {
-    Ready(Ready),
-    Measurements(Measurements),
-    Speed(Speed),
-    /// Last report of the rank.
-    Total(RankReport),
-}
-
-/// Message from any rank to any other rank.
-#[derive(Debug)]
-pub(crate) enum StreamMessage {
-    Batch(Arrived),
-    Request(Request),
-    Offer(Offer),
-    Assign(Assign),
-    OutOfOrder(OutOfOrder),
-    Token(Token),
-    AskForRoom(AskForRoom),
-    Grant(Grant),
-    GiveBack(GiveBack),
+    /// Message from another rank to rank 0.
+    pub(crate) enum Report {
+        Ready(ready: Ready) = 17,
+        Measurements(measurements: Measurements) = 29,
+        Speed(speed: Speed) = 27,
+        /// Last report of the rank.
+        Total(report: RankReport) = 24,
+    }
+    /// Message from any rank to any other rank. Each begins with the epoch of its sender.
+    pub(crate) enum StreamMessage<B: Infallible => Arrived> {
+        Batch(batch: B) = 18 raw,
+        /// Request of a replica that has room for batches.
+        Request {
+            epoch: u32,
+            edge: u32,
+            batches: u32,
+            /// Batches that the replica requested before and has not started.
+            held: u32,
+            /// Service time of the replica per item in nanoseconds; 0 if it is unknown.
+            service_time: u64,
+            /// Standard deviation of the service time between items, in nanoseconds.
+            deviation: u64,
+        } = 19,
+        /// Offer of a batch that a sender holds.
+        Offer {
+            epoch: u32,
+            edge: u32,
+            number: SequenceNumber,
+            items: u32,
+            /// Items of the stream behind this batch, if the source knows their number.
+            behind: Option<u64>,
+        } = 20,
+        /// Assignment of a batch to a receiver, sent by the dispatcher to the sender of the batch.
+        Assign { epoch: u32, edge: u32, number: SequenceNumber, receiver: u32 } = 21,
+        /// Report that batches wait for an older one at a serial stage or at the sink.
+        OutOfOrder {
+            epoch: u32,
+            edge: u32,
+            batches: u32,
+            /// Total size of the waiting batches, each at its widest edge so far.
+            bytes: u64,
+        } = 30,
+        Token(token: Token) = 22,
+        AskForRoom(ask: AskForRoom) = 31,
+        Grant(grant: Grant) = 32,
+        GiveBack(back: GiveBack) = 33,
+    }
 }
 
 /// Received batch.
@@ -101,91 +96,15 @@ pub(crate) struct Arrived {
     pub(crate) sent: Option<Duration>,
 }
 
-/// Content of a message with its own tag, other than a batch.
-pub(crate) trait Content: Serialize {
-    const TAG: Tag;
-}
-
-macro_rules! contents {
-    ($($content:ident => $tag:ident),* $(,)?) => {
-        $(impl Content for $content {
-            const TAG: Tag = Tag::$tag;
-        })*
-    };
-}
-
-contents! {
-    Prepare => Prepare, Switch => Switch, MeasureSpeed => MeasureSpeed, Finish => Finish,
-    Ready => Ready, Measurements => Measurements, Speed => Speed, RankReport => Report,
-    Request => Request, Offer => Offer, Assign => Assign, OutOfOrder => OutOfOrder, Token => Token,
-    AskForRoom => AskForRoom, Grant => Grant, GiveBack => GiveBack,
-}
-
-/// Returns a message of run number `run`.
-pub(crate) fn frame<C: Content>(run: u32, content: &C) -> Result<Frame> {
-    let mut head = frame_header(run, C::TAG).to_vec();
-    head.extend_from_slice(&wire::to_bytes(content)?);
-    Ok(Frame::new(head))
-}
-
-/// Sends a message to rank `to`.
-pub(crate) fn send<C: Content>(content: &C, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
-    out.send(to, frame(out.run(), content)?)
-}
-
-impl Received {
-    /// Decodes a message with this tag.
-    ///
-    /// # Errors
-    /// If the message is malformed.
-    #[inline]
-    pub(crate) fn decode(tag: Tag, message: Message) -> Result<Self> {
-        let from = message.from;
-        Received::read(tag, message).map_err(|e| match e.kind() {
-            ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
-            _ => e,
-        })
-    }
-
-    #[inline]
-    fn read(tag: Tag, message: Message) -> Result<Self> {
-        let body = &message.body;
-        Ok(match tag {
-            Tag::Prepare => Received::Directive(Directive::Prepare(wire::from_bytes(body)?)),
-            Tag::Switch => Received::Directive(Directive::Switch(wire::from_bytes(body)?)),
-            Tag::MeasureSpeed => Received::Directive(Directive::MeasureSpeed),
-            Tag::Finish => Received::Directive(Directive::Finish),
-            Tag::Ready => Received::Report(Report::Ready(wire::from_bytes(body)?)),
-            Tag::Measurements => Received::Report(Report::Measurements(wire::from_bytes(body)?)),
-            Tag::Speed => Received::Report(Report::Speed(wire::from_bytes(body)?)),
-            Tag::Report => Received::Report(Report::Total(wire::from_bytes(body)?)),
-            Tag::Batch => {
-                let bytes = body.len() + message.parts.iter().map(Part::len).sum::<usize>();
-                let sent = batch::sent(body);
-                let (epoch, batch) = Batch::unpack(message.body, message.parts)?;
-                Received::Stream(StreamMessage::Batch(Arrived { epoch, batch, bytes, sent }))
-            }
-            Tag::Request => Received::Stream(StreamMessage::Request(wire::from_bytes(body)?)),
-            Tag::Offer => Received::Stream(StreamMessage::Offer(wire::from_bytes(body)?)),
-            Tag::Assign => Received::Stream(StreamMessage::Assign(wire::from_bytes(body)?)),
-            Tag::OutOfOrder => Received::Stream(StreamMessage::OutOfOrder(wire::from_bytes(body)?)),
-            Tag::Token => Received::Stream(StreamMessage::Token(wire::from_bytes(body)?)),
-            Tag::AskForRoom => Received::Stream(StreamMessage::AskForRoom(wire::from_bytes(body)?)),
-            Tag::Grant => Received::Stream(StreamMessage::Grant(wire::from_bytes(body)?)),
-            Tag::GiveBack => Received::Stream(StreamMessage::GiveBack(wire::from_bytes(body)?)),
-        })
-    }
-}
-
 impl StreamMessage {
     /// Returns the epoch of the sender.
     pub(crate) fn epoch(&self) -> u32 {
         match self {
             StreamMessage::Batch(batch) => batch.epoch,
-            StreamMessage::Request(request) => request.epoch,
-            StreamMessage::Offer(offer) => offer.epoch,
-            StreamMessage::Assign(assign) => assign.epoch,
-            StreamMessage::OutOfOrder(waiting) => waiting.epoch,
+            StreamMessage::Request { epoch, .. }
+            | StreamMessage::Offer { epoch, .. }
+            | StreamMessage::Assign { epoch, .. }
+            | StreamMessage::OutOfOrder { epoch, .. } => *epoch,
             StreamMessage::Token(token) => token.epoch,
             StreamMessage::AskForRoom(ask) => ask.epoch,
             StreamMessage::Grant(grant) => grant.epoch,
@@ -216,64 +135,6 @@ pub(crate) struct Ready {
     pub(crate) movable: Vec<usize>,
     /// Created stages, and the duration of each factory call.
     pub(crate) warm_up: Vec<(usize, Duration)>,
-}
-
-/// Directive to use the mapping of `epoch` from now on, because all ranks are ready.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Switch {
-    pub(crate) epoch: u32,
-}
-
-/// Directive to run the kernel of the probe and report its speed.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct MeasureSpeed;
-
-/// Directive to end the stream and send the last report.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Finish;
-
-/// Request of a replica that has room for batches.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Request {
-    pub(crate) epoch: u32,
-    pub(crate) edge: u32,
-    pub(crate) batches: u32,
-    /// Batches that the replica requested before and has not started.
-    pub(crate) held: u32,
-    /// Service time of the replica per item in nanoseconds; 0 if it is unknown.
-    pub(crate) service_time: u64,
-    /// Standard deviation of the service time between items, in nanoseconds.
-    pub(crate) deviation: u64,
-}
-
-/// Report that batches wait for an older one at a serial stage or at the sink.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct OutOfOrder {
-    pub(crate) epoch: u32,
-    pub(crate) edge: u32,
-    pub(crate) batches: u32,
-    /// Total size of the waiting batches, each at its widest edge so far.
-    pub(crate) bytes: u64,
-}
-
-/// Offer of a batch that a sender holds.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Offer {
-    pub(crate) epoch: u32,
-    pub(crate) edge: u32,
-    pub(crate) number: SequenceNumber,
-    pub(crate) items: u32,
-    /// Items of the stream behind this batch, if the source knows their number.
-    pub(crate) behind: Option<u64>,
-}
-
-/// Assignment of a batch to a receiver, sent by the dispatcher to the sender of the batch.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Assign {
-    pub(crate) epoch: u32,
-    pub(crate) edge: u32,
-    pub(crate) number: SequenceNumber,
-    pub(crate) receiver: u32,
 }
 
 /// Serial stage that migrates: its state, and the batch that it takes next.

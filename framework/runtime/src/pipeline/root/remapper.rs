@@ -10,7 +10,7 @@ use armature_planner::tuner::Verdict;
 use super::super::controller::{self, Controller, is_enough};
 use super::super::links;
 use super::super::machine::table::Table;
-use super::super::messages::{Prepare, Ready, Switch, send};
+use super::super::messages::{Directive, Prepare, Ready};
 use super::super::progress::Progress;
 use super::super::remap_cost::CostUpdate;
 use super::super::remaps::Remap;
@@ -56,7 +56,7 @@ impl Root<'_, '_> {
         }
         for to in 1..self.size {
             prepare.links = self.performance_model.links_into(to);
-            send(&prepare, to, out)?;
+            out.send(to, Directive::Prepare(prepare.clone()))?;
         }
         self.change = Some(Change { mapping, remap, waiting: (0..self.size).collect() });
         let stamps = self.observer.metrics.watch_links(&self.performance_model.links_into(0));
@@ -84,7 +84,7 @@ impl Root<'_, '_> {
         let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
         let epoch = self.machine.epoch() + 1;
         for to in 1..self.size {
-            send(&Switch { epoch }, to, out)?;
+            out.send(to, Directive::Switch { epoch })?;
         }
         let window = self.run_spec.window(&mapping, self.config, self.is_calibrating);
         if let Some(source) = self.machine.source_mut() {

@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::comm::message::{Message, frame_header};
-use crate::comm::{Frame, Part};
+use crate::comm::Part;
+use crate::comm::message::{Body, Put, Take};
 use crate::error::Result;
 use crate::wire;
-
-use super::super::messages::Tag;
 
 /// Maximum size of a piece in bytes: large enough that requests cost little, small enough that the pieces in transit are small compared
 /// with the memory of a rank.
@@ -48,29 +46,28 @@ impl Piece {
         let head = PieceHead { file, offset, total: 0, mode: 0, refusal: Some(why) };
         Piece { head, bytes: Part::of(Vec::<u8>::new()) }
     }
+}
 
-    /// Encodes the piece as a message.
-    pub(in crate::workflow) fn into_frame(self, run: u32) -> Result<Frame> {
-        let mut head = frame_header(run, Tag::Piece).to_vec();
-        head.extend_from_slice(&wire::to_bytes(&self.head)?);
-        Ok(Frame { head: head.into(), parts: vec![self.bytes] })
+impl Put for Piece {
+    fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
+        parts.push(self.bytes);
+        wire::append(&self.head, head)
     }
+}
 
-    /// Decodes a message with a piece.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message contains no piece.
-    pub(in crate::workflow) fn from_message(message: Message) -> Result<Self> {
-        let head = wire::from_bytes(&message.body)?;
-        let bytes = message.parts.into_iter().next().unwrap_or_else(|| Part::of(Vec::<u8>::new()));
-        Ok(Piece { head, bytes })
+impl Take for Piece {
+    fn take(body: &mut Body) -> Result<Self> {
+        let (head, parts) = body.rest();
+        let bytes = parts.into_iter().next().unwrap_or_else(|| Part::of(Vec::<u8>::new()));
+        Ok(Piece { head: wire::from_bytes(&head).map_err(|error| body.error(error.message()))?, bytes })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::message::FRAME_HEADER;
+    use crate::comm::message::{Encode, received};
+    use crate::workflow::messages::Content;
 
     #[test]
     fn pieces_and_refusals_travel() {
@@ -78,12 +75,12 @@ mod tests {
         let whole = Piece { head, bytes: Part::of(b"bytes".to_vec()) };
         let refused = Piece::refused(Ask { file: 4, offset: 7 }, "it is gone".into());
         for piece in [whole, refused] {
-            let Frame { head, parts } = piece.clone().into_frame(1).unwrap();
-            let message =
-                |parts| Message { from: 2, code: Tag::Piece as u8, body: head.slice(FRAME_HEADER..), parts };
-            assert_eq!(Piece::from_message(message(parts)).unwrap(), piece);
-            let cut = Message { body: head.slice(FRAME_HEADER..FRAME_HEADER + 2), ..message(vec![]) };
-            assert!(Piece::from_message(cut).is_err());
+            let message = || received(2, Content::Piece(piece.clone()).encode(1).unwrap());
+            let Content::Piece(back) = Content::decode(message()).unwrap() else { panic!("not a piece") };
+            assert_eq!(back, piece);
+            let mut cut = message();
+            cut.body.truncate(2);
+            assert!(Content::decode(cut).is_err());
         }
     }
 }

@@ -39,7 +39,7 @@ impl Running<'_, '_> {
             Content::Value(task, _) => Some(*task),
             _ => None,
         };
-        out.send(to, content.encode(out.run())?)?;
+        out.send(to, content)?;
         if let Some(task) = task {
             self.worker.has_sent(to, task, out.last_sent());
         }
@@ -52,7 +52,7 @@ impl Running<'_, '_> {
         self.lose_files(lost, out)?;
         let Some(root) = &self.root else { return Ok(()) };
         for rank in (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank)) {
-            out.send(rank, Content::Lost(lost).encode(out.run())?)?;
+            out.send(rank, Content::Lost(lost))?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ impl Running<'_, '_> {
         for rank in 1..out.ranks() {
             // A lost rank whose process may live gets the message as well.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
-                out.send(rank, Content::End.encode(out.run())?)?;
+                out.send(rank, Content::End)?;
             }
         }
         root.finals[0] = Some(self.worker.totals);
@@ -38,7 +38,7 @@ impl Running<'_, '_> {
             Some(root) => self.is_over = root.have_all_left(),
             None if !self.is_over => {
                 self.is_over = true;
-                out.send(0, Content::Final(self.worker.totals).encode(out.run())?)?;
+                out.send(0, Content::Final(self.worker.totals))?;
             }
             None => {}
         }

@@ -74,7 +74,7 @@ impl Running<'_, '_> {
         let (attempt, fault) = (ended.attempt, ended.fault.clone());
         let content = Content::Ended(TryEnded { task, attempt, ended: ended.ended.to_bytes(), fault });
         files.told.insert(task, ended);
-        out.send(0, content.encode(out.run())?)
+        out.send(0, content)
     }
 
     /// Records that the outputs of a command are complete on this rank and on rank 0.
@@ -103,7 +103,7 @@ impl Running<'_, '_> {
             // From now on the task is done, even if its rank dies before its report.
             root.master.has_journalled(ended.task);
         }
-        out.send(ended.rank, Content::Kept(ended.task, failure).encode(out.run())?)
+        out.send(ended.rank, Content::Kept(ended.task, failure))
     }
 
     /// Handles a message about files.
@@ -130,7 +130,7 @@ impl Running<'_, '_> {
         match content {
             Content::Ask(ask) => {
                 let piece = files.piece(ask);
-                return out.send(from, Content::Piece(piece).encode(out.run())?);
+                return out.send(from, Content::Piece(piece));
             }
             Content::Piece(piece) => self.on_piece(from, &piece)?,
             Content::Ended(TryEnded { task, attempt, ended, fault }) => {
@@ -210,7 +210,7 @@ impl Running<'_, '_> {
         }
         let asks = self.files.as_mut().map(|files| files.transfers.take_asks()).unwrap_or_default();
         for (to, ask) in asks {
-            out.send(to, Content::Ask(ask).encode(out.run())?)?;
+            out.send(to, Content::Ask(ask))?;
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ impl<T: Pod + Send> GridLoop<T> {
                 // The last rank sends the lower edge as well.
                 let has_edge = position.below().is_none() && edges == Edges::Fixed;
                 let values = local.all(has_edge).to_vec();
-                endpoint.send_ready(0, Rows::new(local.rows().start, values).encode_gathered(run))?;
+                endpoint.send_ready(0, Rows::new(local.rows().start, values).encode_gathered(run)?)?;
             }
             return Ok(None);
         }

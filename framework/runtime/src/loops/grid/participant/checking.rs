@@ -2,7 +2,7 @@
 
 use super::{Checks, Outgoing, Participant, Phase, ToCoordinator, Worker};
 use crate::error::Result;
-use crate::loops::grid::messages::encode_verdict;
+use crate::loops::grid::messages::Coordination;
 use crate::loops::until::Verdict;
 
 impl<M: Worker, F> Participant<'_, '_, M, F> {
@@ -40,8 +40,7 @@ impl<M: Worker, F> Participant<'_, '_, M, F> {
     ) -> Result<()> {
         let Some(checks) = &mut self.checks else { return Ok(()) };
         let Some(verdict) = checks.collect(from, sweep, residual)? else { return Ok(()) };
-        let frame = encode_verdict(&verdict, out.run())?;
-        (1..self.position.chain).try_for_each(|to| out.send(to, frame.clone()))?;
+        (1..self.position.chain).try_for_each(|to| out.send(to, Coordination::Verdict(verdict)))?;
         self.decided(verdict);
         Ok(())
     }
