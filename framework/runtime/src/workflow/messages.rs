@@ -9,6 +9,7 @@ use crate::balance::probe::Speed;
 use crate::comm::Frame;
 use crate::comm::message::{Message, frame_header, tags};
 use crate::error::Result;
+use crate::rank::protocol::Outgoing;
 use crate::rank::trail::TrailLocation;
 use crate::wire;
 
@@ -144,6 +145,9 @@ pub(super) struct TryEnded {
     pub(super) fault: Option<String>,
 }
 
+/// Values of tasks, with a size in bytes for each.
+pub(super) type Sizes = Vec<(usize, u64)>;
+
 /// Message of a workflow.
 #[derive(Debug)]
 pub(super) enum Content {
@@ -153,9 +157,9 @@ pub(super) enum Content {
     End,
     /// Request to a rank that has or will have values: the tasks, and for each the maximum size of a value that may be sent without a
     /// further request.
-    Want(Vec<(usize, u64)>),
+    Want(Sizes),
     /// Answer to a request for larger values: task, size.
-    Offer(Vec<(usize, u64)>),
+    Offer(Sizes),
     /// Value of a task.
     Value(usize, Value),
     /// Results, to the master.
@@ -185,6 +189,11 @@ pub(super) enum Content {
 }
 
 impl Content {
+    /// Sends the message to rank `to`.
+    pub(super) fn send(self, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        out.send(to, self.encode(out.run())?)
+    }
+
     /// Encodes the message for run number `run`.
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         match self {
