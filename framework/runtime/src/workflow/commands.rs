@@ -46,6 +46,9 @@ pub(super) enum Change {
     Ended(Try),
 }
 
+/// Try of a command that starts: number of earlier failed tries, and memory limit.
+pub(super) type Started = (u32, Option<u64>);
+
 /// Ended try of a command.
 #[derive(Debug)]
 pub(super) struct Try {
@@ -154,7 +157,7 @@ impl<'s> Commands<'s> {
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
-    pub(super) fn run(&mut self, task: usize, attempt: u32, memory_limit: Option<u64>) -> Result<()> {
+    pub(super) fn run(&mut self, task: usize, (attempt, memory_limit): Started) -> Result<()> {
         let of = &self.tasks[task];
         let program = match &of.action {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),

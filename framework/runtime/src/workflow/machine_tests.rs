@@ -10,11 +10,15 @@ use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
 use super::master::{Change, LastTask, Master};
-use super::messages::{Content, Done, Orders, Reason, Report};
+use super::messages::{Content, Done, Order, Orders, Reason, Report};
 use super::planning::{AskAnew, Clusters};
+use super::recorder::Recorder;
+use super::user_code::Job;
 use super::value::Value;
-use super::worker::{Settings, Step, Worker};
+use super::worker::{Settings, WorkflowWorker};
 use crate::error::{ErrorKind, Result};
+use crate::observe::Event;
+use crate::rank::protocol::Outgoing;
 use crate::rank::suspicion::Suspicion;
 use crate::wire::Codec;
 
@@ -133,14 +137,14 @@ pub(super) struct World {
     random: Random,
     graph: Arc<Graph>,
     master: Master,
-    workers: Vec<Worker>,
+    workers: Vec<WorkflowWorker>,
+    endpoints: Vec<Recorder>,
     wires: Vec<Vec<VecDeque<Content>>>,
     /// Values that each rank is sending, with the number and the receiver of the message.
     leaving: Vec<Vec<(u64, usize, Value)>>,
-    sends: u64,
     /// Peak size in bytes of the values that were in the memory of each rank.
     most: Vec<u64>,
-    jobs: Vec<Option<Step>>,
+    jobs: Vec<Option<Job>>,
     disks: Vec<BTreeMap<usize, Value>>,
     kept: BTreeMap<usize, Value>,
     pub(super) runs: Vec<u32>,
@@ -177,10 +181,10 @@ impl World {
             master.has_planned(plan, clusters, Duration::from_micros(1), Duration::ZERO);
         }
         World {
-            workers: (0..ranks).map(|rank| Worker::new(rank, graph.clone(), settings)).collect(),
+            workers: (0..ranks).map(|rank| WorkflowWorker::new(rank, graph.clone(), settings)).collect(),
+            endpoints: (0..ranks).map(|rank| Recorder::new(rank, ranks)).collect(),
             wires: (0..ranks).map(|_| (0..ranks).map(|_| VecDeque::new()).collect()).collect(),
             leaving: vec![Vec::new(); ranks],
-            sends: 0,
             most: vec![0; ranks],
             jobs: (0..ranks).map(|_| None).collect(),
             disks: vec![BTreeMap::new(); ranks],
@@ -198,37 +202,43 @@ impl World {
         }
     }
 
-    /// Moves all outgoing messages of a rank to the wires; messages of rank 0 to itself are delivered at once.
-    fn flush(&mut self, rank: usize, with_report: bool) -> Result<()> {
-        loop {
-            for (to, content) in self.workers[rank].take_messages() {
-                assert_ne!(to, rank, "nobody sends to itself");
-                if self.master.is_lost(to) {
-                    continue;
-                }
-                if let Content::Value(task, value) = &content {
-                    self.sends += 1;
-                    self.workers[rank].has_sent(to, *task, self.sends);
-                    self.leaving[rank].push((self.sends, to, value.clone()));
-                }
+    /// Passes an event to the worker of a rank. The messages that the worker sends are on the wires then.
+    fn act<R>(
+        &mut self,
+        rank: usize,
+        event: impl FnOnce(&mut WorkflowWorker, &mut Outgoing<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let result = event(&mut self.workers[rank], &mut self.endpoints[rank].out());
+        for (number, to, content) in self.endpoints[rank].take() {
+            if let Content::Value(_, value) = &content {
+                self.leaving[rank].push((number, to, value.clone()));
+            }
+            if !self.master.is_lost(to) {
                 self.wires[rank][to].push_back(content);
             }
+        }
+        result
+    }
+
+    /// Ends the handling of an event of a rank; orders of rank 0 for itself are delivered at once.
+    fn flush(&mut self, rank: usize, with_report: bool) -> Result<()> {
+        loop {
+            self.act(rank, WorkflowWorker::send_request)?;
             for task in self.workers[rank].take_forgotten() {
                 assert!(self.disks[rank].remove(&task).is_some(), "it was on disk");
             }
-            self.keep();
-            if with_report && self.workers[rank].unreported() > 0 {
-                let report = self.workers[rank].take_report();
+            if with_report && let Some(report) = self.workers[rank].take_report() {
                 match rank {
                     0 => self.master.on_report(0, report)?,
                     _ => self.wires[rank][0].push_back(Content::Report(report)),
                 }
             }
             let mut again = false;
-            for (to, orders) in self.master.take_orders() {
+            let orders: Vec<(usize, Orders)> = self.master.take_orders().collect();
+            for (to, orders) in orders {
                 match to {
                     0 => {
-                        self.workers[0].on_orders(orders);
+                        self.act(0, |worker, out| worker.on_orders(orders, out))?;
                         again |= rank == 0;
                     }
                     _ => self.wires[0][to].push_back(Content::Orders(orders)),
@@ -241,7 +251,7 @@ impl World {
     }
 
     /// Reports some of the arrived values to their sender as completely sent.
-    fn look_what_left(&mut self, rank: usize) {
+    fn look_what_left(&mut self, rank: usize) -> Result<()> {
         let arrived = |to: usize, value: &Value| {
             let is_it =
                 |content: &Content| matches!(content, Content::Value(_, other) if other.is_same(value));
@@ -250,7 +260,8 @@ impl World {
         let random = &mut self.random;
         self.leaving[rank].retain(|(_, to, value)| !arrived(*to, value) || below(random, 3) == 0);
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
-        self.workers[rank].look_what_left(|number| !still.contains(&number));
+        self.endpoints[rank].are_leaving(still);
+        self.act(rank, WorkflowWorker::look_what_left)?;
         // Values sent to dead ranks stay in the list, but do not count.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
         // A value occupies memory while it arrives. Values that rank 0 keeps do not count as memory of the worker.
@@ -269,14 +280,16 @@ impl World {
         }
         let bytes = here.into_iter().map(Value::bytes).sum();
         self.most[rank] = self.most[rank].max(bytes);
+        Ok(())
     }
 
-    fn keep(&mut self) {
-        for (task, value) in self.workers[0].take_kept() {
-            self.kept.insert(task, value);
-            if self.setting.journals {
-                self.master.has_journalled(task);
-            }
+    /// Stores a value that rank 0 has, if it is for the caller or the journal.
+    fn keep(&mut self, task: usize, value: &Value) {
+        if self.setting.journals {
+            self.master.has_journalled(task);
+        }
+        if self.setting.journals || self.graph.is_final(task) {
+            self.kept.insert(task, value.clone());
         }
     }
 
@@ -285,24 +298,23 @@ impl World {
     }
 
     fn start_job(&mut self, rank: usize) -> Result<bool> {
-        let mut step = self.workers[rank].next_command();
-        if matches!(step, Step::Nothing) {
-            step = self.workers[rank].next();
-        }
-        self.flush(rank, matches!(step, Step::Nothing))?;
-        if let Step::Run { task, .. } = &step {
+        let job = self.act(rank, |worker, out| match worker.next_command(out)? {
+            None => worker.next(out),
+            job => Ok(job),
+        })?;
+        self.flush(rank, job.is_none())?;
+        if let Some(Job::Run { task, .. }) = &job {
             let was_kept = self.setting.journals && self.kept.contains_key(task);
             assert!(!was_kept, "task {task} is in the journal and runs again");
             self.limit_used.extend(self.graph.needs(*task).limits.iter().map(|&(_, n)| (*task, n)));
             assert!(self.limit_used.iter().map(|(_, n)| n).sum::<u64>() <= 2, "more than the limit runs");
         }
-        let is_something = !matches!(step, Step::Nothing);
-        self.jobs[rank] = is_something.then_some(step);
-        Ok(is_something)
+        self.jobs[rank] = job;
+        Ok(self.jobs[rank].is_some())
     }
 
     fn finish_job(&mut self, rank: usize) -> Result<()> {
-        if let Some(Step::Run { task, .. }) = &self.jobs[rank]
+        if let Some(Job::Run { task, .. }) = &self.jobs[rank]
             && self.setting.deadly == Some(*task)
         {
             assert!(
@@ -319,29 +331,33 @@ impl World {
             }
         }
         match self.jobs[rank].take().expect("it has one") {
-            Step::Run { task, inputs, .. } => {
+            Job::Run { task, inputs, .. } => {
                 self.limit_used.retain(|(other, _)| *other != task);
                 assert_eq!(inputs.len(), self.graph.parents(task).len(), "all inputs are there");
                 let fails = self.setting.failing.is_some_and(|one_in| below(&mut self.random, one_in) == 0);
                 if fails {
-                    self.workers[rank].on_failed(task, Reason::Error, "no".into(), Duration::ZERO);
+                    let failure = (Reason::Error, "no".into());
+                    self.act(rank, |worker, out| worker.on_failed(task, failure, Duration::ZERO, out))?;
                 } else {
                     self.runs[task] += 1;
                     // The time of a task depends on its kind and on the rank.
-                    let took = 1_000_000 * (1 + task as u64 % 3) * (1 + rank as u64);
+                    let took = Duration::from_millis((1 + task as u64 % 3) * (1 + rank as u64));
                     let value = give(&self.graph, task, inputs);
-                    self.workers[rank].on_done(task, value, took, None);
+                    if rank == 0 {
+                        self.keep(task, &value);
+                    }
+                    self.act(rank, |worker, out| worker.on_done((task, value), took, None, out))?;
                 }
             }
-            Step::Spill(task, value) => {
+            Job::Spill(task, value) => {
                 self.disks[rank].insert(task, value);
                 self.workers[rank].on_spilled(task);
             }
-            Step::Load(task) => {
+            Job::Load(task) => {
                 let value = self.disks[rank][&task].clone();
                 self.workers[rank].on_loaded(task, value);
             }
-            Step::Nothing => {}
+            job => panic!("the machine itself has no {job:?}"),
         }
         let with_report = below(&mut self.random, 2) == 0;
         self.flush(rank, with_report)
@@ -350,22 +366,32 @@ impl World {
     fn deliver(&mut self, from: usize, to: usize) -> Result<()> {
         let content = self.wires[from][to].pop_front().expect("there is one");
         match content {
-            Content::Orders(orders) => self.workers[to].on_orders(orders),
-            Content::Want(values) => self.workers[to].on_want(from, values),
-            Content::Offer(values) => self.workers[to].on_offer(from, values),
+            Content::Orders(orders) => self.act(to, |worker, out| worker.on_orders(orders, out))?,
+            Content::Want(values) => self.act(to, |worker, out| worker.on_want(from, values, out))?,
+            Content::Offer(values) => self.act(to, |worker, out| worker.on_offer(from, values, out))?,
             Content::Value(..) if to == 0 && self.master.is_lost(from) => {}
-            Content::Value(task, value) => self.workers[to].on_value(from, task, value),
+            Content::Value(task, value) => {
+                if to == 0 {
+                    self.keep(task, &value);
+                }
+                self.workers[to].on_value(from, task, value);
+            }
             Content::Begun(task) => self.master.on_begun(from, task),
-            Content::Lost(rank) => self.workers[to].on_lost(rank),
+            Content::Lost(rank) => self.learn_of(rank, to)?,
             Content::Gone(task) => self.workers[to].on_gone(from, task),
             Content::Report(report) => {
-                self.keep();
                 self.master.on_report(from, report)?;
                 self.flush(0, false)?;
             }
             _ => unreachable!("machines do not send it"),
         }
         self.flush(to, false)
+    }
+
+    /// Handles the death of a rank on the rank `at`.
+    fn learn_of(&mut self, dead: usize, at: usize) -> Result<()> {
+        self.endpoints[at].endpoint.learn_of(&[dead]);
+        self.act(at, |worker, out| worker.on_lost(dead, out))
     }
 
     fn kill(&mut self) -> Result<()> {
@@ -378,7 +404,7 @@ impl World {
     }
 
     fn kill_rank(&mut self, dead: usize, last: LastTask) -> Result<()> {
-        if let Some(Step::Run { task, .. }) = self.jobs[dead].take() {
+        if let Some(Job::Run { task, .. }) = self.jobs[dead].take() {
             self.limit_used.retain(|(other, _)| *other != task);
         }
         // Messages that the dead rank has sent arrive later, or are lost.
@@ -389,9 +415,8 @@ impl World {
             }
             self.wires[rank][dead].clear();
         }
-        self.keep();
         self.master.on_lost(dead, last)?;
-        self.workers[0].on_lost(dead);
+        self.learn_of(dead, 0)?;
         for rank in self.alive().into_iter().skip(1) {
             self.wires[0][rank].push_back(Content::Lost(dead));
         }
@@ -402,11 +427,11 @@ impl World {
     fn restore(&mut self) -> Result<()> {
         for task in self.master.take_to_restore() {
             if self.graph.needs(task).is_command {
-                self.workers[0].on_given(task, Value::nothing()?);
+                self.act(0, |worker, out| worker.on_given(task, Value::nothing()?, out))?;
                 continue;
             }
             let value = self.kept[&task].clone();
-            self.workers[0].on_restored(task, value.bytes());
+            self.act(0, |worker, out| worker.on_restored(task, value.bytes(), out))?;
             self.disks[0].insert(task, value);
         }
         self.flush(0, false)
@@ -452,7 +477,7 @@ impl World {
                 self.restore()?;
             }
             let (rank, to) = steps[below(&mut self.random, steps.len())];
-            self.look_what_left(rank);
+            self.look_what_left(rank)?;
             match (to, self.jobs[rank].is_some()) {
                 (Some(to), _) => self.deliver(rank, to)?,
                 (None, true) => self.finish_job(rank)?,
@@ -461,7 +486,6 @@ impl World {
                 }
             }
         }
-        self.keep();
         Ok(())
     }
 
@@ -475,9 +499,9 @@ impl World {
         for (rank, worker) in self.workers.iter().enumerate() {
             let most = self.budget.saturating_add(self.budget / 16);
             assert!(
-                worker.totals.most_held <= most,
+                worker.totals().most_held <= most,
                 "rank {rank} held {} of {most} {:?}",
-                worker.totals.most_held,
+                worker.totals().most_held,
                 self.setting
             );
             assert!(self.most[rank] <= most, "rank {rank} really held {} of {most}", self.most[rank]);
@@ -521,7 +545,7 @@ fn values_wait_on_disk_where_memory_is_short() {
             let setting = Setting { seed, ranks, is_tight: true, is_planned: seed % 2 == 1, ..SETTING };
             let world = play(setting);
             assert!(world.runs.iter().all(|&runs| runs == 1), "{:?}", world.runs);
-            spilled += world.workers.iter().map(|worker| worker.totals.spilled).sum::<u64>();
+            spilled += world.workers.iter().map(|worker| worker.totals().spilled).sum::<u64>();
             let disks: usize = world.disks.iter().map(BTreeMap::len).sum();
             assert!(disks < setting.tasks, "what nobody needs is removed");
         }
@@ -687,7 +711,7 @@ fn values_are_read_before_memory_is_full_where_there_is_no_plan() {
         let mut world = World::of(setting, graph.clone(), 900_000, Random::new(seed));
         world.play().unwrap();
         world.check();
-        let spilled: Vec<u64> = world.workers.iter().map(|worker| worker.totals.spilled).collect();
+        let spilled: Vec<u64> = world.workers.iter().map(|worker| worker.totals().spilled).collect();
         assert_eq!(spilled, vec![0; ranks], "seed {seed}");
     }
 }
@@ -767,7 +791,7 @@ fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
     let mut world = World::new(SETTING);
     let settings = Settings { budget: 100_000, collects: true, journals: false };
     world.workers.iter_mut().enumerate().for_each(|(rank, worker)| {
-        *worker = Worker::new(rank, world.graph.clone(), settings);
+        *worker = WorkflowWorker::new(rank, world.graph.clone(), settings);
     });
     let error = world.play().unwrap_err();
     assert!(error.message().contains("more than a rank's limit of 100000"), "{error}");
@@ -780,7 +804,7 @@ fn a_task_goes_on_to_the_rank_that_has_room_for_it() {
         let memory = [world.budget / 3, world.budget / 2, world.budget];
         for (rank, &budget) in memory.iter().enumerate() {
             let settings = Settings { budget, collects: true, journals: false };
-            world.workers[rank] = Worker::new(rank, world.graph.clone(), settings);
+            world.workers[rank] = WorkflowWorker::new(rank, world.graph.clone(), settings);
         }
         world.master.has_memory(&memory);
         world.play().unwrap();
@@ -788,12 +812,17 @@ fn a_task_goes_on_to_the_rank_that_has_room_for_it() {
         assert!(world.runs.iter().all(|&runs| runs == 1), "{:?}", world.runs);
         for (worker, memory) in world.workers.iter().zip(memory) {
             assert!(
-                worker.totals.most_held <= memory + memory / 16,
+                worker.totals().most_held <= memory + memory / 16,
                 "{worker:?} held {}",
-                worker.totals.most_held
+                worker.totals().most_held
             );
         }
     }
+}
+
+fn order(task: usize, sources: Vec<usize>) -> Order {
+    let (is_announced, is_suspect) = (false, false);
+    Order { task, attempt: 0, exceeded: 0, place: None, is_announced, is_suspect, sources }
 }
 
 #[test]
@@ -806,30 +835,24 @@ fn inputs_come_while_another_task_runs_where_there_is_room() {
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
     let large = give(&graph, 2, vec![]);
     for (budget, is_room) in [(200_000, true), (95_000, false)] {
-        let mut worker = Worker::new(1, graph.clone(), Settings { budget, collects: false, journals: false });
-        let order = |task, sources| super::messages::Order {
-            task,
-            attempt: 0,
-            exceeded: 0,
-            place: None,
-            is_announced: false,
-            is_suspect: false,
-            sources,
-        };
+        let settings = Settings { budget, collects: false, journals: false };
+        let (mut worker, mut to) = (WorkflowWorker::new(1, graph.clone(), settings), Recorder::new(1, 2));
         let orders = vec![order(1, vec![]), order(2, vec![0])];
-        worker.on_orders(super::messages::Orders { orders, ..Default::default() });
-        assert!(matches!(worker.next(), Step::Run { task: 1, .. }));
-        assert_eq!(wanted(&mut worker), [(0, budget / 16)], "it is to be offered if it is larger");
-        worker.on_offer(0, vec![(0, if is_room { large.bytes() } else { 96_000 })]);
+        worker.on_orders(Orders { orders, ..Orders::default() }, &mut to.out()).unwrap();
+        assert!(matches!(worker.next(&mut to.out()), Ok(Some(Job::Run { task: 1, .. }))));
+        let asked = wanted(&mut worker, &mut to);
+        assert_eq!(asked, [(0, budget / 16)], "it is to be offered if it is larger");
+        let offered = vec![(0, if is_room { large.bytes() } else { 96_000 })];
+        worker.on_offer(0, offered, &mut to.out()).unwrap();
         let expected: &[(usize, u64)] = if is_room { &[(0, large.bytes())] } else { &[] };
-        assert_eq!(wanted(&mut worker), expected, "task 1 still runs");
+        assert_eq!(wanted(&mut worker, &mut to), expected, "task 1 still runs");
     }
 }
 
 /// Returns the values that a worker requests from other ranks.
-fn wanted(worker: &mut Worker) -> Vec<(usize, u64)> {
-    let messages = worker.take_messages().into_iter();
-    let wants = messages.map(|(to, content)| match content {
+fn wanted(worker: &mut WorkflowWorker, to: &mut Recorder) -> Vec<(usize, u64)> {
+    worker.send_request(&mut to.out()).unwrap();
+    let wants = to.take().into_iter().map(|(_, to, content)| match content {
         Content::Want(values) if to == 0 => values,
         other => panic!("it sends {other:?}"),
     });
@@ -854,4 +877,41 @@ fn the_critical_path_is_what_the_longest_chain_takes_at_the_speed_so_far() {
     let done = super::messages::Done { task: 0, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
     master.on_report(0, super::messages::Report { done: vec![done], ..Default::default() }).unwrap();
     assert_eq!(master.critical_path(), Some(1e-6));
+}
+
+#[test]
+fn the_log_counts_what_was_dropped_until_it_has_left() {
+    let mut builder = Description::builder("two");
+    for name in ["made", "reads"] {
+        builder.task(Task::new(name, Action::Closure("c".into())));
+    }
+    builder.edge("made", "reads", 90_000);
+    let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
+    let settings = Settings { budget: 200_000, collects: false, journals: false };
+    let (mut worker, mut to) = (WorkflowWorker::new(0, graph, settings), Recorder::new(0, 2));
+    let mut seconds = 0;
+    // Advances the clock by one second and returns the bytes that the worker logs.
+    let mut held = |worker: &mut WorkflowWorker| {
+        seconds += 1;
+        worker.trace.set_time(Duration::from_secs(seconds));
+        worker.take_events().into_iter().rev().find_map(|(_, event)| match event {
+            Event::Held(held) => Some(held.bytes),
+            _ => None,
+        })
+    };
+    assert_eq!(held(&mut worker), Some(0));
+    worker.on_orders(Orders { orders: vec![order(0, vec![])], ..Orders::default() }, &mut to.out()).unwrap();
+    worker.on_want(1, vec![(0, u64::MAX)], &mut to.out()).unwrap();
+    assert!(matches!(worker.next(&mut to.out()), Ok(Some(Job::Run { task: 0, .. }))));
+    let value = Value::encode(vec![7_u8; 90_000], &Codec::of_type()).unwrap();
+    let bytes = value.bytes();
+    worker.on_done((0, value), Duration::from_micros(1), None, &mut to.out()).unwrap();
+    let sent = to.take().into_iter().map(|(number, ..)| number).collect();
+    to.are_leaving(sent);
+    worker.on_orders(Orders { dropped: vec![0], ..Orders::default() }, &mut to.out()).unwrap();
+    worker.look_what_left(&mut to.out()).unwrap();
+    assert_eq!(held(&mut worker), Some(bytes));
+    to.are_leaving(Vec::new());
+    worker.look_what_left(&mut to.out()).unwrap();
+    assert_eq!(held(&mut worker), Some(0));
 }

@@ -118,6 +118,9 @@ pub(super) struct TryEnded {
     pub(super) fault: Option<String>,
 }
 
+/// Values of tasks, with a size in bytes for each.
+pub(super) type Sizes = Vec<(usize, u64)>;
+
 messages! {
     "a workflow";
     pub(super) enum Tag {}
@@ -129,9 +132,9 @@ messages! {
         End = 33,
         /// Request to a rank that has or will have values: the tasks, and for each the maximum size of a value that may be sent without a
         /// further request.
-        Want(values: Vec<(usize, u64)>) = 34,
+        Want(values: Sizes) = 34,
         /// Answer to a request for larger values: task, size.
-        Offer(values: Vec<(usize, u64)>) = 35,
+        Offer(values: Sizes) = 35,
         /// Value of a task.
         Value(task: usize, value: Value) = 36 raw,
         /// Results, to the master.

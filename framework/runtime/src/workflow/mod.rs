@@ -60,6 +60,8 @@ mod master;
 mod messages;
 mod planning;
 #[cfg(test)]
+mod recorder;
+#[cfg(test)]
 mod replanning_tests;
 mod results;
 mod root;

@@ -12,16 +12,18 @@ use super::master::{Cause, Change, LastTask, Master};
 use super::planning::{AskAnew, Found, QUICK, Question};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
-use super::user_code::ClosureTrail;
+use super::user_code::{ClosureTrail, Job};
 use super::value::Value;
-use super::worker::Worker;
+use super::worker::WorkflowWorker;
 use crate::balance::probe::{self, Probe, Speed};
 use crate::comm::Frame;
+use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::heartbeat::Silence;
+use crate::rank::protocol::Outgoing;
 use crate::rank::trail::TrailReader;
 
 /// State of rank 0. The module documentation describes it.
@@ -68,20 +70,33 @@ pub(super) enum Answered {
 
 impl Root {
     /// Stores the value of a task in the journal and for the caller.
-    pub(super) fn keep(&mut self, task: usize, value: Value, now: Duration) -> Result<()> {
+    pub(super) fn keep(&mut self, task: usize, value: &Value, clock: Clock) -> Result<()> {
         if let Some(journal) = &mut self.journal {
-            journal.keep(task, &value, now)?;
+            journal.keep(task, value, clock.now())?;
             self.master.has_journalled(task);
         }
         if self.collects && self.graph.is_final(task) {
-            self.results.insert(task, value);
+            self.results.insert(task, value.clone());
         }
         Ok(())
     }
 
-    /// Returns the first question for the planner, unless it has been asked or waits for measurements.
-    pub(super) fn take_question(&mut self) -> Option<Box<Question>> {
-        if self.probe.is_some() { None } else { self.plan.take() }
+    /// Returns the next job of rank 0 besides tasks, and its description for messages. The first question for the planner waits for
+    /// measurements.
+    pub(super) fn next_job(
+        &mut self,
+        worker: &mut WorkflowWorker,
+        now: Duration,
+        out: &mut Outgoing<'_>,
+    ) -> Result<Option<(&'static str, Job)>> {
+        if let Some(question) = self.plan.take_if(|_| self.probe.is_none()) {
+            return Ok(Some(("plans", Job::Plan(question))));
+        }
+        if let Some(question) = self.ask_anew.take() {
+            return Ok(Some(("plans anew", Job::PlanAnew(question))));
+        }
+        let lost = self.lost_values(worker, now, out)?;
+        Ok(lost.map(|(place, tasks)| ("reads the journal", Job::Restore(Box::new(place), tasks))))
     }
 
     /// Handles the measured speed of a rank, or the echo of a probe message. Returns the next step of the measurement.
@@ -211,16 +226,17 @@ impl Root {
 
     /// Restores values of a dead rank on rank 0: passes the empty values of commands to the worker, and returns the location of the journal and the
     /// tasks whose values have to be read from it.
-    pub(super) fn lost_values(
+    fn lost_values(
         &mut self,
-        worker: &mut Worker,
+        worker: &mut WorkflowWorker,
         now: Duration,
+        out: &mut Outgoing<'_>,
     ) -> Result<Option<(JournalPlace, BTreeSet<usize>)>> {
         let is_command = |task: &usize| self.graph.needs(*task).is_command;
         let (commands, tasks): (BTreeSet<usize>, BTreeSet<usize>) =
             self.master.take_to_restore().into_iter().partition(is_command);
         for task in commands {
-            worker.on_given(task, Value::nothing()?);
+            worker.on_given(task, Value::nothing()?, out)?;
         }
         let Some(journal) = self.journal.as_mut().filter(|_| !tasks.is_empty()) else { return Ok(None) };
         Ok(Some((journal.place(now)?, tasks)))

@@ -19,7 +19,7 @@ use super::summary::Summary;
 use super::task_journal::{Known, TaskJournal};
 use super::user_code::{ClosureTrail, TaskCode};
 use super::value::Value;
-use super::worker::{Settings, Worker};
+use super::worker::{Settings, WorkflowWorker};
 use crate::balance::is_affordable;
 use crate::balance::probe::Probe;
 use crate::comm::endpoint::Endpoint;
@@ -28,6 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
+use crate::rank::protocol::Outgoing;
 use crate::session::{Config, Parts, RankCommands, Session};
 
 /// Name of the skeleton, for messages.
@@ -89,7 +90,7 @@ impl Workflow<'_> {
         if let Some(output) = files.as_ref().and_then(|files| files.folder.output()) {
             commands.write_output_to(output)?;
         }
-        let mut worker = Worker::new(rank, graph.clone(), settings);
+        let mut worker = WorkflowWorker::new(rank, graph.clone(), settings);
         let parent = self.options.spill.clone().unwrap_or_else(std::env::temp_dir);
         let mut spill = SpillFolder::new(&parent);
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
@@ -99,7 +100,7 @@ impl Workflow<'_> {
             master.plan(&plan.processor_of, &plan.sequence);
         }
         if rank == 0 {
-            self.take_done(&graph, &mut master, &mut worker)?;
+            self.take_done(&graph, &mut master, &mut worker, endpoint)?;
         }
         let (mut journal, mut known) = (None, Known::default());
         if let Some((path, identity)) = self.options.journal.as_ref().filter(|_| rank == 0) {
@@ -108,7 +109,9 @@ impl Workflow<'_> {
             (journal, known) = (Some(opened.0), opened.1);
         }
         let Known { finals, restored, .. } = known;
-        restored.into_iter().for_each(|(task, bytes)| worker.on_restored(task, bytes));
+        for (task, bytes) in restored {
+            worker.on_restored(task, bytes, &mut Outgoing::new(endpoint))?;
+        }
         let question = self.question(&graph, &memory, plan_options);
         let is_probed = question.is_some()
             && self.options.cluster.is_none()
@@ -160,7 +163,7 @@ impl Workflow<'_> {
                 Executor::at_first_task(Some(scope), rank, config.driver, waker, clock, code, None);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let mut running = Running::new(
-                worker,
+                (graph.clone(), worker),
                 root,
                 (commands, files.take()),
                 (self.options.enforces_memory, is_heard_of),
@@ -184,7 +187,13 @@ impl Workflow<'_> {
     }
 
     /// Marks the tasks as done that are done according to the description.
-    fn take_done(&self, graph: &Graph, master: &mut Master, worker: &mut Worker) -> Result<()> {
+    fn take_done(
+        &self,
+        graph: &Graph,
+        master: &mut Master,
+        worker: &mut WorkflowWorker,
+        endpoint: &mut Endpoint,
+    ) -> Result<()> {
         let tasks = self.description.tasks();
         let done = graph.dag.topological_order().iter().copied().filter(|&task| tasks[task].done);
         let done: Vec<usize> = done.collect();
@@ -201,7 +210,7 @@ impl Workflow<'_> {
             master.known(task);
         }
         for task in done.into_iter().filter(|&task| master.is_needed(task)) {
-            worker.on_given(task, Value::nothing()?);
+            worker.on_given(task, Value::nothing()?, &mut Outgoing::new(endpoint))?;
         }
         Ok(())
     }

@@ -1,22 +1,23 @@
 //! Protocol of a rank in a run of a workflow, for the rank's driver: messages, outcomes of user code, orders and reports.
 
 mod beside;
-mod commands;
-mod ending;
 mod files;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use armature_text::shown;
 
-use super::commands::{Commands, Try};
+use super::commands::{Change, Commands, Try};
 use super::files::Files;
-use super::messages::{Content, Orders};
+use super::graph::Graph;
+use super::messages::{Content, Orders, Reason};
 use super::root::Root;
 use super::user_code::{Job, Outcome, TaskCode};
-use super::worker::{Step, Worker};
+use super::value::Value;
+use super::worker::WorkflowWorker;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Progress, Tally};
@@ -30,7 +31,8 @@ const REPORT_AFTER: Duration = Duration::from_micros(500);
 
 /// The protocol. The module documentation describes it.
 pub(super) struct Running<'c, 'w> {
-    pub(super) worker: Worker,
+    graph: Arc<Graph>,
+    worker: WorkflowWorker,
     commands: Commands<'c>,
     /// True if commands that use more memory than their description states are ended.
     enforces_memory: bool,
@@ -62,12 +64,13 @@ pub(super) struct Running<'c, 'w> {
 
 impl<'c, 'w> Running<'c, 'w> {
     pub(super) fn new(
-        worker: Worker,
+        (graph, worker): (Arc<Graph>, WorkflowWorker),
         root: Option<Root>,
         (commands, files): (Commands<'c>, Option<Files>),
         (enforces_memory, is_heard_of): (bool, bool),
     ) -> Self {
         Running {
+            graph,
             worker,
             commands,
             enforces_memory,
@@ -87,52 +90,121 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Sends messages, reports and, on rank 0, orders. On rank 0 the master handles the rank's own report, and orders for rank 0 are
-    /// handled at once.
+    /// Ends the handling of an event: sends requests and, on rank 0, orders, and reports the results since the last report, if there are any:
+    /// if `report_now` is true, always on rank 0, and otherwise once `unreported` has reached [`REPORT_AFTER`]. On rank 0 the master handles
+    /// the rank's own report, and orders for rank 0 are handled at once; recalled orders are then returned to the master.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.log(at);
         loop {
-            for (to, content) in self.worker.take_messages() {
-                if !out.endpoint().is_lost(to) {
-                    self.send(to, content, out)?;
+            self.worker.send_request(out)?;
+            if (report_now || self.root.is_some() || self.unreported >= REPORT_AFTER)
+                && let Some(report) = self.worker.take_report()
+            {
+                self.unreported = Duration::ZERO;
+                match &mut self.root {
+                    Some(root) => root.master.on_report(0, report)?,
+                    None => out.send(0, Content::Report(report))?,
                 }
             }
-            self.report(report_now, at, out)?;
             let Some(root) = &mut self.root else { return Ok(()) };
-            for (task, value) in self.worker.take_kept() {
-                root.keep(task, value, at.now())?;
-            }
-            let mut mine = Orders::default();
+            let mut own = Orders::default();
             for (rank, orders) in root.master.take_orders() {
                 match rank {
-                    0 => mine = orders,
+                    0 => own = orders,
                     _ => out.send(rank, Content::Orders(orders))?,
                 }
             }
-            if mine.is_empty() {
+            if own.is_empty() {
                 return self.end_if_over(at, out);
             }
-            self.worker.on_orders(mine);
+            self.worker.on_orders(own, out)?;
         }
     }
 
-    /// Reports the results since the last report, if there are any: if `now` is true, always on rank 0, and otherwise once `unreported` has reached
-    /// [`REPORT_AFTER`].
-    fn report(&mut self, now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        if self.worker.unreported() == 0 || !(now || self.root.is_some() || self.unreported >= REPORT_AFTER) {
+    /// Returns the state of rank 0.
+    ///
+    /// # Errors
+    /// This is another rank: rank `from` has sent it a message that only rank 0 may receive.
+    fn root(&mut self, from: usize) -> Result<&mut Root> {
+        self.root.as_mut().ok_or_else(|| unexpected(from))
+    }
+
+    /// On rank 0: ends the run on all ranks when all tasks have ended.
+    fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let is_due = self.root.as_ref().is_some_and(|root| root.is_over() && !self.has_ended);
+        if !is_due || !self.has_all_output(out)? {
             return Ok(());
         }
-        self.unreported = Duration::ZERO;
-        let report = self.worker.take_report();
-        match &mut self.root {
-            Some(root) => {
-                // The journal has to contain a value before the master counts its task as done.
-                for (task, value) in self.worker.take_kept() {
-                    root.keep(task, value, at.now())?;
-                }
-                root.master.on_report(0, report)
+        let Some(root) = &mut self.root else { return Ok(()) };
+        self.has_ended = true;
+        root.ended = Some(at.now());
+        self.events.record(at.now(), || root.end_event(at.now()));
+        for rank in 1..out.ranks() {
+            // A lost rank whose process may live gets the message as well.
+            if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
+                out.send(rank, Content::End)?;
             }
-            None => out.send(0, Content::Report(report)),
+        }
+        root.finals[0] = Some(self.worker.totals());
+        Ok(())
+    }
+
+    /// Returns the next step of the driver when there is nothing to run: wait, or finish after the end of the run.
+    fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
+        if !self.has_ended {
+            return Ok(Next::Wait);
+        }
+        match &self.root {
+            Some(root) => self.is_over = root.have_all_left(),
+            None if !self.is_over => {
+                self.is_over = true;
+                out.send(0, Content::Final(self.worker.totals()))?;
+            }
+            None => {}
+        }
+        Ok(if self.is_over { Next::Finished } else { Next::Wait })
+    }
+
+    /// Handles the value of a task that this rank has completed. The journal has to contain the value before the master counts the task as
+    /// done.
+    fn complete(
+        &mut self,
+        (task, value): (usize, Value),
+        took: Duration,
+        peak_memory: Option<u64>,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        if let Some(root) = &mut self.root {
+            root.keep(task, &value, out.endpoint().clock())?;
+        }
+        self.worker.on_done((task, value), took, peak_memory, out)
+    }
+
+    /// Passes an ended command to `after_command`, if there is one, and concludes it otherwise.
+    fn hear_of(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
+        match &mut self.unsettled {
+            // If files are missing, the try has failed for a reason that `after_command` is not meant to see.
+            Some(unsettled) if ended.fault.is_none() => unsettled.push_back(ended),
+            _ => self.conclude(&ended, None, out)?,
+        }
+        Ok(())
+    }
+
+    /// Completes the task of a command that ran on this rank; `failure` is the error of `after_command`, or the failure reported by rank 0.
+    fn settle(
+        &mut self,
+        ended: &Try,
+        failure: Option<(Reason, String)>,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let used = &ended.ended;
+        match ended.failure().or(failure) {
+            None => {
+                self.have_written(ended.task);
+                let given = (ended.task, Value::nothing()?);
+                self.complete(given, used.run_time, Some(used.peak_memory), out)
+            }
+            Some(failure) => self.worker.on_failed(ended.task, failure, used.run_time, out),
         }
     }
 }
@@ -173,40 +245,32 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         match Content::decode(message)? {
             Content::MeasureSpeed => self.is_to_measure = true,
             Content::Speed(speed) => self.on_probe_answer(from, Some(speed), at, out)?,
-            Content::Orders(orders) => self.worker.on_orders(orders),
+            Content::Orders(orders) => self.worker.on_orders(orders, out)?,
             Content::End => self.has_ended = true,
-            Content::Want(values) => self.worker.on_want(from, values),
-            Content::Offer(values) => self.worker.on_offer(from, values),
+            Content::Want(values) => self.worker.on_want(from, values, out)?,
+            Content::Offer(values) => self.worker.on_offer(from, values, out)?,
             // A value from a lost rank may arrive after the loss of the rank. By then the task is run again, and the value of the new run counts.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
-            Content::Value(task, value) => self.worker.on_value(from, task, value),
+            Content::Value(task, value) => {
+                if let Some(root) = &mut self.root {
+                    root.keep(task, &value, out.endpoint().clock())?;
+                }
+                self.worker.on_value(from, task, value);
+            }
             Content::Join(trail) => {
-                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
+                let root = self.root(from)?;
                 let trail = trail.as_ref().and_then(TrailReader::open);
                 root.trails.extend(trail.map(|reader| (from, reader)));
             }
-            Content::Begun(task) => {
-                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
-                root.master.on_begun(from, task);
-            }
+            Content::Begun(task) => self.root(from)?.master.on_begun(from, task),
             Content::Lost(rank) => {
                 out.endpoint().learn_of(&[rank]);
-                self.worker.on_lost(rank);
                 self.lose_files(rank, out)?;
+                self.worker.on_lost(rank, out)?;
             }
             Content::Gone(task) => self.worker.on_gone(from, task),
-            Content::Report(report) => {
-                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
-                // Values that were sent before the report have to be stored before the report is handled.
-                for (task, value) in self.worker.take_kept() {
-                    root.keep(task, value, at.now())?;
-                }
-                root.master.on_report(from, report)?;
-            }
-            Content::Final(report) => {
-                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
-                root.finals[from] = Some(report);
-            }
+            Content::Report(report) => self.root(from)?.master.on_report(from, report)?,
+            Content::Final(report) => self.root(from)?.finals[from] = Some(report),
             content => self.on_file_message(from, content, out)?,
         }
         self.flush(false, at, out)
@@ -214,66 +278,84 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.note_time(at);
+        if !matches!(done, Outcome::Ran { .. }) {
+            self.in_hand = None;
+        }
         match done {
             Outcome::Planned(found, [took, takes]) => {
-                self.in_hand = None;
                 if let Some(root) = &mut self.root {
                     let event = root.planned(*found, (took, takes), at.now());
                     self.log_planned(event, at);
                 }
             }
             Outcome::PlannedAnew(found, took) => {
-                self.in_hand = None;
                 if let Some(root) = &mut self.root {
                     let event = root.planned_anew(*found, took, at.now());
                     log::info!("workflow {}: {event}", shown(&root.graph.name));
                     self.log_planned(event, at);
                 }
             }
-            Outcome::Measured(speed) => {
-                self.in_hand = None;
-                match self.root.is_some() {
-                    true => self.on_probe_answer(0, Some(speed), at, out)?,
-                    false => out.send(0, Content::Speed(speed))?,
-                }
+            Outcome::Measured(speed) if self.root.is_some() => {
+                self.on_probe_answer(0, Some(speed), at, out)?;
             }
+            Outcome::Measured(speed) => out.send(0, Content::Speed(speed))?,
             Outcome::Ran { task, given, took } => {
                 self.limited.retain(|&(limited, _)| limited != task);
                 if let Some((_, since)) = self.limited.front_mut() {
                     *since = at.now();
                 }
                 self.unreported += took;
-                self.worker.totals.busy += took;
+                self.worker.add_busy(took);
                 match given {
-                    Ok(value) => self.worker.on_done(task, value, took.as_nanos() as u64, None),
-                    Err((reason, message)) => {
+                    Ok(value) => self.complete((task, value), took, None, out)?,
+                    Err(failure) => {
                         self.unreported += REPORT_AFTER;
-                        self.worker.on_failed(task, reason, message, took);
+                        self.worker.on_failed(task, failure, took, out)?;
                     }
                 }
             }
-            Outcome::Heard(ended, failure) => {
-                self.in_hand = None;
-                self.conclude(&ended, failure, out)?;
-            }
+            Outcome::Heard(ended, failure) => self.conclude(&ended, failure, out)?,
             Outcome::Restored(values) => {
-                self.in_hand = None;
-                values.into_iter().for_each(|(task, bytes)| self.worker.on_restored(task, bytes));
+                for (task, bytes) in values {
+                    self.worker.on_restored(task, bytes, out)?;
+                }
             }
-            Outcome::Spilled(task) => {
-                self.in_hand = None;
-                self.worker.on_spilled(task);
-            }
-            Outcome::Loaded(task, value) => {
-                self.in_hand = None;
-                self.worker.on_loaded(task, value);
-            }
+            Outcome::Spilled(task) => self.worker.on_spilled(task),
+            Outcome::Loaded(task, value) => self.worker.on_loaded(task, value),
         }
         self.flush(false, at, out)
     }
 
     fn on_turn(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.turn_commands(at, out)
+        if self.commands.cores() == 0 {
+            return Ok(false);
+        }
+        self.note_time(at);
+        let mut has_moved = false;
+        for change in self.commands.look(at)? {
+            match change {
+                Change::Began(task) => self.worker.trace.begins(task),
+                Change::Ended(ended) => {
+                    has_moved = true;
+                    self.worker.trace.stops(ended.task);
+                    let took = self.commands.share(ended.task, ended.ended.run_time);
+                    self.worker.add_busy(took);
+                    self.untallied.push(took);
+                    self.on_ended(ended, out)?;
+                }
+            }
+        }
+        if has_moved {
+            self.flush(true, at, out)?;
+        }
+        while self.commands.have_room(self.files.as_ref().map_or(0, |files| files.starting.len()))
+            && let Some(Job::Run { task, attempt, exceeded, .. }) = self.worker.next_command(out)?
+        {
+            has_moved = true;
+            let limit = self.graph.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
+            self.begin_command(task, (attempt, limit), out)?;
+        }
+        Ok(has_moved)
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
@@ -282,7 +364,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             self.check_limits(now)?;
         }
         self.note_time(at);
-        self.worker.look_what_left(|number| out.has_left(number));
+        self.worker.look_what_left(out)?;
         self.events.tick(now);
         self.flush(true, at, out)?;
         if let Some(root) = &mut self.root {
@@ -304,28 +386,16 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         self.note_time(at);
-        self.worker.look_what_left(|number| out.has_left(number));
+        self.worker.look_what_left(out)?;
         if std::mem::take(&mut self.is_to_measure) {
             self.in_hand = Some("measures how fast it is");
             return Ok(Next::Task(Job::Measure));
         }
         if let Some(root) = &mut self.root
-            && let Some(question) = root.take_question()
+            && let Some((what, job)) = root.next_job(&mut self.worker, at.now(), out)?
         {
-            self.in_hand = Some("plans");
-            return Ok(Next::Task(Job::Plan(question)));
-        }
-        if let Some(root) = &mut self.root
-            && let Some(question) = root.ask_anew.take()
-        {
-            self.in_hand = Some("plans anew");
-            return Ok(Next::Task(Job::PlanAnew(question)));
-        }
-        if let Some(root) = &mut self.root
-            && let Some((place, tasks)) = root.lost_values(&mut self.worker, at.now())?
-        {
-            self.in_hand = Some("reads the journal");
-            return Ok(Next::Task(Job::Restore(Box::new(place), tasks)));
+            self.in_hand = Some(what);
+            return Ok(Next::Task(job));
         }
         if let Some(ended) = self.unsettled.as_mut().and_then(VecDeque::pop_front) {
             self.in_hand = Some("sees to a command that has ended");
@@ -335,30 +405,23 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         if !forgotten.is_empty() {
             return Ok(Next::Task(Job::Forget(forgotten)));
         }
-        let mut step = self.worker.next();
-        if matches!(step, Step::Nothing) {
+        let mut job = self.worker.next(out)?;
+        if job.is_none() {
             // The report may lead to new orders.
             self.flush(true, at, out)?;
-            step = self.worker.next();
+            job = self.worker.next(out)?;
         }
         self.flush(false, at, out)?;
-        match step {
-            Step::Run { task, attempt, inputs, .. } => {
-                if self.worker.time_limit(task).is_some() {
-                    self.limited.push_back((task, at.now()));
-                }
-                Ok(Next::Task(Job::Run { task, attempt, inputs }))
+        match &job {
+            None => return self.wait(out),
+            Some(Job::Run { task, .. }) if self.graph.needs(*task).time_limit.is_some() => {
+                self.limited.push_back((*task, at.now()));
             }
-            Step::Spill(task, value) => {
-                self.in_hand = Some("writes a value to disk");
-                Ok(Next::Task(Job::Spill(task, value)))
-            }
-            Step::Load(task) => {
-                self.in_hand = Some("reads a value from disk");
-                Ok(Next::Task(Job::Load(task)))
-            }
-            Step::Nothing => self.wait(out),
+            Some(Job::Spill(..)) => self.in_hand = Some("writes a value to disk"),
+            Some(Job::Load(_)) => self.in_hand = Some("reads a value from disk"),
+            Some(_) => {}
         }
+        Ok(job.map_or(Next::Wait, Next::Task))
     }
 
     fn watch(&self, rank: usize) -> Watch {
@@ -374,7 +437,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn sign(&self) -> Sign {
-        let is_computing = self.in_hand.is_some() || self.worker.running().next().is_some();
+        let is_computing = self.in_hand.is_some() || self.worker.is_running();
         let mut state = self.worker.state();
         if let Some(what) = self.in_hand {
             state = format!("{what}; {state}");
@@ -402,7 +465,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     fn is_held_up(&self) -> bool {
         let is_probing = self.root.as_ref().is_some_and(|root| root.probe.is_some());
         let is_fetching = self.files.as_ref().is_some_and(|files| !files.transfers.is_idle());
-        !is_probing && !is_fetching && self.in_hand.is_none() && self.worker.running().next().is_none()
+        !is_probing && !is_fetching && self.in_hand.is_none() && !self.worker.is_running()
     }
 }
 

@@ -32,8 +32,8 @@ pub(super) enum Job {
     PlanAnew(Box<AskAnew>),
     /// Measure the speed of this rank.
     Measure,
-    /// Run a task.
-    Run { task: usize, attempt: u32, inputs: Vec<Value> },
+    /// Run a task, after `attempt` failed tries, `exceeded` of which exceeded their memory limit.
+    Run { task: usize, attempt: u32, exceeded: u32, inputs: Vec<Value> },
     /// Call `after_command` for an ended command.
     Hear(Box<Try>),
     /// Write a value to disk.
@@ -200,7 +200,7 @@ impl UserCode for TaskCode<'_, '_> {
                 Outcome::PlannedAnew(Box::new(found), took)
             }
             Job::Measure => Outcome::Measured(probe::speed(self.clock)),
-            Job::Run { task, attempt, inputs } => {
+            Job::Run { task, attempt, inputs, .. } => {
                 let (given, took) = self.timed(|code| code.call(task, attempt, inputs));
                 if let Some(trail) = &mut self.trail {
                     trail.took(took);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use armature_workflow_files::Description;
 
-use super::commands::Try;
+use super::commands::{Started, Try};
 use crate::error::{Error, ErrorKind, Result};
 pub(super) use folder::Folder;
 pub(super) use pieces::{Ask, Piece, PieceHead};
@@ -27,8 +27,8 @@ pub(super) struct Files {
     pub(super) table: Arc<FileTable>,
     pub(super) folder: Folder,
     pub(super) transfers: Transfers,
-    /// Tries that wait for their inputs, by task: attempt and memory limit.
-    pub(super) starting: BTreeMap<usize, (u32, Option<u64>)>,
+    /// Tries that wait for their inputs, by task.
+    pub(super) starting: BTreeMap<usize, Started>,
     /// Ended tries of this rank whose outputs rank 0 is still fetching, by task.
     pub(super) told: BTreeMap<usize, Try>,
     /// On rank 0: ended tries of other ranks whose outputs are being fetched, by task.

@@ -32,7 +32,7 @@ impl Master {
             return Ok(0);
         }
         self.take_announcements_back();
-        self.pools.unplan(&self.graph);
+        self.supply.unplan(&self.graph);
         if let Some(replanning) = &mut self.replanning {
             replanning.on_lost(lost);
         }
@@ -98,7 +98,6 @@ impl Master {
         }
         again.extend(self.take_limits_back());
         self.again += count;
-        self.urgent.clear();
         for task in again {
             self.tasks[task].is_urgent = true;
         }

@@ -1,16 +1,13 @@
 //! State of a workflow's run on rank 0: the state of each task, the location of its value, and the orders of each rank. It has no clock and
 //! no thread; orders are its output. `README.md` in the workflow's module describes the protocol.
 
-mod announcements;
 mod failures;
-mod limits;
 mod losses;
-mod memory;
 mod orders;
-mod plans;
-mod pools;
-mod recalls;
+#[cfg(test)]
+mod orders_tests;
 mod replanning;
+mod supply;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,11 +20,10 @@ use super::summary::Measured;
 use crate::error::Result;
 use crate::failed_task::FailedTask;
 use crate::rank::suspicion::Suspicion;
-use limits::Limits;
 pub(super) use losses::LastTask;
-use pools::Pools;
 use replanning::Replanning;
 pub(super) use replanning::{Cause, Change};
+use supply::Supply;
 
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,14 +95,16 @@ struct Rank {
     orders: Orders,
 }
 
-/// Minimum number of orders of a rank, for each task that it runs at once: the running task, and one more so that the rank need not wait
-/// for an order.
-const LEAST_AHEAD: usize = 2;
-/// Nanoseconds of work that a rank is ordered in advance: much longer than a message takes, so that the rank does not run out of orders,
-/// and short enough that no rank waits long for another at the end of the run.
-const AHEAD: f64 = 2e6;
-/// Maximum number of orders of a rank. With very short tasks, more orders do not make messages cheaper.
-const MOST_AHEAD: usize = 1024;
+/// Divisor of a rank's memory: above this part in use, the rank prefers tasks that free memory. With a larger divisor ranks would read
+/// values of other ranks long before memory is short; with a smaller one too little memory would be left for inputs from other ranks.
+const FULL_PART: u64 = 2;
+
+impl Rank {
+    /// Returns true if half of the rank's memory is in use, or will be when its orders are done.
+    fn is_short_of_memory(&self) -> bool {
+        self.values >= (self.memory / FULL_PART).max(1)
+    }
+}
 
 /// The master. The module documentation describes it.
 #[derive(Debug)]
@@ -114,10 +112,7 @@ pub(super) struct Master {
     graph: Arc<Graph>,
     tasks: Vec<Task>,
     ranks: Vec<Rank>,
-    pools: Pools,
-    limits: Limits,
-    /// Urgent tasks that can be ordered now. They stay here while they wait for a named limit.
-    urgent: Vec<usize>,
+    pub(super) supply: Supply,
     /// Number of tasks that have not ended.
     left: usize,
     max_failures: usize,
@@ -139,8 +134,6 @@ pub(super) struct Master {
     pub(super) measured: Vec<Option<Measured>>,
     /// State of replanning; `None` without a plan.
     replanning: Option<Replanning>,
-    /// Tasks that wait for a named limit, with the limit, since the last call of `take_held`; `None` if there is no event log.
-    held: Option<Vec<(usize, usize)>>,
 }
 
 impl Master {
@@ -165,9 +158,7 @@ impl Master {
         Master {
             tasks: (0..graph.len()).map(task).collect(),
             ranks: (0..ranks).map(rank).collect(),
-            pools: Pools::new(&graph, ranks),
-            limits: Limits::new(graph.limits.clone()),
-            urgent: Vec::new(),
+            supply: Supply::new(&graph, ranks),
             left: graph.len(),
             max_failures,
             at_once: 1,
@@ -181,19 +172,8 @@ impl Master {
             journalled: vec![false; graph.len()],
             measured: vec![None; graph.len()],
             replanning: None,
-            held: None,
             graph,
         }
-    }
-
-    /// Enables the record of tasks that wait for a named limit, which [`take_held`](Master::take_held) returns.
-    pub(super) fn note_held(&mut self) {
-        self.held = Some(Vec::new());
-    }
-
-    /// Returns the tasks that have begun to wait for a named limit since the last call, with the limit.
-    pub(super) fn take_held(&mut self) -> Vec<(usize, usize)> {
-        self.held.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Sets the number of tasks that each rank runs at once.
@@ -232,13 +212,12 @@ impl Master {
     /// Activates a plan: the rank of each task, and the sequence.
     pub(super) fn plan(&mut self, processor_of: &[usize], sequence: &[usize]) {
         self.take_announcements_back();
-        self.pools.plan(&self.graph, processor_of, sequence);
+        self.supply.plan(&self.graph, processor_of, sequence);
     }
 
     /// Recomputes the dependency counters of all tasks, and refills the pools with the tasks that can be ordered.
     fn recount(&mut self) {
-        self.pools.clear();
-        self.limits.forget_waiting();
+        self.supply.clear();
         let graph = self.graph.clone();
         for &task in graph.dag.topological_order() {
             let is_placed = |parent: usize| self.tasks[parent].state.is_placed();

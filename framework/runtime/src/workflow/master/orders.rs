@@ -1,7 +1,23 @@
 //! Dispatch of tasks: each rank gets orders in advance, as many as keep it busy until its next report.
+//!
+//! With a plan, ranks also learn early which tasks they will run, so that some inputs arrive while others are still being computed. An
+//! *announcement* is not an order. It can be withdrawn at any time, because no rank begins an announced task.
+//!
+//! Without a plan, queued tasks are *recalled* from busy ranks so that idle ranks can run them. A rank receives orders in advance, also for
+//! tasks that read the value of a task that runs on the rank. Without recalls, three long tasks with a common parent would all stay on the
+//! rank of the parent.
 
-use super::{AHEAD, LEAST_AHEAD, MOST_AHEAD, Master, State, Task};
-use crate::workflow::messages::Order;
+use super::{Master, Rank, State, Task};
+use crate::workflow::messages::{ANNOUNCED, Order};
+
+/// Minimum number of orders of a rank, for each task that it runs at once: the running task, and one more so that the rank need not wait
+/// for an order.
+const LEAST_AHEAD: usize = 2;
+/// Nanoseconds of work that a rank is ordered in advance: much longer than a message takes, so that the rank does not run out of orders,
+/// and short enough that no rank waits long for another at the end of the run.
+const AHEAD: f64 = 2e6;
+/// Maximum number of orders of a rank. With very short tasks, more orders do not make messages cheaper.
+const MOST_AHEAD: usize = 1024;
 
 impl Master {
     /// Puts a waiting task into a pool, or among the urgent tasks, if it can be ordered now.
@@ -16,10 +32,10 @@ impl Master {
             return;
         }
         if is_urgent {
-            self.urgent.push(task);
+            self.supply.urgent.push(task);
         } else {
             let (home, is_freeing) = (self.home(task), is_ready && self.frees_memory(task));
-            self.pools.add(task, is_ready, is_freeing, home);
+            self.supply.add(task, is_ready, is_freeing, home);
         }
     }
 
@@ -47,7 +63,7 @@ impl Master {
     }
 
     /// Returns true if tasks are so short that ranks get many orders in advance.
-    pub(super) fn are_short(&self) -> bool {
+    fn are_short(&self) -> bool {
         self.ahead() > self.least_ahead()
     }
 
@@ -65,12 +81,12 @@ impl Master {
 
     /// Orders tasks on all ranks that have room for more orders.
     pub(super) fn fill(&mut self) {
-        for task in std::mem::take(&mut self.urgent) {
+        for task in std::mem::take(&mut self.supply.urgent) {
             if self.tasks[task].state == State::Waiting
                 && let Some(rank) = self.least_busy(task)
                 && !self.order(task, rank)
             {
-                self.urgent.push(task);
+                self.supply.urgent.push(task);
             }
         }
         // Every rank gets one order before any rank gets several, and fills its cores before any rank gets orders in advance.
@@ -104,11 +120,11 @@ impl Master {
         let mut has_ordered = false;
         while has(self) < ahead {
             let is_idle = has(self) < self.at_once;
-            let next = if !self.pools.is_planned() && self.is_short_of_memory(rank) {
-                self.pools.take_when_short(rank, is_idle)
+            let next = if !self.supply.is_planned() && self.ranks[rank].is_short_of_memory() {
+                self.supply.take_when_short(rank, is_idle)
             } else {
                 let is_waiting = |task: usize| self.tasks[task].state == State::Waiting;
-                self.pools.take(rank, is_idle, is_waiting)
+                self.supply.take(rank, is_idle, is_waiting)
             };
             let Some(task) = next else { break };
             // If a parent has to be run again, it is ordered first, and then this task is considered again.
@@ -119,10 +135,7 @@ impl Master {
             if self.order(task, rank) {
                 has_ordered = true;
             } else {
-                let limit = self.limits.wait(self.pools.key(task), &self.graph.needs(task).limits);
-                if let Some(held) = &mut self.held {
-                    held.extend(limit.map(|limit| (task, limit)));
-                }
+                self.supply.wait(task, &self.graph.needs(task).limits);
             }
         }
         has_ordered
@@ -131,7 +144,7 @@ impl Master {
     /// Releases the named limits of a task, and considers the tasks that waited for them.
     pub(super) fn release(&mut self, task: usize) {
         let graph = self.graph.clone();
-        for woken in self.limits.release(&graph.needs(task).limits) {
+        for woken in self.supply.release_limits(&graph.needs(task).limits) {
             self.consider(woken);
         }
     }
@@ -151,7 +164,7 @@ impl Master {
     /// Orders a task on a rank, unless a named limit is too small. Returns true if the task was ordered.
     pub(super) fn order(&mut self, task: usize, rank: usize) -> bool {
         let graph = self.graph.clone();
-        if !self.limits.take(&graph.needs(task).limits) {
+        if !self.supply.take_limits(&graph.needs(task).limits) {
             return false;
         }
         let sources = graph.parents(task).map(|parent| match self.tasks[parent].state {
@@ -160,12 +173,17 @@ impl Master {
         });
         let Task { attempt, exceeded, suspicion, .. } = self.tasks[task];
         let place =
-            self.pools.place(task).filter(|_| !self.tasks[task].is_urgent && !graph.needs(task).is_command);
+            self.supply.place(task).filter(|_| !self.tasks[task].is_urgent && !graph.needs(task).is_command);
         let sources = sources.collect();
         let is_suspect = suspicion.is_there();
         let order = Order { task, attempt, exceeded, place, is_announced: false, is_suspect, sources };
         // If the task was announced to this rank, the order replaces the announcement; an announcement to another rank is withdrawn.
-        self.is_announced_no_more(task, rank);
+        if self.tasks[task].announced_to == Some(rank) {
+            self.tasks[task].announced_to = None;
+            self.ranks[rank].announced -= 1;
+        } else {
+            self.take_announcement_back(task);
+        }
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].outstanding.insert(task);
         let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);
@@ -177,7 +195,7 @@ impl Master {
             match self.tasks[child].state {
                 State::Waiting => {
                     if let Some(reader) = self.tasks[child].announced_to
-                        && self.pools.rank_of(task) != Some(rank)
+                        && self.supply.rank_of(task) != Some(rank)
                     {
                         self.ranks[reader].orders.moved.push((task, rank));
                     }
@@ -188,5 +206,108 @@ impl Master {
             }
         }
         true
+    }
+
+    /// Counts `bytes` for the value of a task on `rank`, instead of the bytes counted before. Each value counts on the rank that computes it: the
+    /// master does not know the copies on ranks that read a value, and each rank starts tasks according to the memory that it really holds.
+    pub(super) fn count(&mut self, task: usize, rank: usize, bytes: u64) {
+        let before = std::mem::replace(&mut self.tasks[task].counted, bytes);
+        self.ranks[rank].values = self.ranks[rank].values.saturating_sub(before).saturating_add(bytes);
+    }
+
+    /// Returns true if a task frees memory: its inputs, each divided by the number of tasks that still read it, are larger than its value.
+    fn frees_memory(&self, task: usize) -> bool {
+        let share = |parent: usize| self.tasks[parent].counted / u64::from(self.tasks[parent].readers.max(1));
+        let inputs: u64 = self.graph.parents(task).map(share).fold(0, u64::saturating_add);
+        inputs > self.graph.output(task)
+    }
+
+    /// Announces the next tasks of the plan to ranks that have few announced tasks.
+    fn announce(&mut self) {
+        // Short tasks are ordered far in advance, so that announcements would add nothing.
+        if !self.supply.is_planned() || self.are_short() {
+            return;
+        }
+        for rank in 0..self.ranks.len() {
+            if self.ranks[rank].is_lost || self.ranks[rank].announced > ANNOUNCED / 2 {
+                continue;
+            }
+            while self.ranks[rank].announced < ANNOUNCED
+                && let Some(task) = self.supply.next_to_announce(rank)
+            {
+                self.announce_to(task, rank);
+            }
+        }
+    }
+
+    fn announce_to(&mut self, task: usize, rank: usize) {
+        let graph = self.graph.clone();
+        let source = |parent: usize| match self.tasks[parent].state {
+            State::Ordered(source) | State::Done(source) => source,
+            _ => self.supply.rank_of(parent).unwrap_or(rank),
+        };
+        let sources: Vec<usize> = graph.parents(task).map(source).collect();
+        let reads_from_others = sources.iter().any(|&source| source != rank);
+        if self.tasks[task].state != State::Waiting
+            || self.tasks[task].is_urgent
+            || graph.needs(task).is_command
+            || !reads_from_others
+        {
+            return;
+        }
+        let place = self.supply.place(task);
+        let order =
+            Order { task, attempt: 0, exceeded: 0, place, is_announced: true, is_suspect: false, sources };
+        self.ranks[rank].orders.orders.push(order);
+        self.ranks[rank].announced += 1;
+        self.tasks[task].announced_to = Some(rank);
+    }
+
+    /// Withdraws the announcement of a task, if there is one.
+    pub(super) fn take_announcement_back(&mut self, task: usize) {
+        if let Some(rank) = self.tasks[task].announced_to.take() {
+            self.ranks[rank].announced -= 1;
+            self.cancel(task, rank);
+        }
+    }
+
+    /// Withdraws all announcements, because the plan is replaced or discarded.
+    pub(super) fn take_announcements_back(&mut self) {
+        (0..self.tasks.len()).for_each(|task| self.take_announcement_back(task));
+    }
+
+    /// Recalls as many tasks as idle ranks could begin at once. A rank returns only tasks that have not begun.
+    fn recall(&mut self) {
+        // Short tasks end before a recall pays. With a plan, the plan decides which rank waits.
+        if self.supply.is_planned() || self.are_short() {
+            return;
+        }
+        let room = |rank: &Rank| match rank.is_lost {
+            true => 0,
+            false => self.at_once.saturating_sub(rank.outstanding.len()),
+        };
+        let room: usize = self.ranks.iter().map(room).sum();
+        for _ in 0..room {
+            let Some((rank, task)) = self.last_of_the_fullest() else { return };
+            self.tasks[task].was_recalled = true;
+            self.ranks[rank].orders.recalled.push(task);
+        }
+    }
+
+    /// Returns the last task of the rank with the most runnable orders, if the rank has more of them than it runs at once.
+    fn last_of_the_fullest(&self) -> Option<(usize, usize)> {
+        let able = |rank: usize| {
+            let able = self.ranks[rank].outstanding.iter().copied().filter(|&task| {
+                let task = &self.tasks[task];
+                task.undone == 0 && !task.was_recalled
+            });
+            able.collect::<Vec<usize>>()
+        };
+        let alive = (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost);
+        let (rank, able) = alive.map(|rank| (rank, able(rank))).max_by_key(|(_, able)| able.len())?;
+        let is_sent =
+            |&&task: &&usize| !self.ranks[rank].orders.orders.iter().any(|order| order.task == task);
+        let last = able.iter().filter(is_sent).max_by_key(|&&task| self.supply.key(task))?;
+        (able.len() > self.at_once).then_some((rank, *last))
     }
 }

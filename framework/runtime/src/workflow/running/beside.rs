@@ -22,39 +22,26 @@ impl Running<'_, '_> {
         let place = Place { rank: endpoint.rank(), run, offset };
         self.events = EventLog::open(directory, place);
         if let Some(root) = &mut self.root {
-            root.master.note_held();
+            root.master.supply.note_held();
         }
     }
 
     /// Sets the time of the worker's event log.
     pub(super) fn note_time(&mut self, at: &Moment) {
         if self.events.is_on() {
-            self.worker.set_time(at.now());
+            self.worker.trace.set_time(at.now());
         }
-    }
-
-    /// Sends a message, and records the message number of a value.
-    pub(super) fn send(&mut self, to: usize, content: Content, out: &mut Outgoing<'_>) -> Result<()> {
-        let task = match &content {
-            Content::Value(task, _) => Some(*task),
-            _ => None,
-        };
-        out.send(to, content)?;
-        if let Some(task) = task {
-            self.worker.has_sent(to, task, out.last_sent());
-        }
-        Ok(())
     }
 
     /// Handles the death of a rank and, on rank 0, reports it to all living ranks.
     pub(super) fn tell_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
-        self.worker.on_lost(lost);
         self.lose_files(lost, out)?;
-        let Some(root) = &self.root else { return Ok(()) };
-        for rank in (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank)) {
-            out.send(rank, Content::Lost(lost))?;
+        if let Some(root) = &self.root {
+            for rank in (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank)) {
+                out.send(rank, Content::Lost(lost))?;
+            }
         }
-        Ok(())
+        self.worker.on_lost(lost, out)
     }
 
     /// Writes the recorded events to the event log.
@@ -66,7 +53,7 @@ impl Running<'_, '_> {
             self.events.record(when, || event);
         }
         let Some(root) = &mut self.root else { return };
-        for (task, limit) in root.master.take_held() {
+        for (task, limit) in root.master.supply.take_held() {
             let (task, limit) = (root.graph.dag.name(task), &root.graph.limit_names[limit]);
             let held = || Event::TaskHeld(TaskHeld { task: task.to_string(), limit: limit.clone() });
             self.events.record(at.now(), held);
@@ -112,13 +99,13 @@ impl Running<'_, '_> {
     pub(super) fn check_limits(&self, now: Duration) -> Result<()> {
         let Some(&(task, since)) = self.limited.front() else { return Ok(()) };
         let took = now.saturating_sub(since);
-        match self.worker.time_limit(task).filter(|&limit| took > 2 * limit) {
+        match self.graph.needs(task).time_limit.filter(|&limit| took > 2 * limit) {
             None => Ok(()),
             Some(limit) => {
                 let text = format!(
                     "{} (task {:?}); a closure cannot be killed, so the job ends",
                     too_long("runs for", took, limit),
-                    self.worker.name(task)
+                    self.graph.dag.name(task)
                 );
                 Err(Error::new(ErrorKind::Timeout, text).on_item(task as u64))
             }

@@ -8,7 +8,7 @@ use armature_commands::Ended;
 use super::{REPORT_AFTER, Running, unexpected};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
-use crate::workflow::commands::Try;
+use crate::workflow::commands::{Started, Try};
 use crate::workflow::files::{Ask, Files, Piece, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
@@ -17,42 +17,38 @@ impl Running<'_, '_> {
     pub(super) fn begin_command(
         &mut self,
         task: usize,
-        attempt: u32,
-        limit: Option<u64>,
+        started: Started,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        let Some(files) = &mut self.files else { return self.commands.run(task, attempt, limit) };
+        let Some(files) = &mut self.files else { return self.commands.run(task, started) };
         let inputs = files.table.inputs(task).iter();
         let inputs =
             inputs.map(|input| (input.file, input.maker.map_or(0, |maker| self.worker.maker(maker))));
         if files.transfers.need(task, inputs) {
-            return self.start_command(task, attempt, limit);
+            return self.start_command(task, started, out);
         }
-        files.starting.insert(task, (attempt, limit));
+        files.starting.insert(task, started);
         self.move_files(out)
     }
 
     /// Starts a command whose inputs have all arrived.
-    fn start_command(&mut self, task: usize, attempt: u32, limit: Option<u64>) -> Result<()> {
+    fn start_command(&mut self, task: usize, started: Started, out: &mut Outgoing<'_>) -> Result<()> {
         let made = self.files.as_ref().map_or(Ok(()), |files| {
             let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
             files.folder.make_room(names())?;
             files.folder.clear(names())
         });
         match made {
-            Ok(()) => self.commands.run(task, attempt, limit),
-            Err(why) => {
-                self.give_up(task, why);
-                Ok(())
-            }
+            Ok(()) => self.commands.run(task, started),
+            Err(why) => self.give_up(task, why, out),
         }
     }
 
     /// Reports that a command cannot begin.
-    fn give_up(&mut self, task: usize, why: String) {
-        self.worker.on_failed(task, Reason::Error, why, Duration::ZERO);
+    fn give_up(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
         self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;
+        self.worker.on_failed(task, (Reason::Error, why), Duration::ZERO, out)
     }
 
     /// Handles the end of a command on this rank. If files are sent, rank 0 has to fetch its outputs before the task is done.
@@ -94,7 +90,7 @@ impl Running<'_, '_> {
     ) -> Result<()> {
         self.unreported += REPORT_AFTER;
         let root = self.root.as_mut().filter(|_| ended.rank != 0);
-        let Some(root) = root else { return self.settle(ended, failure) };
+        let Some(root) = root else { return self.settle(ended, failure, out) };
         if root.master.is_lost(ended.rank) {
             return Ok(());
         }
@@ -148,7 +144,7 @@ impl Running<'_, '_> {
             Content::Kept(task, failure) => {
                 if let Some(ended) = files.told.remove(&task) {
                     self.unreported += REPORT_AFTER;
-                    self.settle(&ended, failure)?;
+                    self.settle(&ended, failure, out)?;
                 }
             }
             _ => {}
@@ -189,8 +185,8 @@ impl Running<'_, '_> {
             let Some(files) = &mut self.files else { return Ok(()) };
             match settled {
                 Settled::Task(task, result) => match (files.starting.remove(&task), result) {
-                    (Some((attempt, limit)), Ok(())) => self.start_command(task, attempt, limit)?,
-                    (Some(_), Err(why)) => self.give_up(task, why),
+                    (Some(started), Ok(())) => self.start_command(task, started, out)?,
+                    (Some(_), Err(why)) => self.give_up(task, why, out)?,
                     (None, _) => {}
                 },
                 Settled::Made(task, result) => {

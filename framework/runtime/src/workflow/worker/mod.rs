@@ -1,33 +1,28 @@
-//! Part of each rank in a workflow: its orders, the values that it holds, and its messages. It has no clock, no thread and no file.
-//! `README.md` in the workflow's module describes the protocol.
+//! Part of each rank in a workflow: its orders, the values that it holds, and its messages about them. It has no clock, no thread and no
+//! file. `README.md` in the workflow's module describes the protocol.
 
-mod leaving;
-mod memory;
-mod orders;
-mod state;
-mod steps;
+mod exchange;
+mod queue;
 mod trace;
+mod values;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::graph::Graph;
-use super::messages::{Content, Done, Failure, Reason, Report};
+use super::messages::{ANNOUNCED, Content, Done, Failure, Order, Orders, Reason, Report, Sizes};
 use super::summary::RankReport;
+use super::user_code::Job;
 use super::value::Value;
-use crate::observe::{Event, TaskEnded};
-pub(super) use steps::Step;
+use crate::error::Result;
+use crate::observe::{Event, TaskEnded, ValueCame, ValueOnDisk};
+use crate::rank::protocol::Outgoing;
+use exchange::Exchange;
+use queue::{Queue, Queued};
 use trace::Trace;
-
-/// Maximum size in bytes of a value that is sent without reserved memory if memory is limited. Such values may exceed the limit until
-/// another value is spilled. With a smaller size, each small value would cost a round trip; a larger size would be noticeable with the
-/// smallest sensible memory limit.
-const SENT_UNASKED: u64 = 64 << 10;
-/// Divisor of the memory limit: the resulting part is the maximum total size of the values that may arrive without reserved memory at a
-/// time. It is smaller than the accuracy with which users choose a limit.
-const UNASKED_PART: u64 = 16;
+use values::{Location, Values};
 
 /// Settings of a run on one rank.
 #[derive(Clone, Copy, Debug)]
@@ -40,340 +35,466 @@ pub(super) struct Settings {
     pub(super) journals: bool,
 }
 
-impl Settings {
-    /// Returns true if rank 0 gets the value of the task for the caller or the journal.
-    fn keeps(&self, graph: &Graph, task: usize) -> bool {
-        self.journals || self.collects && graph.is_final(task)
-    }
-}
-
-/// Position of an order in the queue. Orders without a place in a plan come first, by priority and then by arrival; all others follow by
-/// place.
-type Key = (Option<usize>, Reverse<i64>, u64);
-
-/// Order that has not begun.
-#[derive(Debug)]
-struct Queued {
-    task: usize,
-    /// True for an announced task, which must not begin yet.
-    is_announced: bool,
-    is_suspect: bool,
-    attempt: u32,
-    exceeded: u32,
-    /// Number of inputs that are not known to exist on any rank.
-    missing: usize,
-    /// Number of inputs that are not in memory on this rank, inputs that do not exist included.
-    absent: usize,
-}
-
-/// Location of a value, as far as this rank knows.
-#[derive(Debug, Default)]
-enum Place {
-    /// Not on this rank.
-    #[default]
-    Absent,
-    /// Not on this rank; the given rank was asked to send the value when it is computed.
-    Wanted(usize),
-    /// On the given rank, which sends the value on a second request, once memory for the value is free on this rank.
-    Offered(usize),
-    /// In transit from the given rank; memory is reserved for the value.
-    Coming(usize),
-    Memory(Value),
-    /// Being written to disk; still in memory.
-    Spilling,
-    Disk,
-    /// Being read from disk; memory is reserved for it.
-    Loading,
-}
-
-impl Place {
-    /// Returns true if the value exists on some rank and can be fetched when memory is free.
-    fn is_available(&self) -> bool {
-        !matches!(self, Place::Absent | Place::Wanted(_))
-    }
-
-    fn is_in_memory(&self) -> bool {
-        matches!(self, Place::Memory(_))
-    }
-
-    /// Returns true if the value is neither in memory nor on disk on this rank.
-    fn is_elsewhere(&self) -> bool {
-        matches!(self, Place::Absent | Place::Wanted(_) | Place::Offered(_) | Place::Coming(_))
-    }
-
-    /// Returns true if the value occupies memory on this rank, or memory is reserved for it.
-    fn takes_room(&self) -> bool {
-        matches!(self, Place::Memory(_) | Place::Spilling | Place::Loading | Place::Coming(_))
-    }
-}
-
-/// State of a value.
-#[derive(Debug, Default)]
-struct Held {
-    place: Place,
-    bytes: u64,
-    /// Bytes of the value that may arrive without reserved memory.
-    granted: u64,
-    /// Number of orders on this rank, queued or begun, that read the value.
-    uses: u32,
-    /// Number of tasks that have begun on this rank and read the value.
-    pins: u32,
-    /// Rank that sent the value; `None` if it was computed on this rank.
-    from: Option<usize>,
-    /// True if the value was computed on this rank. It is kept until the master reports that it is not needed any more.
-    is_origin: bool,
-    /// True if a copy is on disk.
-    is_on_disk: bool,
-    /// True if the value is dropped as soon as the disk operation on it ends.
-    is_doomed: bool,
-    /// True if the value was computed on this rank and the master has reported that it is not needed any more.
-    is_gone: bool,
-    /// Number of times that the value left memory while it was being sent.
-    copies: u32,
-}
-
-/// Value that is being sent to a rank.
+/// Task that has begun and not ended.
 #[derive(Clone, Copy, Debug)]
-struct Leaving {
-    task: usize,
-    to: usize,
-    /// Number of the copy that is being sent: the value of `Held::copies` when sending began.
-    copy: u32,
-    bytes: u64,
-    /// Number of the message, once it has been passed to the transport.
-    number: Option<u64>,
-}
-
-/// State of one rank.
-pub(super) struct Worker {
-    rank: usize,
-    graph: Arc<Graph>,
-    settings: Settings,
-    queue: BTreeMap<Key, Queued>,
-    /// By task: position of its order in the queue.
-    keys: Vec<Option<Key>>,
-    /// Orders whose inputs are all in memory.
-    ready: BTreeSet<Key>,
-    /// Orders whose inputs all exist on some rank.
-    available: BTreeSet<Key>,
-    /// State of the value of each task.
-    values: Vec<Held>,
-    /// Values in memory, if memory is limited.
-    in_memory: BTreeSet<usize>,
-    /// By task: ranks that wait for a value that this rank does not have yet, and the maximum size for which each needs no second request.
-    wanted_by: HashMap<usize, Vec<(usize, u64)>>,
-    /// Values on disk that have to be sent: task, receiving rank.
-    serving: VecDeque<(usize, usize)>,
-    /// Bytes of values in memory, and of reserved memory.
-    held: u64,
-    /// Bytes that running tasks may occupy besides their inputs.
-    working: u64,
-    /// Bytes of values that may arrive without reserved memory.
-    granted: u64,
-    /// Size in bytes of the largest value that was computed on this rank.
-    largest: u64,
-    /// Values that are being sent, if memory is limited.
-    leaving: Vec<Leaving>,
-    /// Bytes that are in memory only because they are being sent.
-    leaving_bytes: u64,
-    /// Ranks that have died. Messages to them may stay in memory forever.
-    lost: BTreeSet<usize>,
-    running: BTreeMap<usize, Running>,
-    next_number: u64,
-    report: Report,
-    out: Vec<(usize, Content)>,
-    /// On rank 0: values that have arrived for the caller or the journal.
-    kept: Vec<(usize, Value)>,
-    /// Values whose copies on disk can be removed.
-    forgotten: Vec<usize>,
-    pub(super) totals: RankReport,
-    trace: Trace,
-}
-
-/// Running task.
-#[derive(Clone, Copy, Debug)]
-struct Running {
+struct Begun {
     attempt: u32,
     /// Bytes that the task may occupy besides its inputs.
     memory: u64,
 }
 
-impl Worker {
+/// State of one rank. The module documentation describes it.
+pub(super) struct WorkflowWorker {
+    rank: usize,
+    graph: Arc<Graph>,
+    settings: Settings,
+    queue: Queue,
+    values: Values,
+    exchange: Exchange,
+    running: BTreeMap<usize, Begun>,
+    report: Report,
+    totals: RankReport,
+    pub(super) trace: Trace,
+}
+
+impl WorkflowWorker {
     pub(super) fn new(rank: usize, graph: Arc<Graph>, settings: Settings) -> Self {
-        let count = graph.len();
-        Worker {
+        WorkflowWorker {
             rank,
-            graph,
             settings,
-            queue: BTreeMap::new(),
-            keys: vec![None; count],
-            ready: BTreeSet::new(),
-            available: BTreeSet::new(),
-            values: std::iter::repeat_with(Held::default).take(count).collect(),
-            in_memory: BTreeSet::new(),
-            wanted_by: HashMap::new(),
-            serving: VecDeque::new(),
-            held: 0,
-            working: 0,
-            granted: 0,
-            largest: 0,
-            leaving: Vec::new(),
-            leaving_bytes: 0,
-            lost: BTreeSet::new(),
+            queue: Queue::new(graph.len()),
+            values: Values::new(graph.len(), settings.budget),
+            exchange: Exchange::default(),
             running: BTreeMap::new(),
-            next_number: 0,
             report: Report::default(),
-            out: Vec::new(),
-            kept: Vec::new(),
-            forgotten: Vec::new(),
             totals: RankReport::default(),
             trace: Trace::default(),
+            graph,
         }
     }
 
-    /// Enables the event log, and sets its time to `now`.
-    pub(super) fn set_time(&mut self, now: Duration) {
-        self.trace.set_time(now);
+    /// Handles orders of the master.
+    pub(super) fn on_orders(&mut self, orders: Orders, out: &mut Outgoing<'_>) -> Result<()> {
+        for task in orders.cancelled {
+            self.unqueue(task);
+        }
+        for task in orders.recalled {
+            if self.unqueue(task).is_some() {
+                self.report.returned.push(task);
+            }
+        }
+        orders.dropped.into_iter().for_each(|task| self.values.disown(task));
+        for order in orders.orders {
+            self.enqueue(&order, out)?;
+        }
+        // Changed sources are handled last, because they may concern inputs of the new orders.
+        for (task, rank) in orders.moved {
+            self.moved(task, rank, out)?;
+        }
+        self.fetch_ahead(out)
     }
 
-    /// Returns the events since the last call, for the event log.
-    pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
-        self.trace.holds(self.taken(), self.settings.budget);
-        self.trace.take()
+    fn enqueue(&mut self, order: &Order, out: &mut Outgoing<'_>) -> Result<()> {
+        let task = order.task;
+        let queued = self.queue.get(task);
+        if queued.is_some_and(|queued| !queued.is_announced) || self.running.contains_key(&task) {
+            return Ok(());
+        }
+        let was_announced = self.queue.remove(task).is_some();
+        let graph = self.graph.clone();
+        for (input, &source) in graph.parents(task).zip(&order.sources) {
+            // A value that is in transit for a withdrawn order is now read from another rank.
+            self.values.expect_no_more(input, |from| from != source);
+            self.values[input].uses += u32::from(!was_announced);
+            match self.values[input].location {
+                Location::Absent if source != self.rank => self.want(input, source, out)?,
+                Location::Wanted(from) if from != source => self.moved(input, source, out)?,
+                _ => {}
+            }
+        }
+        if !order.is_announced {
+            self.trace.ordered(task);
+        }
+        let inputs = graph.parents(task).map(|input| self.values[input].location.presence());
+        self.queue.insert(order, graph.needs(task).priority, inputs);
+        Ok(())
     }
 
-    /// Records the end of a try in the event log.
-    fn note_ended(&mut self, ended: impl FnOnce(String) -> TaskEnded, task: usize) {
-        self.trace.ended(task, || Event::TaskEnded(ended(self.graph.dag.name(task).to_string())));
+    /// Removes and returns the order of a task that has not begun.
+    fn unqueue(&mut self, task: usize) -> Option<Queued> {
+        let queued = self.queue.remove(task)?;
+        self.graph.parents(task).for_each(|input| self.values.unuse(input));
+        Some(queued)
     }
 
-    /// Records that the process of a command has started.
-    pub(super) fn begins(&mut self, task: usize) {
-        self.trace.begins(task);
+    /// Changes the location of a value, and updates the orders that read it.
+    fn set(&mut self, task: usize, location: Location) {
+        if let Some(change) = self.values.set(task, location) {
+            self.queue.input_changed(task, self.graph.children(task), change, &mut self.trace);
+        }
     }
 
-    /// Records that the process of a command has ended. Its files may still be in transit.
-    pub(super) fn stops(&mut self, task: usize) {
-        self.trace.stops(task);
+    /// Requests a value from the rank that computes it or has computed it.
+    fn want(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        self.set(task, Location::Wanted(source));
+        let room = self.values.grant(task);
+        self.exchange.request(task, source, room, out)
+    }
+
+    /// Handles a change of the source of a value.
+    fn moved(&mut self, task: usize, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        use Location::{Coming, Offered, Wanted};
+        let held = &self.values[task];
+        let is_known = matches!(held.location, Wanted(from) | Offered(from) | Coming(from) if from == rank);
+        if is_known || !held.location.is_elsewhere() || held.uses == 0 {
+            return Ok(());
+        }
+        self.set(task, Location::Absent);
+        if rank == self.rank { Ok(()) } else { self.want(task, rank, out) }
+    }
+
+    /// Handles a request for values by another rank.
+    pub(super) fn on_want(&mut self, from: usize, wanted: Sizes, out: &mut Outgoing<'_>) -> Result<()> {
+        let mut requests = wanted.into_iter().map(|(task, room)| (from, task, room));
+        requests.try_for_each(|request| self.exchange.answer(request, &mut self.values, out))
+    }
+
+    /// Handles offers: the requested values exist and are too large to be sent without reserved memory.
+    pub(super) fn on_offer(&mut self, from: usize, offered: Sizes, out: &mut Outgoing<'_>) -> Result<()> {
+        for (task, bytes) in offered {
+            if matches!(self.values[task].location, Location::Wanted(source) if source == from) {
+                self.values[task].bytes = bytes;
+                self.set(task, Location::Offered(from));
+            }
+        }
+        self.fetch_ahead(out)
+    }
+
+    /// Handles a value from another rank.
+    pub(super) fn on_value(&mut self, from: usize, task: usize, value: Value) {
+        self.on_gone(from, task);
+        let held = &self.values[task];
+        if held.uses == 0 || !held.location.is_elsewhere() {
+            return;
+        }
+        let bytes = value.bytes();
+        self.trace.note(|| {
+            Event::ValueCame(ValueCame { task: self.graph.dag.name(task).to_string(), from, bytes })
+        });
+        let has_room =
+            matches!(held.location, Location::Coming(_)) || bytes <= held.granted || self.values.fits(bytes);
+        // Reserved memory has the size of the value, so it is released before the size is set.
+        self.set(task, Location::Absent);
+        (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
+        // A value that was sent for the caller or the journal may be too large to be held as an input as well.
+        self.set(task, if has_room { Location::Memory(value) } else { Location::Offered(from) });
+    }
+
+    /// Handles the answer that a requested value has been dropped by its owner. An order that still needs the value waits until it is
+    /// computed again.
+    pub(super) fn on_gone(&mut self, from: usize, task: usize) {
+        self.values.expect_no_more(task, |source| source == from);
+    }
+
+    /// Handles the death of a rank.
+    pub(super) fn on_lost(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        if self.values.on_lost(rank) { self.fetch_ahead(out) } else { Ok(()) }
+    }
+
+    /// Releases the memory of values that have been sent.
+    pub(super) fn look_what_left(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+        if self.values.have_left(|number| out.has_left(number)) { self.fetch_ahead(out) } else { Ok(()) }
+    }
+
+    /// Sends the requests that wait for further ones to the same rank.
+    pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+        self.exchange.send_request(out)
+    }
+
+    /// Returns the next job. Called when user code and the disk have room for one.
+    pub(super) fn next(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
+        if !self.values.fits(0)
+            && let Break(job) = self.evict(None, out)?
+        {
+            return Ok(job);
+        }
+        if let Break(job) = self.serve(out)? {
+            return Ok(job);
+        }
+        match self.begin(false, out)? {
+            None => self.gather(out),
+            job => Ok(job),
+        }
+    }
+
+    /// Returns the next command to run. Commands run concurrently with user code.
+    pub(super) fn next_command(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
+        self.begin(true, out)
+    }
+
+    /// Begins the first order that can begin, among commands or among closures.
+    fn begin(&mut self, command: bool, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
+        let graph = self.graph.clone();
+        let is_bounded = self.settings.budget < u64::MAX;
+        let (mut found, mut short) = (None, None);
+        for &order in self.queue.ready().filter(|order| graph.needs(order.task).is_command == command) {
+            let memory = if is_bounded { self.needs(&order).1 } else { 0 };
+            if self.values.fits(memory) {
+                found = Some((order, memory));
+                break;
+            }
+            short.get_or_insert(order.task);
+        }
+        if let Some(task) = short {
+            self.trace.short(task);
+        }
+        let Some((Queued { task, attempt, exceeded, is_suspect, .. }, memory)) = found else {
+            return Ok(None);
+        };
+        self.queue.remove(task);
+        if is_suspect {
+            // The message is sent before the task begins, because the task may end the process.
+            self.exchange.send(0, Content::Begun(task), out)?;
+        }
+        self.values.occupy(memory);
+        self.running.insert(task, Begun { attempt, memory });
+        let name = |task| graph.dag.name(task).to_string();
+        self.trace.handed_over(task, attempt, command, graph.parents(task), name);
+        let inputs = graph.parents(task).filter_map(|input| self.values.pin(input)).collect();
+        Ok(Some(Job::Run { task, attempt, exceeded, inputs }))
+    }
+
+    /// Returns the bytes of the inputs of an order, and the memory that it needs besides them.
+    fn needs(&self, order: &Queued) -> (u64, u64) {
+        let inputs = self.graph.parents(order.task).map(|input| self.values[input].bytes).sum();
+        (inputs, self.graph.memory(order.task, inputs, order.exceeded))
+    }
+
+    /// Sends values that are on disk to the ranks that have reserved memory for them, or returns the disk operation that is needed first.
+    fn serve(&mut self, out: &mut Outgoing<'_>) -> Result<ControlFlow<Option<Job>>> {
+        while let Some(&(task, rank)) = self.exchange.serving.front() {
+            let bytes = self.values[task].bytes;
+            match self.values[task].location {
+                Location::Disk if self.values.fits(bytes) => return Ok(Break(Some(self.load(task)))),
+                Location::Disk if !self.values.will_fit(bytes) => return self.evict(None, out),
+                Location::Disk | Location::Spilling | Location::Loading => break,
+                _ => {}
+            }
+            self.exchange.serving.pop_front();
+            self.exchange.answer((rank, task, u64::MAX), &mut self.values, out)?;
+        }
+        Ok(Continue(()))
+    }
+
+    /// Brings the inputs of the first available order into memory. An order is available if all its inputs exist on some rank.
+    fn gather(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
+        let Some(&order) = self.queue.first_available() else { return Ok(None) };
+        let (inputs, memory) = self.needs(&order);
+        if inputs.saturating_add(memory) > self.settings.budget {
+            self.refuse(order, inputs.saturating_add(memory), inputs);
+            return Ok(None);
+        }
+        let graph = self.graph.clone();
+        let absent = graph.parents(order.task).filter(|&input| !self.values[input].location.takes_room());
+        let needed = absent.map(|input| self.values[input].bytes).sum::<u64>().saturating_add(memory);
+        if !self.values.fits(needed) {
+            if self.values.will_fit(needed) {
+                return Ok(None);
+            }
+            return Ok(self.evict(Some(order.task), out)?.break_value().flatten());
+        }
+        let on_disk = |input: &usize| matches!(self.values[*input].location, Location::Disk);
+        if let Some(input) = graph.parents(order.task).find(on_disk) {
+            return Ok(Some(self.load(input)));
+        }
+        for input in graph.parents(order.task) {
+            if let Location::Offered(source) = self.values[input].location {
+                self.fetch(input, source, out)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Requests an offered value, and reserves memory for it.
+    fn fetch(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        self.set(task, Location::Coming(source));
+        self.exchange.request(task, source, self.values[task].bytes, out)
+    }
+
+    /// Requests inputs of the first orders, announced ones included, while other tasks run and before all inputs of an order exist. The inputs must
+    /// fit besides everything held and besides the largest memory that the order, or an order before it, needs to begin.
+    fn fetch_ahead(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+        if self.settings.budget == u64::MAX {
+            return Ok(());
+        }
+        let graph = self.graph.clone();
+        let first: Vec<Queued> = self.queue.iter().take(ANNOUNCED).copied().collect();
+        // Keeps room for a value that is on disk on this rank and requested by another rank. Otherwise two ranks could wait for each other.
+        let mut working = self.values.largest;
+        for order in first {
+            working = working.max(self.needs(&order).1);
+            for input in graph.parents(order.task) {
+                let Location::Offered(source) = self.values[input].location else { continue };
+                if !self.values.fits(self.values[input].bytes.saturating_add(working)) {
+                    return Ok(());
+                }
+                self.fetch(input, source, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an order that does not fit even if the rank holds nothing else.
+    fn refuse(&mut self, order: Queued, needed: u64, inputs: u64) {
+        let Queued { task, attempt, .. } = order;
+        let budget = self.settings.budget;
+        let message = format!(
+            "needs {needed} bytes, {inputs} of them for its inputs, more than a rank's limit of {budget}"
+        );
+        self.unqueue(task);
+        self.report.failed.push(Failure { task, attempt, reason: Reason::Memory, message });
+    }
+
+    fn load(&mut self, task: usize) -> Job {
+        self.set(task, Location::Loading);
+        Job::Load(task)
+    }
+
+    /// Returns the spill of the value that is needed last and that the task `reader` does not read, if there is such a value. If the value
+    /// has a copy on disk, it is dropped from memory, and the next job is returned.
+    fn evict(&mut self, reader: Option<usize>, out: &mut Outgoing<'_>) -> Result<ControlFlow<Option<Job>>> {
+        let spared =
+            |task: usize| reader.is_some_and(|reader| self.graph.parents(reader).any(|input| input == task));
+        let next_use = |task: usize| self.queue.first_of(self.graph.children(task));
+        let Some(task) = self.values.victim(spared, next_use) else { return Ok(Continue(())) };
+        if self.values[task].is_on_disk {
+            self.set(task, Location::Disk);
+            return self.next(out).map(Break);
+        }
+        let Location::Memory(value) = &self.values[task].location else { return Ok(Continue(())) };
+        let value = value.clone();
+        self.totals.spilled += value.bytes();
+        self.set(task, Location::Spilling);
+        Ok(Break(Some(Job::Spill(task, value))))
+    }
+
+    /// Handles the end of a spill.
+    pub(super) fn on_spilled(&mut self, task: usize) {
+        self.values[task].is_on_disk = true;
+        self.has_moved(task, Location::Disk, Event::ValueSpilled);
+    }
+
+    /// Handles a value that was read from disk.
+    pub(super) fn on_loaded(&mut self, task: usize, value: Value) {
+        self.has_moved(task, Location::Memory(value), Event::ValueLoaded);
+    }
+
+    fn has_moved(&mut self, task: usize, location: Location, event: fn(ValueOnDisk) -> Event) {
+        let (name, bytes) = (|| self.graph.dag.name(task).to_string(), self.values[task].bytes);
+        self.trace.note(|| event(ValueOnDisk { task: name(), bytes }));
+        self.set(task, location);
+        self.values.has_moved(task);
     }
 
     /// Handles the value of a completed task.
-    pub(super) fn on_done(&mut self, task: usize, value: Value, took: u64, peak_memory: Option<u64>) {
-        let Some(Running { attempt, .. }) = self.end(task) else { return };
+    pub(super) fn on_done(
+        &mut self,
+        (task, value): (usize, Value),
+        took: Duration,
+        peak_memory: Option<u64>,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
         let bytes = value.bytes();
-        self.totals.tasks += 1;
-        let seconds = Duration::from_nanos(took).as_secs_f64();
-        self.note_ended(|task| TaskEnded { task, seconds, bytes, peak_memory, failure: None }, task);
+        let Some(attempt) = self.end(task, TaskEnded { bytes, peak_memory, ..ended(took) }) else {
+            return Ok(());
+        };
+        let took = took.as_nanos() as u64;
         self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
-        let mut waiting = self.wanted_by.remove(&task).unwrap_or_default();
-        let kept = self.settings.keeps(&self.graph, task).then(|| value.clone());
-        if kept.is_some() {
+        let is_kept = self.settings.journals || self.settings.collects && self.graph.is_final(task);
+        if is_kept {
             // Rank 0 gets the value only once.
-            waiting.retain(|&(rank, _)| rank != 0);
+            self.exchange.stop_waiting(task, 0);
         }
         if !self.graph.is_final(task) {
-            self.own(task, value, waiting);
+            self.on_given(task, value.clone(), out)?;
         }
-        match kept {
-            Some(value) if self.rank == 0 => self.kept.push((task, value)),
-            Some(value) => self.send(0, task, value),
-            None => {}
+        if is_kept && self.rank != 0 {
+            self.exchange.send_value(0, task, value, &mut self.values, out)?;
         }
-        self.fetch_ahead();
-    }
-
-    /// Stores a value of which this rank is the owner, and sends it to the ranks that wait for it.
-    fn own(&mut self, task: usize, value: Value, waiting: Vec<(usize, u64)>) {
-        self.largest = self.largest.max(value.bytes());
-        (self.values[task].is_origin, self.values[task].is_gone) = (true, false);
-        if self.values[task].place.is_elsewhere() {
-            self.set(task, Place::Absent);
-            (self.values[task].bytes, self.values[task].from) = (value.bytes(), None);
-            self.set(task, Place::Memory(value));
-        }
-        for (rank, room) in waiting {
-            self.give(task, rank, room);
-        }
-    }
-
-    /// Stores the value of a task that was done before this run or by a rank that has died, for all ranks that need it, also those that
-    /// have requested it already.
-    pub(super) fn on_given(&mut self, task: usize, value: Value) {
-        let waiting = self.wanted_by.remove(&task).unwrap_or_default();
-        self.own(task, value, waiting);
-    }
-
-    /// Records that a value of `bytes` bytes from the journal is on disk. It counts as if it had been computed on this rank.
-    pub(super) fn on_restored(&mut self, task: usize, bytes: u64) {
-        self.largest = self.largest.max(bytes);
-        (self.values[task].is_origin, self.values[task].is_gone) = (true, false);
-        if self.values[task].place.is_elsewhere() {
-            self.set(task, Place::Absent);
-            (self.values[task].bytes, self.values[task].is_on_disk) = (bytes, true);
-            self.set(task, Place::Disk);
-        }
-        for (rank, room) in self.wanted_by.remove(&task).unwrap_or_default() {
-            self.give(task, rank, room);
-        }
+        self.fetch_ahead(out)
     }
 
     /// Handles a failed try.
-    pub(super) fn on_failed(&mut self, task: usize, reason: Reason, message: String, took: Duration) {
-        if let Some(Running { attempt, .. }) = self.end(task) {
-            self.totals.tasks += 1;
-            let (seconds, bytes, peak_memory) = (took.as_secs_f64(), 0, None);
-            let failure = || Some(message.clone());
-            self.note_ended(|task| TaskEnded { task, seconds, bytes, peak_memory, failure: failure() }, task);
+    pub(super) fn on_failed(
+        &mut self,
+        task: usize,
+        (reason, message): (Reason, String),
+        took: Duration,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let failure = Some(message.clone());
+        if let Some(attempt) = self.end(task, TaskEnded { failure, ..ended(took) }) {
             self.report.failed.push(Failure { task, attempt, reason, message });
         }
-        self.fetch_ahead();
+        self.fetch_ahead(out)
     }
 
-    /// Ends a running task: releases its memory and its inputs.
-    fn end(&mut self, task: usize) -> Option<Running> {
-        let running = self.running.remove(&task)?;
-        self.working -= running.memory;
-        let graph = self.graph.clone();
-        for parent in graph.parents(task) {
-            self.values[parent].pins -= 1;
-            self.unuse(parent);
+    /// Ends a running task: releases its memory and its inputs. Returns its number of earlier failed tries.
+    fn end(&mut self, task: usize, ended: TaskEnded) -> Option<u32> {
+        let Begun { attempt, memory } = self.running.remove(&task)?;
+        self.values.release(memory);
+        for input in self.graph.parents(task) {
+            self.values[input].pins -= 1;
+            self.values.unuse(input);
         }
-        Some(running)
+        self.totals.tasks += 1;
+        let name = || self.graph.dag.name(task).to_string();
+        self.trace.ended(task, || Event::TaskEnded(TaskEnded { task: name(), ..ended }));
+        Some(attempt)
     }
 
-    /// Returns the messages to send, each with its receiver.
-    pub(super) fn take_messages(&mut self) -> Vec<(usize, Content)> {
-        std::mem::take(&mut self.out)
+    /// Stores a value of which this rank is the owner, for all ranks that need it, also those that have requested it already: the value of a
+    /// task that was done on this rank, before this run, or by a rank that has died.
+    pub(super) fn on_given(&mut self, task: usize, value: Value, out: &mut Outgoing<'_>) -> Result<()> {
+        self.own(task, value.bytes(), Location::Memory(value), out)
     }
 
-    /// On rank 0: returns the values that have arrived for the caller or the journal.
-    pub(super) fn take_kept(&mut self) -> Vec<(usize, Value)> {
-        std::mem::take(&mut self.kept)
+    /// Records that a value of `bytes` bytes from the journal is on disk. It counts as if it had been computed on this rank.
+    pub(super) fn on_restored(&mut self, task: usize, bytes: u64, out: &mut Outgoing<'_>) -> Result<()> {
+        self.own(task, bytes, Location::Disk, out)
+    }
+
+    fn own(&mut self, task: usize, bytes: u64, location: Location, out: &mut Outgoing<'_>) -> Result<()> {
+        self.values.own(task, bytes);
+        if self.values[task].location.is_elsewhere() {
+            self.set(task, Location::Absent);
+            let held = &mut self.values[task];
+            (held.bytes, held.from) = (bytes, None);
+            held.is_on_disk = matches!(location, Location::Disk);
+            self.set(task, location);
+        }
+        self.exchange.answer_all(task, &mut self.values, out)
     }
 
     /// Returns the values whose copies on disk can be removed.
     pub(super) fn take_forgotten(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.forgotten)
+        std::mem::take(&mut self.values.forgotten)
     }
 
-    /// Returns the results since the last report.
-    pub(super) fn take_report(&mut self) -> Report {
-        std::mem::take(&mut self.report)
+    /// Returns the results since the last report, if there are any.
+    pub(super) fn take_report(&mut self) -> Option<Report> {
+        let report = std::mem::take(&mut self.report);
+        (report != Report::default()).then_some(report)
     }
 
-    /// Returns the number of tasks in the next report.
-    pub(super) fn unreported(&self) -> usize {
-        self.report.done.len() + self.report.failed.len() + self.report.returned.len()
+    /// Adds to the time in user code and commands.
+    pub(super) fn add_busy(&mut self, took: Duration) {
+        self.totals.busy += took;
     }
 
-    /// Returns the memory limit of the processes of a task in bytes, if it has one.
-    pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
-        self.graph.memory_limit(task, exceeded)
-    }
-
-    /// Returns the time limit of a try.
-    pub(super) fn time_limit(&self, task: usize) -> Option<Duration> {
-        self.graph.needs(task).time_limit
+    /// Returns the work of the rank.
+    pub(super) fn totals(&self) -> RankReport {
+        RankReport { sent: self.exchange.sent, most_held: self.values.most_held, ..self.totals }
     }
 
     /// Returns the rank that has the files of a task, as far as this rank knows: the rank that sent its value.
@@ -381,13 +502,69 @@ impl Worker {
         self.values[task].from.unwrap_or(self.rank)
     }
 
-    /// Returns the name of a task.
-    pub(super) fn name(&self, task: usize) -> &str {
-        self.graph.dag.name(task)
+    pub(super) fn is_running(&self) -> bool {
+        !self.running.is_empty()
     }
 
-    /// Returns the running tasks.
-    pub(super) fn running(&self) -> impl Iterator<Item = usize> + '_ {
-        self.running.keys().copied()
+    /// Returns the events since the last call, for the event log.
+    pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
+        self.trace.holds(self.values.taken(), self.settings.budget);
+        self.trace.take()
+    }
+
+    /// Returns the values in memory.
+    #[cfg(test)]
+    pub(super) fn values_in_memory(&self) -> impl Iterator<Item = &Value> {
+        self.values.in_memory()
+    }
+
+    /// Returns a text with the running tasks and the values for which the first order waits.
+    pub(super) fn state(&self) -> String {
+        let name = |task: usize| self.graph.dag.name(task).to_string();
+        let running: Vec<String> = self.running.keys().copied().map(name).collect();
+        let mut state = match running.is_empty() {
+            true => "runs nothing".to_string(),
+            false => format!("runs {}", running.join(", ")),
+        };
+        let mut queued = self.queue.iter().filter(|order| !order.is_announced);
+        let (count, ready) = (queued.clone().count(), self.queue.count_ready());
+        state += &format!("; {count} queued, {ready} ready");
+        if let Some(order) = queued.next().filter(|_| ready == 0) {
+            let missing = self.graph.parents(order.task).filter_map(|input| self.whereabouts(input));
+            let missing: Vec<String> = missing.collect();
+            state += &format!("; {} waits for {}", name(order.task), missing.join(", "));
+        }
+        if self.settings.budget < u64::MAX {
+            state += &format!("; {} of {} bytes held", self.values.taken(), self.settings.budget);
+        }
+        state
+    }
+
+    /// Returns a text with the location of a value that is not in memory.
+    fn whereabouts(&self, task: usize) -> Option<String> {
+        let name = self.graph.dag.name(task);
+        Some(match self.values[task].location {
+            Location::Memory(_) => return None,
+            Location::Absent => format!("{name} (to be made here)"),
+            Location::Wanted(rank) => format!("{name} (to be made on rank {rank})"),
+            Location::Offered(rank) => format!("{name} (on rank {rank}, for which there is no room yet)"),
+            Location::Coming(rank) => format!("{name} (coming from rank {rank})"),
+            _ => format!("{name} (on disk)"),
+        })
+    }
+}
+
+/// Returns the event of a task that has ended without a value.
+fn ended(took: Duration) -> TaskEnded {
+    let (task, seconds) = (String::new(), took.as_secs_f64());
+    TaskEnded { task, seconds, bytes: 0, peak_memory: None, failure: None }
+}
+
+impl std::fmt::Debug for WorkflowWorker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkflowWorker")
+            .field("rank", &self.rank)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
     }
 }

@@ -19,7 +19,7 @@ struct Stations {
 
 /// The record. The module documentation describes it.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(in crate::workflow) struct Trace {
     /// Current time; `None` without an event log.
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
@@ -40,7 +40,7 @@ pub(super) struct Trace {
 
 impl Trace {
     /// Enables the record, and sets its time to `now`.
-    pub(super) fn set_time(&mut self, now: Duration) {
+    pub(in crate::workflow) fn set_time(&mut self, now: Duration) {
         self.now = Some(now);
     }
 
@@ -139,7 +139,7 @@ impl Trace {
     }
 
     /// Records that a task has begun.
-    pub(super) fn begins(&mut self, task: usize) {
+    pub(in crate::workflow) fn begins(&mut self, task: usize) {
         let Some((now, (since, mut began))) = self.now.zip(self.handed_over.remove(&task)) else { return };
         let waited = now.saturating_sub(since);
         if !waited.is_zero() {
@@ -153,7 +153,7 @@ impl Trace {
     }
 
     /// Records that the process of a command has ended.
-    pub(super) fn stops(&mut self, task: usize) {
+    pub(in crate::workflow) fn stops(&mut self, task: usize) {
         if let Some(now) = self.now {
             self.stopped.insert(task, now);
         }

@@ -1,4 +1,5 @@
-//! Pools of tasks that can be ordered: one pool for each rank, and one for tasks that any rank may run.
+//! Tasks that can be ordered: one pool for each rank, one for tasks that any rank may run, urgent tasks, and tasks that wait for a named
+//! limit. Concurrent tasks use at most the total amount of each limit.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -30,9 +31,9 @@ struct Planned {
     unannounced: Vec<VecDeque<usize>>,
 }
 
-/// The pools. The module documentation describes them.
+/// The supply. The module documentation describes it.
 #[derive(Debug)]
-pub(super) struct Pools {
+pub(in crate::workflow) struct Supply {
     /// Sort keys by task.
     keys: Vec<Key>,
     planned: Option<Planned>,
@@ -41,10 +42,16 @@ pub(super) struct Pools {
     pools: Vec<Pool>,
     /// Tasks without a home rank.
     anywhere: BTreeSet<Key>,
+    /// Urgent tasks. They stay here while they wait for a named limit.
+    pub(super) urgent: Vec<usize>,
+    /// By limit: the remaining amount, and the tasks that wait for it.
+    limits: Vec<(u64, BTreeSet<Key>)>,
+    /// Tasks that have begun to wait for a named limit since the last call of `take_held`, with the limit; `None` if there is no event log.
+    held: Option<Vec<(usize, usize)>>,
 }
 
-impl Pools {
-    /// Creates empty pools without a plan: the tasks with the longest path to the end come first.
+impl Supply {
+    /// Creates an empty supply without a plan: the tasks with the longest path to the end come first.
     pub(super) fn new(graph: &Graph, ranks: usize) -> Self {
         let mut levels = vec![0.0_f64; graph.len()];
         for &task in graph.dag.topological_order().iter().rev() {
@@ -53,17 +60,20 @@ impl Pools {
         }
         let mut sequence = graph.dag.topological_order().to_vec();
         sequence.sort_by(|&a, &b| levels[b].total_cmp(&levels[a]));
-        let mut pools = Pools {
+        let mut supply = Supply {
             keys: vec![(Reverse(0), 0, 0); graph.len()],
             planned: None,
             places: 0,
             pools: vec![Pool::default(); ranks],
             anywhere: BTreeSet::new(),
+            urgent: Vec::new(),
+            limits: graph.limits.iter().map(|&amount| (amount, BTreeSet::new())).collect(),
+            held: None,
         };
         for (place, &task) in sequence.iter().enumerate() {
-            pools.keys[task] = (Reverse(graph.needs(task).priority), place, task);
+            supply.keys[task] = (Reverse(graph.needs(task).priority), place, task);
         }
-        pools
+        supply
     }
 
     /// Activates a plan: tasks run on the ranks and in the sequence of the plan. Empties the pools; the caller fills them again.
@@ -111,9 +121,59 @@ impl Pools {
         self.keys[task]
     }
 
+    /// Removes all tasks.
     pub(super) fn clear(&mut self) {
         self.pools.fill(Pool::default());
         self.anywhere.clear();
+        self.urgent.clear();
+        self.limits.iter_mut().for_each(|(_, waiting)| waiting.clear());
+    }
+
+    /// Takes the amounts of named limits that a task needs: all or none. Returns true if they were taken.
+    pub(super) fn take_limits(&mut self, amounts: &[(usize, u64)]) -> bool {
+        let fits = self.short_of(amounts).is_none();
+        if fits {
+            amounts.iter().for_each(|&(limit, amount)| self.limits[limit].0 -= amount);
+        }
+        fits
+    }
+
+    /// Returns the first limit of which less than the requested amount is left.
+    fn short_of(&self, amounts: &[(usize, u64)]) -> Option<usize> {
+        amounts.iter().find(|&&(limit, amount)| self.limits[limit].0 < amount).map(|&(limit, _)| limit)
+    }
+
+    /// Lets a task wait for the first limit that is too small for it.
+    pub(super) fn wait(&mut self, task: usize, amounts: &[(usize, u64)]) {
+        let Some(limit) = self.short_of(amounts) else { return };
+        self.limits[limit].1.insert(self.keys[task]);
+        if let Some(held) = &mut self.held {
+            held.push((task, limit));
+        }
+    }
+
+    /// Returns amounts to their limits. Returns waiting tasks, at most as many as can run with the returned amounts.
+    pub(super) fn release_limits(&mut self, amounts: &[(usize, u64)]) -> Vec<usize> {
+        let mut woken = Vec::new();
+        for &(limit, amount) in amounts {
+            let (left, waiting) = &mut self.limits[limit];
+            *left += amount;
+            for _ in 0..amount {
+                let Some((_, _, task)) = waiting.pop_first() else { break };
+                woken.push(task);
+            }
+        }
+        woken
+    }
+
+    /// Enables the record of tasks that wait for a named limit, which [`take_held`](Supply::take_held) returns.
+    pub(in crate::workflow) fn note_held(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
+    /// Returns the tasks that have begun to wait for a named limit since the last call, with the limit.
+    pub(in crate::workflow) fn take_held(&mut self) -> Vec<(usize, usize)> {
+        self.held.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Adds a task to its pool, or moves it from the tasks with missing inputs to the ready tasks. `home` is the rank with most of its
@@ -214,4 +274,32 @@ fn by_priority(graph: &Graph, sequence: &[usize]) -> Vec<usize> {
         }
     }
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use armature_planner::workflow::TaskMemory;
+    use armature_workflow_files::{Action, Description, Task};
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_takes_nothing_and_waits() {
+        let mut builder = Description::builder("limits");
+        builder.limit("few", 3);
+        builder.limit("one", 1);
+        builder.task(Task::new("task", Action::Closure("c".into())));
+        let graph = Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap();
+        let mut supply = Supply::new(&graph, 1);
+        assert!(supply.take_limits(&[(0, 2), (1, 1)]));
+        let two = [(0, 1), (1, 1)];
+        assert!(!supply.take_limits(&two));
+        supply.note_held();
+        supply.wait(0, &two);
+        assert_eq!(supply.take_held(), [(0, 1)]);
+        assert!(supply.take_limits(&[(0, 1)]));
+        assert!(supply.release_limits(&[(0, 2)]).is_empty());
+        assert_eq!(supply.release_limits(&[(1, 1)]), [0]);
+        assert_eq!(supply.limits.iter().map(|(left, _)| *left).collect::<Vec<_>>(), [2, 1]);
+    }
 }

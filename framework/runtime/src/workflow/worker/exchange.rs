@@ -1,0 +1,117 @@
+//! Messages of a rank about values: its requests, and its answers to the requests of other ranks.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::values::{Location, Values};
+use crate::error::Result;
+use crate::rank::protocol::Outgoing;
+use crate::workflow::messages::{Content, Sizes};
+use crate::workflow::value::Value;
+
+/// The exchange. The module documentation describes it.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    /// Request that has not been sent, because it may get further values: rank, values, and the maximum size for which each value needs no
+    /// second request.
+    request: Option<(usize, Sizes)>,
+    /// By task: ranks that wait for a value that this rank does not have yet, and the maximum size for which each needs no second request.
+    waiting: HashMap<usize, Vec<(usize, u64)>>,
+    /// Values on disk that have to be sent: task, receiving rank.
+    pub(super) serving: VecDeque<(usize, usize)>,
+    /// Total size in bytes of the values that were sent.
+    pub(super) sent: u64,
+}
+
+impl Exchange {
+    /// Requests a value, which is sent at once if it is not larger than `room` bytes.
+    pub(super) fn request(
+        &mut self,
+        task: usize,
+        source: usize,
+        room: u64,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        match &mut self.request {
+            Some((to, values)) if *to == source => values.push((task, room)),
+            _ => {
+                self.send_request(out)?;
+                self.request = Some((source, vec![(task, room)]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the request to which values were added, if there is one.
+    pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+        match self.request.take() {
+            Some((to, values)) if !out.endpoint().is_lost(to) => out.send(to, Content::Want(values)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a message behind all requests. A message to a lost rank is dropped.
+    pub(super) fn send(&mut self, to: usize, content: Content, out: &mut Outgoing<'_>) -> Result<()> {
+        self.send_request(out)?;
+        if out.endpoint().is_lost(to) { Ok(()) } else { out.send(to, content) }
+    }
+
+    /// Answers a request of another rank: sends the value, or its size if it is larger than `room` bytes. A request for a value that is not
+    /// here waits until the value is computed on this rank, which may never happen. If the value was here and has been dropped, the
+    /// requesting rank is informed, because it may have reserved memory for it.
+    pub(super) fn answer(
+        &mut self,
+        (to, task, room): (usize, usize, u64),
+        values: &mut Values,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let held = &values[task];
+        match &held.location {
+            location if location.is_elsewhere() => {
+                self.waiting.entry(task).or_default().push((to, room));
+                if held.is_gone { self.send(to, Content::Gone(task), out) } else { Ok(()) }
+            }
+            _ if held.bytes > room => self.send(to, Content::Offer(vec![(task, held.bytes)]), out),
+            Location::Memory(value) => self.send_value(to, task, value.clone(), values, out),
+            _ => {
+                self.serving.push_back((task, to));
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a value to the ranks that wait for it.
+    pub(super) fn answer_all(
+        &mut self,
+        task: usize,
+        values: &mut Values,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let waiting = self.waiting.remove(&task).unwrap_or_default();
+        waiting.into_iter().try_for_each(|(to, room)| self.answer((to, task, room), values, out))
+    }
+
+    /// Ends the wait of a rank for a value.
+    pub(super) fn stop_waiting(&mut self, task: usize, rank: usize) {
+        if let Some(waiting) = self.waiting.get_mut(&task) {
+            waiting.retain(|&(other, _)| other != rank);
+        }
+    }
+
+    /// Sends a value. Its memory counts until it has been sent.
+    pub(super) fn send_value(
+        &mut self,
+        to: usize,
+        task: usize,
+        value: Value,
+        values: &mut Values,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let bytes = value.bytes();
+        self.sent += bytes;
+        self.send(to, Content::Value(task, value), out)?;
+        if !out.endpoint().is_lost(to) {
+            values.leaves(task, to, bytes, out.last_sent());
+        }
+        Ok(())
+    }
+}

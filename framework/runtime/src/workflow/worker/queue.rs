@@ -1,0 +1,149 @@
+//! Orders of a rank that have not begun, announced ones included.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::trace::Trace;
+use super::values::Presence;
+use crate::workflow::messages::Order;
+
+/// Position of an order in the queue. Orders without a place in a plan come first, by priority and then by arrival; all others follow by
+/// place.
+pub(super) type Key = (Option<usize>, Reverse<i64>, u64);
+
+/// Order that has not begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    pub(super) task: usize,
+    /// True for an announced task, which must not begin yet.
+    pub(super) is_announced: bool,
+    pub(super) is_suspect: bool,
+    pub(super) attempt: u32,
+    pub(super) exceeded: u32,
+    /// Number of inputs that are not known to exist on any rank.
+    missing: usize,
+    /// Number of inputs that are not in memory on this rank, inputs that do not exist included.
+    absent: usize,
+}
+
+/// The queue. The module documentation describes it.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    orders: BTreeMap<Key, Queued>,
+    /// By task: position of its order.
+    keys: Vec<Option<Key>>,
+    /// Orders whose inputs are all in memory.
+    ready: BTreeSet<Key>,
+    /// Orders whose inputs all exist on some rank.
+    available: BTreeSet<Key>,
+    next_number: u64,
+}
+
+impl Queue {
+    pub(super) fn new(tasks: usize) -> Self {
+        Queue { keys: vec![None; tasks], ..Queue::default() }
+    }
+
+    /// Adds an order; `inputs` are the presences of its inputs.
+    pub(super) fn insert(&mut self, order: &Order, priority: i64, inputs: impl Iterator<Item = Presence>) {
+        let &Order { task, attempt, exceeded, place, is_announced, is_suspect, .. } = order;
+        let (mut missing, mut absent) = (0, 0);
+        for (is_available, is_in_memory) in inputs {
+            missing += usize::from(!is_available);
+            absent += usize::from(!is_in_memory);
+        }
+        let key = (place, Reverse(priority), self.next_number);
+        self.next_number += 1;
+        self.keys[task] = Some(key);
+        if absent == 0 && !is_announced {
+            self.ready.insert(key);
+        }
+        if missing == 0 && !is_announced {
+            self.available.insert(key);
+        }
+        self.orders
+            .insert(key, Queued { task, is_announced, is_suspect, attempt, exceeded, missing, absent });
+    }
+
+    /// Removes and returns the order of a task.
+    pub(super) fn remove(&mut self, task: usize) -> Option<Queued> {
+        let key = self.keys[task].take()?;
+        self.ready.remove(&key);
+        self.available.remove(&key);
+        self.orders.remove(&key)
+    }
+
+    /// Returns the order of a task.
+    pub(super) fn get(&self, task: usize) -> Option<&Queued> {
+        self.orders.get(&self.keys[task]?)
+    }
+
+    /// Returns all orders, in the order of the queue.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Queued> + Clone {
+        self.orders.values()
+    }
+
+    /// Updates the orders of `readers` after the presence of their input has changed.
+    pub(super) fn input_changed(
+        &mut self,
+        input: usize,
+        readers: impl Iterator<Item = usize>,
+        (was, is): (Presence, Presence),
+        trace: &mut Trace,
+    ) {
+        for reader in readers {
+            let Some(key) = self.keys[reader] else { continue };
+            let Some(order) = self.orders.get_mut(&key) else { continue };
+            order.missing = order.missing + usize::from(was.0) - usize::from(is.0);
+            order.absent = order.absent + usize::from(was.1) - usize::from(is.1);
+            if order.missing == 0 && !was.0 && is.0 {
+                trace.made(reader, input);
+            }
+            if order.absent == 0 {
+                trace.gathered(reader);
+            }
+            if order.is_announced {
+                continue;
+            }
+            match order.missing {
+                0 => self.available.insert(key),
+                _ => self.available.remove(&key),
+            };
+            match order.absent {
+                0 => self.ready.insert(key),
+                _ => self.ready.remove(&key),
+            };
+        }
+    }
+
+    /// Returns the orders that may begin as far as their inputs are concerned, the first one first. With a plan, only the next order of the
+    /// plan may begin.
+    pub(super) fn ready(&self) -> impl Iterator<Item = &Queued> {
+        let next = self.next_by_plan().filter(|key| self.ready.contains(key));
+        let ready = self.ready.iter().take_while(|key| key.0.is_none()).copied().chain(next);
+        ready.filter_map(|key| self.orders.get(&key))
+    }
+
+    pub(super) fn count_ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Returns the first order whose inputs all exist on some rank, if it may begin before all others.
+    pub(super) fn first_available(&self) -> Option<&Queued> {
+        let key = self.available.first().copied().filter(|key| key.0.is_none());
+        let key = key.or_else(|| self.next_by_plan().filter(|key| self.available.contains(key)))?;
+        self.orders.get(&key)
+    }
+
+    /// Returns the next order in the sequence of the plan.
+    fn next_by_plan(&self) -> Option<Key> {
+        let first = (Some(0), Reverse(i64::MAX), 0);
+        let mut planned = self.orders.range(first..);
+        planned.find(|(_, order)| !order.is_announced).map(|(key, _)| *key)
+    }
+
+    /// Returns the position of the first order among those of `tasks`.
+    pub(super) fn first_of(&self, tasks: impl Iterator<Item = usize>) -> Option<Key> {
+        tasks.filter_map(|task| self.keys[task]).min()
+    }
+}
