@@ -1,7 +1,5 @@
 //! Sub-master: a rank that dispatches chunks to its members and forwards their results to the master.
 
-use std::collections::BTreeMap;
-
 use armature_text::shown;
 
 use super::failure_detector::Loss;
@@ -10,14 +8,11 @@ use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, ToMaster, ToWorke
 use super::state::{SubmasterState, WorkerTable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
-use crate::rank::trail::TrailReader;
 
 /// A rank in its role as a sub-master.
 #[derive(Debug)]
 pub(super) struct Submaster {
     state: SubmasterState<Payload, Entry>,
-    /// Trails of members on this machine.
-    trails: BTreeMap<usize, TrailReader>,
 }
 
 impl Submaster {
@@ -35,7 +30,7 @@ impl Submaster {
             ToWorker::Attach(order).send(out.endpoint(), member)?;
         }
         let members = members.into_iter().map(|(member, _)| member).collect();
-        Ok(Submaster { state: SubmasterState::new(size, members), trails: BTreeMap::new() })
+        Ok(Submaster { state: SubmasterState::new(size, members) })
     }
 
     /// Returns the number of chunks in stock and at members, plus the number of unsent results.
@@ -71,7 +66,7 @@ impl Submaster {
                 self.state.joined(from);
                 if let Some(trail) = &join.trail {
                     out.endpoint().know(from, trail.process.clone());
-                    self.trails.extend(TrailReader::open(trail).map(|reader| (from, reader)));
+                    link.detector.trails.open(from, Some(trail));
                 }
             }
             ToMaster::Result(entry) => {
@@ -140,7 +135,7 @@ impl Submaster {
             self.state.doubt(rank);
             return Ok(());
         }
-        let last_activity = link.detector.last_activity(self.trails.get(&rank), rank, died);
+        let last_activity = link.detector.last_activity(rank, died);
         let chunks = self.state.lose(rank).into_iter().map(|header| header.id).collect();
         out.endpoint().lose(rank, &why);
         ToMaster::Lost(Lost { rank, why, chunks, last_activity }).send(out.endpoint(), 0)

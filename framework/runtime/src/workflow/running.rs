@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Progress, Tally};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
-use crate::rank::trail::{TrailLocation, TrailReader};
+use crate::rank::trail::TrailLocation;
 
 /// Time in tasks after which a rank reports them; an idle rank reports at once. It is shorter than the work that ranks are ordered in
 /// advance, so that the master can send further orders in time.
@@ -182,8 +182,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::Value(task, value) => self.worker.on_value(from, task, value),
             Content::Join(trail) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
-                let trail = trail.as_ref().and_then(TrailReader::open);
-                root.trails.extend(trail.map(|reader| (from, reader)));
+                root.trails.open(from, trail.as_ref());
             }
             Content::Begun(task) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
