@@ -70,6 +70,8 @@ mod persist;
 pub mod pipeline;
 mod rank;
 mod session;
+#[cfg(any(feature = "farm", feature = "workflow"))]
+mod tasks;
 mod user_code;
 mod wire;
 #[cfg(feature = "workflow")]

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::messages::{ExecutionMode, Status};
-use super::state::{LastActivity, WorkerState};
+use super::state::WorkerState;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
-use crate::rank::trail::TrailReader;
 use crate::session::Config;
+use crate::tasks::{LastActivity, Trails};
 use crate::wire;
 
 /// State of other ranks, according to their heartbeats.
@@ -27,6 +27,8 @@ pub(crate) struct FailureDetector {
     present: Vec<bool>,
     /// Time since which a worker reports that it holds nothing although a chunk was sent to it, as the endpoint counts silence.
     empty: Vec<Option<Duration>>,
+    /// Trails of workers on this machine.
+    pub(crate) trails: Trails,
 }
 
 /// A lost worker, with the reason.
@@ -50,6 +52,7 @@ impl FailureDetector {
             last_status: vec![None; size],
             present: vec![false; size],
             empty: vec![None; size],
+            trails: Trails::default(),
         }
     }
 
@@ -125,28 +128,15 @@ impl FailureDetector {
             false => format!("no heartbeat for {:.1} s", silent.as_secs_f64()),
         };
         let certain = has_ended || self.limit(rank, state).1;
-        let died = has_ended || (endpoint.is_process() && !endpoint.is_seen(rank));
-        Loss { rank, certain, died, why }
+        Loss { rank, certain, died: silence.may_be_death(endpoint), why }
     }
 
     /// Returns the last activity of a lost rank, from its trail or from its last heartbeat. `died` is true if the rank may have died of that
     /// activity.
-    pub(crate) fn last_activity(
-        &self,
-        trails: Option<&TrailReader>,
-        rank: usize,
-        died: bool,
-    ) -> LastActivity {
-        if !died {
-            return LastActivity::Innocent;
-        }
+    pub(crate) fn last_activity(&self, rank: usize, died: bool) -> LastActivity {
         // The task of a chunk that waits at the compute side is not known.
         let task = self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX);
-        match trails.map(TrailReader::read) {
-            Some(Some((id, task))) => LastActivity::Chunk { id, task },
-            Some(None) => LastActivity::Unnoted(task),
-            None => LastActivity::Behind(task),
-        }
+        self.trails.last_activity(rank, died, task)
     }
 
     /// Returns the supervision of `rank` by a worker of `superior`. The farm cannot continue without rank 0.

@@ -10,7 +10,6 @@ use super::messages::{
     encode_chunk, encode_result, with_incumbent,
 };
 use super::result_journal::{Kind as JournalKind, ResultJournal};
-use super::state::{LastActivity, Suspicion};
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 use crate::comm::message::{Encode, Put, frame, frame_header};
@@ -20,6 +19,7 @@ use crate::error::ErrorKind;
 use crate::failed_task::FailedTask;
 use crate::golden::{Messages, RUN, check_file, place};
 use crate::rank::trail::TrailLocation;
+use crate::tasks::{Attempts, LastActivity, Suspicion};
 use crate::wire::{self, Codec};
 
 const SOME: ChunkHeader = ChunkHeader {
@@ -143,14 +143,15 @@ fn rewritten(name: &str, kind: JournalKind, write: impl FnOnce(&mut ResultJourna
 #[test]
 fn a_stream_s_journal_is_read_and_written_as_it_was() {
     let texts = ["".to_string(), "wörter".to_string(), "x".repeat(40_000)];
-    let death = Suspicion { certain: 1, shared: 2, death: 3, most: 4 };
+    let suspicion = Suspicion { certain: 1, shared: 2, death: 3, most: 4 };
+    let attempts = Attempts { failed: 2, suspicion };
     let codec = Codec::<String>::of_type();
 
     let mut journal = rewritten("farm-stream.journal", JournalKind::Stream, |journal| {
         for (task, text) in (0..).zip(&texts) {
             journal.keep(task * 300, Box::new(vec![text.clone()]), &codec).unwrap();
         }
-        journal.note(5..70_000, 2, death).unwrap();
+        journal.note(5..70_000, attempts).unwrap();
     });
     for (task, text) in (0..).zip(&texts) {
         assert_eq!(journal.next_known(task * 300), Some(task * 300));
@@ -158,7 +159,7 @@ fn a_stream_s_journal_is_read_and_written_as_it_was() {
     }
     assert_eq!((journal.next_known(0), journal.deaths()), (None, 1));
     assert_eq!(journal.noted(0), Some((5, None)));
-    assert_eq!(journal.noted(5), Some((70_000, Some((2, death)))));
+    assert_eq!(journal.noted(5), Some((70_000, Some(attempts))));
 }
 
 #[test]

@@ -8,15 +8,14 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::death_notes::{DeathNote, DeathNotes};
-use super::state::Suspicion;
+use super::death_notes::{DeathNote, noted_from};
 use super::task_set_digest::TaskSetDigest;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
-use crate::rank::suspicion::Tried;
+use crate::tasks::Attempts;
 use crate::wire::erased::{Codec, Items};
 use crate::wire::{self, packed};
 
@@ -29,7 +28,7 @@ use crate::wire::{self, packed};
 pub(crate) struct ResultJournal {
     journal: Journal,
     known: BTreeMap<u64, Bytes>,
-    notes: DeathNotes,
+    notes: Vec<DeathNote>,
     clock: Clock,
     kind: Kind,
     /// Record numbers of the current set of tasks. Empty in an exploration, in which the number of a task is not that of a record.
@@ -71,11 +70,11 @@ impl ResultJournal {
     /// # Errors
     /// The errors of [`Journal::open`].
     pub(crate) fn open(path: &Path, name: &str, kind: Kind, identity: &[u8], clock: Clock) -> Result<Self> {
-        let (mut known, mut notes) = (BTreeMap::new(), DeathNotes::default());
+        let (mut known, mut notes) = (BTreeMap::new(), Vec::new());
         let identity = Identity::new(name, kind.layout(), identity);
         let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
             if task >= FIRST_NOTE {
-                notes.add(wire::from_bytes(&payload).map_err(|_| strange(task, path))?);
+                notes.push(wire::from_bytes(&payload).map_err(|_| strange(task, path))?);
             } else {
                 known.insert(task, payload);
             }
@@ -212,20 +211,20 @@ impl ResultJournal {
         result.map(Ok)
     }
 
-    /// Records the attempts and suspicion of tasks in which a rank may have died.
+    /// Records the attempts of tasks in which a rank may have died.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(crate) fn note(&mut self, tasks: Range<u64>, attempt: u32, suspicion: Suspicion) -> Result<()> {
+    pub(crate) fn note(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
         // The next run of the exploration numbers its tasks differently.
         if self.kind == Kind::Exploration {
             return Ok(());
         }
         let start = self.records.start;
-        let note = DeathNote { records: start + tasks.start..start + tasks.end, attempt, suspicion };
-        self.journal.append(self.clock.now(), self.notes.next_record(), &wire::to_bytes(&note)?)?;
-        self.notes.add(note);
-        self.tick()
+        let note = DeathNote { records: start + tasks.start..start + tasks.end, attempts };
+        self.journal.note(self.clock.now(), &note)?;
+        self.notes.push(note);
+        Ok(())
     }
 
     /// Returns an upper bound of the number of recorded deaths.
@@ -234,11 +233,12 @@ impl ResultJournal {
     }
 
     /// Returns what an earlier run of the job has recorded about the tasks from number `from` on: the end of the range to which the record
-    /// applies, and attempts and suspicion if ranks may have died in these tasks. Returns `None` if there is no record about these or later
+    /// applies, and the attempts if ranks may have died in these tasks. Returns `None` if there is no record about these or later
     /// tasks.
-    pub(crate) fn noted(&self, from: u64) -> Option<(u64, Option<Tried>)> {
+    pub(crate) fn noted(&self, from: u64) -> Option<(u64, Option<Attempts>)> {
         let start = self.records.start;
-        self.notes.at(start.saturating_add(from)).map(|(records, known)| (records.end - start, known))
+        noted_from(&self.notes, start.saturating_add(from))
+            .map(|(records, known)| (records.end - start, known))
     }
 
     /// Does the work of every turn.

@@ -1,7 +1,5 @@
 //! Sub-master: a rank that dispatches chunks to its members and forwards their results to the master.
 
-use std::collections::BTreeMap;
-
 use armature_text::shown;
 
 use super::failure_detector::Loss;
@@ -11,14 +9,11 @@ use super::state::{SubmasterState, WorkerTable};
 use crate::comm::message::Encode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
-use crate::rank::trail::TrailReader;
 
 /// A rank in its role as a sub-master.
 #[derive(Debug)]
 pub(super) struct Submaster {
     state: SubmasterState<Payload, Entry>,
-    /// Trails of members on this machine.
-    trails: BTreeMap<usize, TrailReader>,
 }
 
 impl Submaster {
@@ -36,7 +31,7 @@ impl Submaster {
             out.send(member, ToWorker::Attach(order))?;
         }
         let members = members.into_iter().map(|(member, _)| member).collect();
-        Ok(Submaster { state: SubmasterState::new(size, members), trails: BTreeMap::new() })
+        Ok(Submaster { state: SubmasterState::new(size, members) })
     }
 
     /// Returns the number of chunks in stock and at members, plus the number of unsent results.
@@ -72,7 +67,7 @@ impl Submaster {
                 self.state.joined(from);
                 if let Some(trail) = &join.trail {
                     out.endpoint().know(from, trail.process.clone());
-                    self.trails.extend(TrailReader::open(trail).map(|reader| (from, reader)));
+                    link.detector.trails.open(from, Some(trail));
                 }
             }
             ToMaster::Result(entry) => {
@@ -141,7 +136,7 @@ impl Submaster {
             self.state.doubt(rank);
             return Ok(());
         }
-        let last_activity = link.detector.last_activity(self.trails.get(&rank), rank, died);
+        let last_activity = link.detector.last_activity(rank, died);
         let chunks = self.state.lose(rank).into_iter().map(|header| header.id).collect();
         out.endpoint().lose(rank, &why);
         out.send(0, ToMaster::Lost(Lost { rank, why, chunks, last_activity }))

@@ -48,6 +48,13 @@ pub(crate) struct Silence {
     pub(crate) error: Error,
 }
 
+impl Silence {
+    /// Returns true if the rank may be dead; false if its process is known to run, or if ranks are threads.
+    pub(crate) fn may_be_death(&self, endpoint: &Endpoint) -> bool {
+        self.has_ended || (endpoint.is_process() && !endpoint.is_seen(self.rank))
+    }
+}
+
 /// Heartbeats that a rank sends and receives. By default rank 0 exchanges heartbeats with all ranks, and the other ranks only with rank 0.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {

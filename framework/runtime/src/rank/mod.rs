@@ -10,7 +10,5 @@ mod mailbox;
 pub(crate) mod protocol;
 mod sign;
 #[cfg(any(feature = "farm", feature = "workflow"))]
-pub(crate) mod suspicion;
-#[cfg(any(feature = "farm", feature = "workflow"))]
 pub(crate) mod trail;
 pub(crate) mod user_code;

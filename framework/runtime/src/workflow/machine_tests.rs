@@ -9,7 +9,7 @@ use armature_planner::workflow::{Cluster, Processor, Situation, TaskMemory, plan
 use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
-use super::master::{Change, LastTask, Master};
+use super::master::{Change, Master};
 use super::messages::{Content, Done, Order, Orders, Reason, Report};
 use super::planning::{AskAnew, Clusters};
 use super::recorder::Recorder;
@@ -19,7 +19,7 @@ use super::worker::{Settings, WorkflowWorker};
 use crate::error::{ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
-use crate::rank::suspicion::Suspicion;
+use crate::tasks::{Attempts, LastActivity, Suspicion};
 use crate::wire::Codec;
 
 /// Settings of a simulated run.
@@ -322,7 +322,10 @@ impl World {
                 "rank 0 runs what has killed a rank"
             );
             if rank > 0 {
-                let last = if self.setting.trails { LastTask::Closure(*task) } else { LastTask::Unknown };
+                let last = match self.setting.trails {
+                    true => LastActivity::Chunk { id: *task as u64, task: None },
+                    false => LastActivity::Behind(None),
+                };
                 // Messages that the rank sent before it began the task have arrived.
                 while !self.wires[rank][0].is_empty() {
                     self.deliver(rank, 0)?;
@@ -400,10 +403,10 @@ impl World {
             return Ok(());
         }
         let dead = alive[1 + below(&mut self.random, alive.len() - 1)];
-        self.kill_rank(dead, LastTask::Innocent)
+        self.kill_rank(dead, LastActivity::Innocent)
     }
 
-    fn kill_rank(&mut self, dead: usize, last: LastTask) -> Result<()> {
+    fn kill_rank(&mut self, dead: usize, last: LastActivity) -> Result<()> {
         if let Some(Job::Run { task, .. }) = self.jobs[dead].take() {
             self.limit_used.retain(|(other, _)| *other != task);
         }
@@ -649,7 +652,7 @@ fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
         let mut lose = || {
             let (rank, _) = master.take_orders().next().expect("somebody has the task");
             assert_ne!(rank, 0);
-            master.on_lost(rank, LastTask::Closure(0))
+            master.on_lost(rank, LastActivity::Chunk { id: 0, task: None })
         };
         loop {
             if let Err(error) = lose() {
@@ -674,13 +677,16 @@ fn deaths_of_an_earlier_run_count_as_attempts() {
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap());
     let started_again = |ranks, noted| {
         let mut master = Master::new(graph.clone(), ranks, &[], 0);
-        master.has_tried(&BTreeMap::from([(0, noted)])).map(|()| {
+        master.restore_attempts(&BTreeMap::from([(0, noted)])).map(|()| {
             master.begin();
             let orders: Vec<usize> = master.take_orders().map(|(rank, _)| rank).collect();
-            (orders, master.tried()[0].0)
+            (orders, master.attempts()[0].failed)
         })
     };
-    let died = |certain| (certain, Suspicion { certain, most: 1, ..Suspicion::default() });
+    let died = |certain| {
+        let suspicion = Suspicion { certain, most: 1, ..Suspicion::default() };
+        Attempts { failed: certain, suspicion }
+    };
     assert_eq!(started_again(3, died(2)).unwrap(), (vec![1], 2));
     assert_eq!(started_again(1, died(3)).unwrap(), (vec![0], 0));
     let error = started_again(2, died(2)).unwrap_err();
@@ -742,7 +748,7 @@ fn commands_that_are_done_are_not_run_again() {
     assert_eq!(master.take_orders().map(|(rank, _)| rank).collect::<Vec<_>>(), [1]);
     let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
     master.on_report(1, Report { done: vec![done(0)], ..Report::default() }).unwrap();
-    assert_eq!(master.on_lost(1, LastTask::Innocent).unwrap(), 2, "\"reads\" and \"last\"");
+    assert_eq!(master.on_lost(1, LastActivity::Innocent).unwrap(), 2, "\"reads\" and \"last\"");
     assert_eq!(master.take_to_restore(), [0]);
     for task in [1, 2] {
         master.on_report(0, Report { done: vec![done(task)], ..Report::default() }).unwrap();
@@ -769,7 +775,7 @@ fn limits_are_held_until_a_rank_has_given_its_order_back() {
         master.on_report(1, Report { done: vec![done(0)], ..Report::default() }).unwrap();
         let is_ordered = |(rank, orders): &(usize, Orders)| *rank == 2 && !orders.orders.is_empty();
         assert_eq!(master.take_orders().filter(is_ordered).count(), 1);
-        assert_eq!(master.on_lost(1, LastTask::Innocent).unwrap(), 1, "what was made is made again");
+        assert_eq!(master.on_lost(1, LastActivity::Innocent).unwrap(), 1, "what was made is made again");
         let orders: BTreeMap<usize, _> = master.take_orders().collect();
         assert_eq!(orders[&2].recalled, [1]);
         let makes = *orders.iter().find(|(_, orders)| !orders.orders.is_empty()).unwrap().0;

@@ -9,8 +9,9 @@ use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
 use super::machine_tests::{SETTING, Setting, clusters, play};
-use super::master::{Change, LastTask, Master};
+use super::master::{Change, Master};
 use super::messages::{Done, Report};
+use crate::tasks::LastActivity;
 
 /// Returns independent tasks that are expected to take one second each.
 fn graph(tasks: usize) -> Arc<Graph> {
@@ -70,7 +71,7 @@ impl Run {
         let mut death = death;
         while !self.master.is_over() {
             if let Some((_, rank)) = death.take_if(|(at, _)| *at <= now) {
-                self.master.on_lost(rank, LastTask::Innocent).unwrap();
+                self.master.on_lost(rank, LastActivity::Innocent).unwrap();
                 (self.queues[rank], self.ends[rank]) = (VecDeque::new(), None);
             }
             if plans && let Some((cause, ask)) = self.master.ask_anew(now) {
@@ -149,11 +150,11 @@ fn a_first_plan_that_counts_on_a_dead_rank_is_replaced() {
 #[test]
 fn a_plan_for_a_rank_that_was_lost_meanwhile_is_thrown_away() {
     let mut run = Run::new(60, &[SECOND; 3], SECOND / 100);
-    run.master.on_lost(2, LastTask::Innocent).unwrap();
+    run.master.on_lost(2, LastActivity::Innocent).unwrap();
     let (_, first) = run.master.ask_anew(SECOND).expect("a rank is lost");
     assert!(run.master.ask_anew(SECOND).is_none(), "it has been asked");
     let found = first.answer(&run.graph.dag);
-    run.master.on_lost(1, LastTask::Innocent).unwrap();
+    run.master.on_lost(1, LastActivity::Innocent).unwrap();
     assert_eq!(run.master.on_planned_anew(found, SECOND / 100, SECOND), Change::None);
     let (cause, second) = run.master.ask_anew(SECOND).expect("another one is lost");
     let found = second.answer(&run.graph.dag);

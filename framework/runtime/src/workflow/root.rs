@@ -8,7 +8,7 @@ use armature_planner::workflow::{Replanned, memory_over_time};
 use armature_text::shown;
 
 use super::graph::Graph;
-use super::master::{Cause, Change, LastTask, Master};
+use super::master::{Cause, Change, Master};
 use super::planning::{AskAnew, Found, QUICK, Question};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
@@ -24,7 +24,7 @@ use crate::observe::words::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::heartbeat::Silence;
 use crate::rank::protocol::Outgoing;
-use crate::rank::trail::TrailReader;
+use crate::tasks::{LastActivity, Trails};
 
 /// State of rank 0. The module documentation describes it.
 pub(super) struct Root {
@@ -55,7 +55,7 @@ pub(super) struct Root {
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
     /// Trails of the ranks on this machine.
-    pub(super) trails: BTreeMap<usize, TrailReader>,
+    pub(super) trails: Trails,
 }
 
 /// Next step of the measurement of ranks and links.
@@ -247,20 +247,17 @@ impl Root {
     /// # Errors
     /// More tasks have failed for good than allowed, because ranks died in them; the journal cannot be written.
     pub(super) fn on_lost(&mut self, silence: &Silence, endpoint: &Endpoint, now: Duration) -> Result<u64> {
-        let Silence { rank, has_ended, error, .. } = silence;
-        let last = match self.trails.get(rank).map(TrailReader::read) {
-            // The process is known to live, although it is silent.
-            _ if !has_ended && (!endpoint.is_process() || endpoint.is_seen(*rank)) => LastTask::Innocent,
-            Some(Some((ClosureTrail::SHORT, _))) | None => LastTask::Unknown,
-            Some(Some((task, _))) => LastTask::Closure(task as usize),
-            Some(None) => LastTask::NoClosure,
+        let Silence { rank, error, .. } = silence;
+        let last = match self.trails.last_activity(*rank, silence.may_be_death(endpoint), None) {
+            LastActivity::Chunk { id: ClosureTrail::SHORT, .. } => LastActivity::Behind(None),
+            last => last,
         };
-        let before = self.master.tried();
+        let before = self.master.attempts();
         let lost = self.master.on_lost(*rank, last);
         if let Some(journal) = &mut self.journal {
-            for (task, tried) in self.master.tried().into_iter().enumerate() {
-                if tried != before[task] {
-                    journal.note(task, tried, now)?;
+            for (task, attempts) in self.master.attempts().into_iter().enumerate() {
+                if attempts != before[task] {
+                    journal.note(task, attempts, now)?;
                 }
             }
             // The job, and this process, may end here.

@@ -1,6 +1,5 @@
 //! A run of a workflow on this rank, from its beginning to its end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::rank::protocol::Outgoing;
 use crate::session::{Config, Parts, RankCommands, Session};
+use crate::tasks::Trails;
 
 /// Name of the skeleton, for messages.
 const NAME: &str = "the workflow";
@@ -134,7 +134,7 @@ impl Workflow<'_> {
             ended: None,
             wall_time: self.options.wall_time,
             graph: graph.clone(),
-            trails: BTreeMap::new(),
+            trails: Trails::default(),
         });
         // The death of rank 0 ends the job, so no rank would read its trail.
         let trail = (rank > 0 && endpoint.is_process()).then(ClosureTrail::new).flatten();

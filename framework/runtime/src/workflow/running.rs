@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Progress, Tally};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
-use crate::rank::trail::{TrailLocation, TrailReader};
+use crate::rank::trail::TrailLocation;
 
 /// Time in tasks after which a rank reports them; an idle rank reports at once. It is shorter than the work that ranks are ordered in
 /// advance, so that the master can send further orders in time.
@@ -258,9 +258,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 self.worker.on_value(from, task, value);
             }
             Content::Join(trail) => {
-                let root = self.root(from)?;
-                let trail = trail.as_ref().and_then(TrailReader::open);
-                root.trails.extend(trail.map(|reader| (from, reader)));
+                self.root(from)?.trails.open(from, trail.as_ref());
             }
             Content::Begun(task) => self.root(from)?.master.on_begun(from, task),
             Content::Lost(rank) => {

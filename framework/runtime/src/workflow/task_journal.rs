@@ -14,7 +14,7 @@ use super::spill::SpillFolder;
 use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
-use crate::rank::suspicion::Tried;
+use crate::tasks::Attempts;
 use crate::wire;
 
 /// Version of the layout of records.
@@ -28,8 +28,6 @@ const NO_RESULT: &str = "contains a record that is not a result of a workflow's 
 pub(super) struct TaskJournal {
     journal: Journal,
     place: JournalPlace,
-    /// Number of notes in the journal.
-    notes: u64,
 }
 
 /// Path and identity of a journal.
@@ -65,14 +63,13 @@ impl TaskJournal {
         let whole = [&graph.structure().to_le_bytes(), identity].concat();
         let identity = Identity::new(graph.name.as_str(), LAYOUT, whole);
         let mut known = Known::default();
-        let (mut needed, mut tried, mut notes) = (BTreeMap::new(), BTreeMap::new(), 0);
+        let (mut needed, mut noted) = (BTreeMap::new(), BTreeMap::new());
         let (journal, _) = Journal::open(path, &identity, |number, payload| {
             if number >= FIRST_NOTE {
-                let note = wire::from_bytes::<(u64, Tried)>(&payload);
-                let (task, known) =
+                let note = wire::from_bytes::<(u64, Attempts)>(&payload);
+                let (task, attempts) =
                     note.map_err(|_| strange(path, "contains a damaged note about a death"))?;
-                tried.insert(task_of(path, graph, task)?, known);
-                notes += 1;
+                noted.insert(task_of(path, graph, task)?, attempts);
                 return Ok(());
             }
             let (task, value) = opened(path, graph, number, payload)?;
@@ -98,10 +95,10 @@ impl TaskJournal {
                 armature_text::path(path)
             );
         }
-        master.has_tried(&tried)?;
+        master.restore_attempts(&noted)?;
         known.restored = needed.into_iter().collect();
         let place = JournalPlace { path: path.to_path_buf(), identity };
-        Ok((TaskJournal { journal, place, notes }, known))
+        Ok((TaskJournal { journal, place }, known))
     }
 
     /// Appends the value of a task.
@@ -114,13 +111,12 @@ impl TaskJournal {
         self.journal.append_parts(now, task as u64, &pieces)
     }
 
-    /// Appends the number of tries of a task, and the deaths attributed to it.
+    /// Appends a note about the attempts of a task.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn note(&mut self, task: usize, tried: Tried, now: Duration) -> Result<()> {
-        self.notes += 1;
-        self.journal.append(now, FIRST_NOTE + self.notes - 1, &wire::to_bytes(&(task as u64, tried))?)
+    pub(super) fn note(&mut self, task: usize, attempts: Attempts, now: Duration) -> Result<()> {
+        self.journal.note(now, &(task as u64, attempts))
     }
 
     /// Does the periodic work of the journal.

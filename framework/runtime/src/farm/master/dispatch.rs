@@ -1,7 +1,7 @@
 //! Dispatch of tasks by rank 0: to requesting workers, and to itself.
 
 use super::super::messages::{self, ChunkHeader, Payload};
-use super::super::state::{PendingTasks, SentChunk, Suspicion, WorkerState};
+use super::super::state::{PendingTasks, WorkerState};
 use super::super::task_runner::Command;
 use super::super::task_source::{Source, Wanted};
 use super::MasterRank;
@@ -9,6 +9,7 @@ use crate::comm::Frame;
 use crate::error::{Error, Result};
 use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
+use crate::tasks::{Attempts, Suspicion};
 
 /// Sampling interval of small tasks, in tasks: one task in this number is weighed when they are drawn, because weighing costs as much as
 /// encoding. Tasks that are suddenly large are noticed only at the next sample.
@@ -17,7 +18,7 @@ const SAMPLED: usize = 8;
 /// A chunk that is ready to be sent.
 pub(super) struct Packed {
     pub(super) header: ChunkHeader,
-    pub(super) suspicion: Suspicion,
+    pub(super) attempts: Attempts,
     pub(super) frame: Frame,
     /// Encoded tasks, kept in case they are requeued.
     pub(super) payload: Payload,
@@ -70,10 +71,10 @@ impl MasterRank {
     ) -> Result<bool> {
         let Some((pending, _)) = self.next_tasks(source, worker, worker, most)? else { return Ok(false) };
         let begin = self.clock.now();
-        let Packed { header, suspicion, frame, payload } = self.pack(worker, pending)?;
+        let Packed { header, attempts, frame, payload } = self.pack(worker, pending)?;
         let bytes = payload.len();
         self.state.traffic.gave(header.count.into(), bytes);
-        self.note(worker, worker, (header, suspicion), payload);
+        self.state.hand_out((worker, worker), (header, attempts), payload, self.clock.now());
         out.send(worker, self.incumbent.add(worker, frame)?)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);
@@ -106,8 +107,8 @@ impl MasterRank {
         let most = grain.min(self.state.max_chunk());
         let Some((pending, _)) = self.next_tasks(source, 0, 0, most)? else { return Ok(None) };
         self.state.traffic.kept(pending.tasks.len() as u64);
-        let Packed { header, suspicion, payload, .. } = self.pack(0, pending)?;
-        self.note(0, 0, (header, suspicion), payload.clone());
+        let Packed { header, attempts, payload, .. } = self.pack(0, pending)?;
+        self.state.hand_out((0, 0), (header, attempts), payload.clone(), self.clock.now());
         Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 
@@ -153,7 +154,7 @@ impl MasterRank {
             return Ok(Some((pending, sized_for)));
         }
         let first = source.taken();
-        let (end, (attempt, mut suspicion)) = self.next_stretch(first);
+        let (end, mut attempts) = self.next_stretch(first);
         if source.has_ended() || end == first {
             return Ok(None);
         }
@@ -170,11 +171,11 @@ impl MasterRank {
             self.state.sizes.give_back(size - drawn);
         }
         if source.drew_suspects() {
-            suspicion = Suspicion::BELOW;
+            attempts.suspicion = Suspicion::BELOW;
             self.state.tasks.count_deaths_from(1);
         }
-        let mut pending = tasks.map(|tasks| PendingTasks { first, tasks, attempt, avoid: None, suspicion });
-        if suspicion.is_there() {
+        let mut pending = tasks.map(|tasks| PendingTasks { first, tasks, attempts, avoid: None });
+        if attempts.is_suspect() {
             // Ranks died in these tasks in an earlier run of the job, or in a task above them in an exploration.
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
         }
@@ -188,24 +189,12 @@ impl MasterRank {
     /// Encodes a chunk as a message, and keeps its payload.
     pub(super) fn pack(&mut self, worker: usize, pending: PendingTasks) -> Result<Packed> {
         let header = self.state.header_of(&pending);
-        let PendingTasks { tasks, suspicion, .. } = pending;
+        let PendingTasks { tasks, attempts, .. } = pending;
         let packed = messages::encode_chunk(self.run, header, &*self.codecs.tasks, tasks);
         let (frame, payload) = packed.map_err(|e| {
             let text = format!("{} (in a chunk of {} tasks for rank {worker})", e.message(), header.count);
             self.here(Error::new(e.kind(), text).on_item(header.first))
         })?;
-        Ok(Packed { header, suspicion, frame, payload })
-    }
-
-    /// Records that `worker` holds a chunk that was sized for the worker `sized_for`.
-    pub(super) fn note(
-        &mut self,
-        worker: usize,
-        sized_for: usize,
-        (header, suspicion): (ChunkHeader, Suspicion),
-        payload: Payload,
-    ) {
-        let sent = SentChunk { payload, count: header.count, sized_for };
-        self.state.hand_out(worker, header, suspicion, sent, self.clock.now());
+        Ok(Packed { header, attempts, frame, payload })
     }
 }

@@ -9,13 +9,14 @@ use super::super::delivery::Deliver;
 use super::super::failure_detector::Loss;
 use super::super::messages::ToWorker;
 use super::super::resequencer::ResultRun;
-use super::super::state::{LastActivity, PendingTasks, Reassigned, Sent, WorkerState};
+use super::super::state::{PendingTasks, Sent, Share, WorkerState};
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::observe::Event;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::Outgoing;
+use crate::tasks::{Attempts, LastActivity, Verdict};
 
 /// Describes tasks for messages.
 fn describe(tasks: Range<u64>) -> String {
@@ -50,16 +51,12 @@ impl MasterRank {
         for chunk in chunks {
             let hangs = chunk.first..chunk.first + u64::from(chunk.count);
             if !hangs.contains(&task) {
-                self.requeue_whole(&chunk)?;
+                self.requeue(&chunk, 0..chunk.count, chunk.attempts, None)?;
                 continue;
             }
             let place = (task - chunk.first) as u32;
-            let mut before = self.unpack(&chunk)?;
-            let after = before.split_off(place as usize + 1);
-            drop(before.split_off(place as usize));
-            let (attempt, avoid, suspicion) = (chunk.attempt, None, chunk.suspicion);
-            for (first, tasks) in [(chunk.first, before), (task + 1, after)] {
-                self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
+            for others in [0..place, place + 1..chunk.count] {
+                self.requeue(&chunk, others, chunk.attempts, None)?;
             }
             let message = format!("exceeded the limit of {limit:?}");
             self.retry_or_fail(
@@ -99,7 +96,7 @@ impl MasterRank {
         let (rank, leads) = (loss.rank, self.state.groups.is_leader(loss.rank));
         // A sub-master runs no tasks, so that the tasks of its members cannot have killed it.
         let died = loss.died && loss.certain && !leads;
-        let last_activity = self.detector.last_activity(self.trails.get(&rank), rank, died);
+        let last_activity = self.detector.last_activity(rank, died);
         self.lose_with(loss, Vec::new(), last_activity, out)
     }
 
@@ -127,7 +124,7 @@ impl MasterRank {
         self.somebody_is_left()
     }
 
-    /// Requeues the tasks of a lost rank with the attempts and suspicion that follow from the loss.
+    /// Requeues the tasks of a lost rank with the attempts that follow from the loss.
     pub(super) fn reassign(
         &mut self,
         loss: &Loss,
@@ -138,23 +135,17 @@ impl MasterRank {
         let mut blamed_tasks = Vec::new();
         // A silent rank may be dead nevertheless, so rank 0 runs its tasks only if no other rank can.
         let avoid = (!certain || !died).then_some(0);
-        let (reassigned, explained) = self.state.assess_loss(loss, chunks, last_activity);
-        for Reassigned { chunk, places, blamed, attempt, suspicion } in reassigned {
+        let reassigned = self.state.assess_loss(loss, chunks, last_activity);
+        for (attempts, Share { chunk, places, blame }) in reassigned {
             let chunk = &chunks[chunk];
-            let first = chunk.first + u64::from(places.start);
-            let end = chunk.first + u64::from(places.end);
-            if blamed {
-                blamed_tasks.push(describe(first..end));
-                self.keep_suspicion(first..end, attempt, suspicion)?;
+            if blame != Verdict::Innocent {
+                let tasks = chunk.first + u64::from(places.start)..chunk.first + u64::from(places.end);
+                blamed_tasks.push(describe(tasks.clone()));
+                self.note_attempts(tasks, attempts)?;
             }
-            let mut tasks = self.unpack(chunk)?;
-            drop(tasks.split_off(places.end as usize));
-            if places.start > 0 {
-                tasks = tasks.split_off(places.start as usize);
-            }
-            self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
+            self.requeue(chunk, places, attempts, avoid)?;
         }
-        self.state.tasks.clear_suspects(&explained);
+        self.state.tasks.clear_suspects();
         let tasks = count(chunks);
         let over = match blamed_tasks.is_empty() {
             true => String::new(),
@@ -187,7 +178,7 @@ impl MasterRank {
     /// Returns the failure of one of some tasks in which ranks may have died and that no rank may run any more, and the error that ends the
     /// job instead with `fail_fast`.
     fn death_of(&self, task: u64, pending: &PendingTasks) -> (FailedTask, Error) {
-        let failed = self.state.death_of(task, pending);
+        let failed = self.state.deaths.failure(task, pending.attempts, self.state.tasks.tries());
         let error = self.here(Error::new(failed.kind, failed.with_tries()).on_item(failed.task));
         (failed, error)
     }
@@ -207,15 +198,25 @@ impl MasterRank {
     }
 
     fn let_go(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
-        self.trails.remove(&rank);
+        self.detector.trails.close(rank);
         self.state.let_go(rank, state)
     }
 
-    /// Requeues all tasks of a chunk with unchanged attempts and suspicion.
-    pub(super) fn requeue_whole(&mut self, chunk: &Sent) -> Result<()> {
-        let tasks = self.unpack(chunk)?;
-        let (first, attempt, suspicion) = (chunk.first, chunk.attempt, chunk.suspicion);
-        self.state.requeue(PendingTasks { first, tasks, attempt, avoid: None, suspicion });
+    /// Requeues the tasks at `places` of a chunk. The rank `avoid` runs them only if no other rank can.
+    pub(super) fn requeue(
+        &mut self,
+        chunk: &Sent,
+        places: Range<u32>,
+        attempts: Attempts,
+        avoid: Option<usize>,
+    ) -> Result<()> {
+        let mut tasks = self.unpack(chunk)?;
+        drop(tasks.split_off(places.end as usize));
+        if places.start > 0 {
+            tasks = tasks.split_off(places.start as usize);
+        }
+        let first = chunk.first + u64::from(places.start);
+        self.state.requeue(PendingTasks { first, tasks, attempts, avoid });
         Ok(())
     }
 

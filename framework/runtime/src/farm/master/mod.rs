@@ -13,7 +13,7 @@ mod step;
 mod submasters;
 mod worker_count;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +36,6 @@ use crate::observe::words::count;
 use crate::observe::{EventLog, Progress};
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::Outgoing;
-use crate::rank::trail::TrailReader;
 use crate::session::{Balance, Config, Driver as Choice};
 
 /// Rank 0 of a running farm.
@@ -50,8 +49,6 @@ pub(super) struct MasterRank {
     pub(super) state: MasterState,
     detector: FailureDetector,
     incumbent: IncumbentLink,
-    /// Trails of workers on this machine.
-    trails: BTreeMap<usize, TrailReader>,
     controller: WorkerController,
     journal: Option<ResultJournal>,
     events: EventLog,
@@ -96,7 +93,6 @@ impl MasterRank {
             state,
             detector: FailureDetector::new(endpoint.size(), options.silence(config), config),
             incumbent: IncumbentLink::new(options.incumbent.clone(), name, endpoint.size()),
-            trails: BTreeMap::new(),
             controller: WorkerController::new(balance, clock.now())?,
             journal: None,
             events: EventLog::off(),
@@ -191,8 +187,7 @@ impl MasterRank {
 
     fn on_join(&mut self, from: usize, join: &Join, out: &mut Outgoing<'_>) -> Result<()> {
         self.detector.active(from);
-        let trail = join.trail.as_ref().and_then(TrailReader::open);
-        self.trails.extend(trail.map(|reader| (from, reader)));
+        self.detector.trails.open(from, join.trail.as_ref());
         match self.state.join(from, join.warm_up) {
             Joined::Parked => out.send(from, ToWorker::Park(true)),
             Joined::Works | Joined::Again => Ok(()),

@@ -5,11 +5,10 @@ use std::ops::Range;
 use super::super::delivery::Deliver;
 use super::super::resequencer::ResultRun;
 use super::super::result_journal::{Kind, ResultJournal};
-use super::super::state::Suspicion;
 use super::super::task_source::{Source, Wanted};
 use super::MasterRank;
 use crate::error::Result;
-use crate::rank::suspicion::Tried;
+use crate::tasks::Attempts;
 use crate::wire::erased::Items;
 
 impl MasterRank {
@@ -94,14 +93,9 @@ impl MasterRank {
         self.journal.as_ref().and_then(|journal| journal.next_known(task)) == Some(task)
     }
 
-    /// Records the attempts and the suspicion of tasks in which a rank may have died, if there is a journal.
-    pub(super) fn keep_suspicion(
-        &mut self,
-        tasks: Range<u64>,
-        attempt: u32,
-        suspicion: Suspicion,
-    ) -> Result<()> {
-        let noted = self.journal.as_mut().map_or(Ok(()), |journal| journal.note(tasks, attempt, suspicion));
+    /// Records the attempts of tasks in which a rank may have died, if there is a journal.
+    pub(super) fn note_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
+        let noted = self.journal.as_mut().map_or(Ok(()), |journal| journal.note(tasks, attempts));
         noted.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
@@ -110,23 +104,23 @@ impl MasterRank {
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {
-            self.keep_suspicion(task..task + 1, 0, Suspicion::default())?;
+            self.note_attempts(task..task + 1, Attempts::default())?;
         }
         Ok(())
     }
 
-    /// Returns the task up to which new tasks are drawn next, and the attempts and suspicion that an earlier run of the job has recorded
+    /// Returns the task up to which new tasks are drawn next, and the attempts that an earlier run of the job has recorded
     /// for them. Tasks with known results are skipped before more are drawn.
     ///
-    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Suspicion::anew): the earlier run
+    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Attempts::renewed): the earlier run
     /// ended with its failure, and the job was started again nevertheless.
-    pub(super) fn next_stretch(&self, first: u64) -> (u64, Tried) {
+    pub(super) fn next_stretch(&self, first: u64) -> (u64, Attempts) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);
         let (end, noted) = journal.noted(first).unwrap_or((u64::MAX, None));
-        let (attempt, suspicion) = noted.unwrap_or_default();
-        let is_anew = self.options.fail_fast && self.state.tasks.is_exhausted(attempt);
+        let attempts = noted.unwrap_or_default();
+        let is_renewed = self.options.fail_fast && attempts.is_exhausted(self.state.tasks.tries());
         let others = self.state.workers().size().saturating_sub(1);
-        (known.min(end), if is_anew { suspicion.anew(others) } else { (attempt, suspicion) })
+        (known.min(end), if is_renewed { attempts.renewed(others) } else { attempts })
     }
 }

@@ -4,11 +4,12 @@ use super::super::chunk_result::{ChunkResult, Failure};
 use super::super::delivery::Deliver;
 use super::super::messages::{ChunkHeader, Entry, Payload, ResultHeader, Times};
 use super::super::resequencer::ResultRun;
-use super::super::state::{PendingTasks, RetryDecision, Sent, Suspicion};
+use super::super::state::{PendingTasks, Sent};
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::rank::protocol::Outgoing;
+use crate::tasks::Attempts;
 use crate::wire::erased::Items;
 
 impl MasterRank {
@@ -128,7 +129,8 @@ impl MasterRank {
         delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        if self.state.tasks.fate(chunk.attempt) == RetryDecision::Failed {
+        let attempts = Attempts { failed: chunk.attempts.failed + 1, ..Attempts::default() };
+        if attempts.is_exhausted(self.state.tasks.tries()) {
             for failure in failures {
                 self.fail(chunk, by, failure, delivery)?;
             }
@@ -139,9 +141,7 @@ impl MasterRank {
             drop(tasks.split_off(1));
             let first = chunk.first + u64::from(failure.place);
             log::debug!("task {first} failed on rank {by} and is retried: {}", failure.message);
-            let (attempt, avoid) = (chunk.attempt + 1, Some(chunk.worker));
-            let suspicion = Suspicion::default();
-            self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
+            self.state.requeue(PendingTasks { first, tasks, attempts, avoid: Some(chunk.worker) });
         }
         self.adjust_workers(out)
     }
@@ -151,7 +151,7 @@ impl MasterRank {
         let Failure { place, panicked, ref message } = *failure;
         let task = chunk.first + u64::from(place);
         let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
-        let tries = chunk.attempt + 1;
+        let tries = chunk.attempts.failed + 1;
         let failed = FailedTask { task, name: None, rank: by, tries, kind, message: message.clone() };
         if self.options.fail_fast {
             let error = Error::new(kind, failed.with_tries()).on_item(task).in_farm(&self.name);

@@ -53,9 +53,9 @@ impl MasterRank {
         while chunks.len() < room as usize && bytes < MOST_BYTES {
             let Some(worker) = self.state.next_member(leader) else { break };
             let Some((pending, worker)) = self.next_tasks(source, leader, worker, most)? else { break };
-            let Packed { header, suspicion, payload, .. } = self.pack(leader, pending)?;
+            let Packed { header, attempts, payload, .. } = self.pack(leader, pending)?;
             self.state.traffic.gave(header.count.into(), payload.len());
-            self.note(leader, worker, (header, suspicion), payload.clone());
+            self.state.hand_out((leader, worker), (header, attempts), payload.clone(), self.clock.now());
             bytes += payload.len();
             chunks.push((header, payload));
         }
@@ -89,7 +89,7 @@ impl MasterRank {
     /// Handles the end of a sub-master that has no members left and runs tasks itself from now on.
     pub(super) fn on_retired(&mut self, from: usize) -> Result<()> {
         for chunk in self.state.retire(from).unwrap_or_default() {
-            self.requeue_whole(&chunk)?;
+            self.requeue(&chunk, 0..chunk.count, chunk.attempts, None)?;
         }
         Ok(())
     }

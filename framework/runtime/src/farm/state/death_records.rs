@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use super::super::failure_detector::Loss;
-use super::Suspicion;
-use crate::error::ErrorKind;
 use crate::failed_task::FailedTask;
+use crate::tasks::Attempts;
 
 /// Death of a rank, with the tasks that may have caused it.
 #[derive(Debug)]
@@ -45,32 +44,11 @@ impl DeathRecords {
         self.suspect_ranges.iter().any(|other| tasks.start < other.end && other.start < tasks.end)
     }
 
-    /// Returns the failure of a task in which ranks may have died and that no rank may run any more. `exhausted` is true if its attempts
-    /// are used up.
-    pub(super) fn failure(
-        &self,
-        task: u64,
-        attempt: u32,
-        suspicion: Suspicion,
-        exhausted: bool,
-    ) -> FailedTask {
+    /// Returns the failure of a task in which ranks may have died and that no rank may run any more.
+    pub(crate) fn failure(&self, task: u64, attempts: Attempts, tries: u32) -> FailedTask {
         let last = self.deaths.iter().rev().find(|death| death.tasks.contains(&task));
-        let place = match suspicion.certain > 0 {
-            true => "it",
-            false => "it, or in another task of the same chunk",
-        };
-        let mut message = match last {
-            Some(Death { rank, why, .. }) => format!("the process of rank {rank} died in {place} ({why})"),
-            // The journal does not record the rank.
-            None => format!("a process died in {place} (in an earlier run of the job)"),
-        };
-        if !exhausted {
-            message += ", and no rank is left to retry it";
-        }
-        // The task may succeed in another run, unless it has used all its attempts and certainly caused the deaths.
-        let is_its_own = exhausted && suspicion.is_its_own();
-        let kind = if is_its_own { ErrorKind::User } else { ErrorKind::Timeout };
-        let (rank, tries) = (last.map_or(0, |death| death.rank), attempt + suspicion.shared.min(1));
-        FailedTask { task, name: None, rank, tries, kind, message }
+        let last = last.map(|death| (death.rank, format!(" ({})", death.why)));
+        let last = last.as_ref().map(|(rank, why)| (*rank, why.as_str()));
+        attempts.failure((task, None), tries, last, ("died", "another task of the same chunk"))
     }
 }

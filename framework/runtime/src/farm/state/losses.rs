@@ -1,8 +1,8 @@
 //! Changes of the master's state when ranks are lost or return.
 
 use super::super::failure_detector::Loss;
-use super::{LastActivity, MasterState, PendingTasks, Reassigned, Sent, WorkerState};
-use crate::failed_task::FailedTask;
+use super::{LastActivity, MasterState, Sent, Share, WorkerState};
+use crate::tasks::{Attempts, Verdict};
 
 impl MasterState {
     /// Sets `rank` to `state`, in which it runs no tasks. Returns its chunks.
@@ -41,27 +41,20 @@ impl MasterState {
         chunks.iter().for_each(|given| self.window.returned(given.kept.payload.len()));
     }
 
-    /// Returns the tasks of a lost rank with their new attempts and suspicion, and the numbers of the earlier deaths that the loss
-    /// explains. Records the tasks of which the rank may have died.
+    /// Returns the tasks of a lost rank with their new attempts. Records the tasks of which the rank may have died.
     pub(crate) fn assess_loss(
         &mut self,
         loss: &Loss,
         chunks: &[Sent],
         last_activity: LastActivity,
-    ) -> (Vec<Reassigned>, Vec<u32>) {
-        let (reassigned, explained) = self.tasks.assess_death(chunks, last_activity);
-        for Reassigned { chunk, places, blamed, .. } in &reassigned {
+    ) -> Vec<(Attempts, Share)> {
+        let reassigned = self.tasks.assess_death(chunks, last_activity);
+        for (_, Share { chunk, places, blame }) in &reassigned {
             let first = chunks[*chunk].first;
             let tasks = first + u64::from(places.start)..first + u64::from(places.end);
-            self.deaths.record(loss, tasks, *blamed);
+            self.deaths.record(loss, tasks, *blame != Verdict::Innocent);
         }
-        (reassigned, explained)
-    }
-
-    /// Returns the failure of one of some tasks in which ranks may have died and that no rank may run any more.
-    pub(crate) fn death_of(&self, task: u64, pending: &PendingTasks) -> FailedTask {
-        let exhausted = pending.suspicion.certain > 0 && self.tasks.is_exhausted(pending.attempt);
-        self.deaths.failure(task, pending.attempt, pending.suspicion, exhausted)
+        reassigned
     }
 
     /// Makes a suspected rank active again. Returns true if the rank was suspected.

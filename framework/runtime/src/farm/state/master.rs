@@ -13,9 +13,10 @@ use super::super::summary::RankReport;
 use super::super::traffic::{ENOUGH_BYTES, TrafficStats};
 use super::super::window::{InFlight, Window};
 use super::{
-    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, PendingTasks, Reserved, Suspicion, TaskTable,
+    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, PendingTasks, Reserved, TaskTable,
     WorkerState, WorkerTable,
 };
+use crate::tasks::Attempts;
 use crate::wire::erased::Shape;
 
 /// Data kept of a dispatched chunk.
@@ -58,7 +59,7 @@ pub(crate) struct MasterState {
     pub(crate) reports: Vec<RankReport>,
     pub(crate) lost: Vec<usize>,
     /// Deaths and silences of ranks in the current set of tasks.
-    pub(super) deaths: DeathRecords,
+    pub(crate) deaths: DeathRecords,
     /// Tasks and bytes of due results that the sink has not received yet.
     pub(crate) undelivered: (u64, u64),
     /// Tasks that failed because ranks died in them.
@@ -241,25 +242,25 @@ impl MasterState {
 
     /// Returns the header of a new chunk with these tasks.
     pub(crate) fn header_of(&self, pending: &PendingTasks) -> ChunkHeader {
-        let PendingTasks { first, attempt, suspicion, .. } = *pending;
+        let PendingTasks { first, attempts, .. } = *pending;
         let end = first + pending.tasks.len() as u64;
         let suspect = self.deaths.are_suspect(first..end);
         let (id, count) = (self.tasks.next_id(), pending.tasks.len() as u32);
-        ChunkHeader { id, first, count, skip: 0, attempt, suspect, alone: suspicion.is_there() }
+        let (attempt, alone) = (attempts.failed, attempts.is_suspect());
+        ChunkHeader { id, first, count, skip: 0, attempt, suspect, alone }
     }
 
-    /// Records the dispatch of a chunk to `worker`.
+    /// Records the dispatch of a chunk, which was sized for the worker `sized_for`, to `worker`.
     pub(crate) fn hand_out(
         &mut self,
-        worker: usize,
-        header: ChunkHeader,
-        suspicion: Suspicion,
-        sent: SentChunk,
+        (worker, sized_for): (usize, usize),
+        (header, attempts): (ChunkHeader, Attempts),
+        payload: Payload,
         now: Duration,
     ) {
-        let ChunkHeader { first, count, attempt, .. } = header;
-        self.window.gave(count.into(), sent.payload.len());
-        self.tasks.give(worker, (first, count), (attempt, suspicion), sent, now);
+        let ChunkHeader { first, count, .. } = header;
+        self.window.gave(count.into(), payload.len());
+        self.tasks.give(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
     }
 
     /// Records a result of the next `count` tasks of a chunk from `worker`. Returns the value of [`TaskTable::done`].

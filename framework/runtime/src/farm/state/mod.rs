@@ -10,7 +10,6 @@ mod losses;
 mod master;
 mod submaster;
 mod suspects;
-mod suspicion;
 #[cfg(test)]
 mod tests;
 mod worker_table;
@@ -18,14 +17,15 @@ mod worker_table;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-pub(crate) use crate::rank::suspicion::Suspicion;
+pub(crate) use crate::tasks::LastActivity;
+use crate::tasks::{Attempts, Deaths};
 use crate::wire::erased::Items;
 pub(crate) use chunk_sizes::{ChunkSizes, Reserved};
 pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
-pub(crate) use master::{Joined, MasterState, Sent, SentChunk};
+pub(crate) use master::{Joined, MasterState, Sent};
 pub(crate) use submaster::SubmasterState;
-pub(crate) use suspects::{LastActivity, Reassigned};
+pub(crate) use suspects::Share;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
 /// Consecutive tasks at the master: drawn but not dispatched, or requeued.
@@ -34,21 +34,19 @@ pub(crate) struct PendingTasks {
     /// Number of the first task.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
-    /// Number of earlier attempts of each task.
-    pub(crate) attempt: u32,
+    /// Earlier attempts of each task.
+    pub(crate) attempts: Attempts,
     /// Rank that runs the tasks only if no other rank can: the rank on which they failed, or rank 0 after the loss of a rank.
     pub(crate) avoid: Option<usize>,
-    /// Deaths attributed to the tasks.
-    pub(crate) suspicion: Suspicion,
 }
 
 impl PendingTasks {
     fn split_front(&mut self, most: u64) -> PendingTasks {
         let most = usize::try_from(most).unwrap_or(usize::MAX).clamp(1, self.tasks.len());
         let tasks = self.tasks.split_front(most);
-        let first = self.first;
+        let PendingTasks { first, attempts, avoid, .. } = *self;
         self.first += most as u64;
-        PendingTasks { first, tasks, attempt: self.attempt, avoid: self.avoid, suspicion: self.suspicion }
+        PendingTasks { first, tasks, attempts, avoid }
     }
 }
 
@@ -61,8 +59,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) count: u32,
     /// Number of tasks at the beginning of the payload whose results have already arrived.
     pub(crate) skip: u32,
-    pub(crate) attempt: u32,
-    pub(crate) suspicion: Suspicion,
+    pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.
     pub(crate) since: Duration,
     /// True if the worker held no other chunk at dispatch and has sent no partial result.
@@ -70,28 +67,19 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) kept: K,
 }
 
-/// Decision about a task that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryDecision {
-    /// The task is retried.
-    Retry,
-    /// The task has used all its attempts.
-    Failed,
-}
-
 /// Tasks of a run as the master tracks them. `K` is the data kept of a dispatched chunk.
 #[derive(Debug)]
 pub(crate) struct TaskTable<K> {
     workers: WorkerTable,
-    retries: u32,
+    /// Maximum number of attempts of a task.
+    tries: u32,
     /// Target number of active ranks.
     target: usize,
     /// Requeued tasks, oldest first.
     back: VecDeque<PendingTasks>,
     given: BTreeMap<u64, OutstandingChunk<K>>,
     next_id: u64,
-    /// Number of deaths so far that tasks may have caused.
-    deaths: u32,
+    deaths: Deaths,
     /// Number of tasks in `given`.
     out: u64,
     /// Number of tasks in `back`.
@@ -119,12 +107,12 @@ impl<K> TaskTable<K> {
     pub(crate) fn new(size: usize, retries: u32) -> Self {
         TaskTable {
             workers: WorkerTable::new(size),
-            retries,
+            tries: retries.saturating_add(1),
             target: usize::MAX,
             back: VecDeque::new(),
             given: BTreeMap::new(),
             next_id: 0,
-            deaths: 0,
+            deaths: Deaths::default(),
             out: 0,
             waiting: 0,
             counts: TaskCounts::default(),
@@ -165,7 +153,7 @@ impl<K> TaskTable<K> {
             |p: &PendingTasks| p.avoid.is_some_and(|rank| workers.state_of(rank) == WorkerState::Active);
         // Rank 0 never runs tasks in which ranks may have died.
         let only_0 = workers.state_of(0) == WorkerState::Active && workers.working() == 1;
-        let needs_other = |p: &PendingTasks| shunned(p) || (only_0 && p.suspicion.is_there());
+        let needs_other = |p: &PendingTasks| shunned(p) || (only_0 && p.attempts.is_suspect());
         let stuck =
             self.target == 1 && workers.working() + workers.parked() > 1 && self.back.iter().any(needs_other);
         let change = workers.adjust_active(if stuck { 2 } else { self.target }, seconds);
@@ -203,13 +191,14 @@ impl<K> TaskTable<K> {
     /// A rank gets a task that failed on it only if no other rank is active or parked.
     pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks> {
         let alone = self.workers.is_alone(worker);
-        let suits = |p: &PendingTasks| match p.suspicion.is_there() {
-            true => !self.is_spent(p) && suspicion::may_try(&self.workers, worker, p.suspicion, false),
+        let suits = |p: &PendingTasks| match p.attempts.is_suspect() {
+            true => self.may_try(worker, p.attempts, false),
             false => alone || p.avoid != Some(worker),
         };
         let at = self.back.iter().position(suits)?;
         let pending = &mut self.back[at];
-        let most = if pending.suspicion.is_there() { most.min(pending.suspicion.most.into()) } else { most };
+        let suspicion = pending.attempts.suspicion;
+        let most = if pending.attempts.is_suspect() { most.min(suspicion.most.into()) } else { most };
         let taken = if (pending.tasks.len() as u64) > most {
             pending.split_front(most)
         } else {
@@ -222,10 +211,8 @@ impl<K> TaskTable<K> {
     /// Returns true if `worker` must finish its chunks before it gets others, because tasks in which ranks may have died wait for a worker
     /// without chunks, and `worker` may run them.
     pub(crate) fn must_drain(&self, worker: usize) -> bool {
-        let waits = |p: &PendingTasks| {
-            p.suspicion.is_there() && suspicion::may_try(&self.workers, worker, p.suspicion, true)
-        };
-        self.deaths > 0
+        let waits = |p: &PendingTasks| p.attempts.is_suspect() && self.may_try(worker, p.attempts, true);
+        self.deaths.last > 0
             && self.workers.held(worker) > 0
             && !self.workers.is_leader(worker)
             && self.back.iter().any(waits)
@@ -233,24 +220,27 @@ impl<K> TaskTable<K> {
 
     /// Takes tasks in which ranks may have died and that no rank may run any more, if there are any.
     pub(crate) fn take_abandoned(&mut self) -> Option<PendingTasks> {
-        let nobody = |p: &PendingTasks| {
-            p.suspicion.is_there() && !suspicion::is_worth_a_rank(&self.workers, p.suspicion)
-        };
-        let hopeless = |p: &PendingTasks| self.is_spent(p) || nobody(p);
-        let at = if self.deaths > 0 { self.back.iter().position(hopeless)? } else { return None };
+        let is_hopeless = |p: &PendingTasks| p.attempts.is_suspect() && self.is_hopeless(p.attempts);
+        let at = if self.deaths.last > 0 { self.back.iter().position(is_hopeless)? } else { return None };
         let pending = self.back.remove(at)?;
         self.waiting -= pending.tasks.len() as u64;
         Some(pending)
     }
 
-    /// Returns true if ranks certainly died in the tasks and their attempts are used up.
-    fn is_spent(&self, pending: &PendingTasks) -> bool {
-        pending.suspicion.certain > 0 && self.is_exhausted(pending.attempt)
+    /// Returns true if `worker` may run these suspects now, or, with `idle`, if it may run them once it holds no chunk.
+    fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
+        let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
+        worker != 0 && free && !self.is_hopeless(attempts)
     }
 
-    /// Returns true if a task has used all its attempts after `attempt` of them.
-    pub(crate) fn is_exhausted(&self, attempt: u32) -> bool {
-        attempt > self.retries
+    /// Returns true if no worker may run tasks with these attempts, now or later.
+    fn is_hopeless(&self, attempts: Attempts) -> bool {
+        attempts.is_hopeless(self.tries, self.workers.others())
+    }
+
+    /// Returns the maximum number of attempts of a task.
+    pub(crate) fn tries(&self) -> u32 {
+        self.tries
     }
 
     /// Records that `worker` holds `count` tasks from `first` on. Returns the number of the new chunk.
@@ -258,7 +248,7 @@ impl<K> TaskTable<K> {
         &mut self,
         worker: usize,
         (first, count): (u64, u32),
-        (attempt, suspicion): (u32, Suspicion),
+        attempts: Attempts,
         kept: K,
         now: Duration,
     ) -> u64 {
@@ -267,26 +257,15 @@ impl<K> TaskTable<K> {
         let alone = self.workers.held(worker) == 0;
         self.given.insert(
             id,
-            OutstandingChunk {
-                id,
-                worker,
-                first,
-                count,
-                skip: 0,
-                attempt,
-                suspicion,
-                since: now,
-                alone,
-                kept,
-            },
+            OutstandingChunk { id, worker, first, count, skip: 0, attempts, since: now, alone, kept },
         );
         self.out += u64::from(count);
         self.counts.chunks += 1;
-        if attempt > 0 {
+        if attempts.failed > 0 {
             self.counts.retried += u64::from(count);
         }
         self.workers.gave(worker);
-        if suspicion.is_there() {
+        if attempts.is_suspect() {
             self.workers.make_exclusive(worker);
         }
         id
@@ -315,11 +294,6 @@ impl<K> TaskTable<K> {
         self.out -= u64::from(given.count);
         self.workers.got(worker);
         Some((given, true))
-    }
-
-    /// Returns the decision about a task that has failed after `attempt` earlier attempts.
-    pub(crate) fn fate(&self, attempt: u32) -> RetryDecision {
-        if attempt < self.retries { RetryDecision::Retry } else { RetryDecision::Failed }
     }
 
     /// Requeues tasks, because they failed or their worker was lost.

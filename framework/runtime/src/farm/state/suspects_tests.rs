@@ -7,18 +7,17 @@ use std::time::Duration;
 use super::super::tests::{Dice, fresh};
 use super::super::{PendingTasks, WorkerState};
 use super::*;
+use crate::tasks::Suspicion;
 use crate::wire::erased::typed;
 
 fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
-    let (worker, attempt, suspicion) = (1, 0, Suspicion::default());
     OutstandingChunk {
         id,
-        worker,
+        worker: 1,
         first,
         count,
         skip: 0,
-        attempt,
-        suspicion,
+        attempts: Attempts::default(),
         since: Duration::ZERO,
         alone: false,
         kept: (),
@@ -68,22 +67,14 @@ fn without_a_trail_everything_from_the_last_word_on_is_suspect() {
 fn a_suspect_is_not_blamed_where_the_trail_does_not_name_it() {
     use Verdict::{Guilty, Innocent, Suspect};
     let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
-    let suspect = || OutstandingChunk { suspicion, ..chunk(4, 10, 1) };
+    let attempts = Attempts { failed: 0, suspicion };
+    let suspect = || OutstandingChunk { attempts, ..chunk(4, 10, 1) };
     assert_eq!(said(&[suspect()], LastActivity::Unnoted(None)), [(0, 0..1, Innocent)]);
     assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
     // Trails do not name short chunks, so a task that is no suspect is blamed although the trail names nothing.
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unnoted(None)), [(0, 0..1, Guilty)]);
     let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unnoted(None));
     assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
-}
-
-#[test]
-fn deaths_that_a_task_was_suspected_of_count_when_it_is_found_guilty() {
-    let was = Suspicion { certain: 0, shared: 2, death: 3, most: 5 };
-    assert_eq!(Verdict::Innocent.after(1, was, 8), (1, was));
-    assert_eq!(Verdict::Suspect(9).after(1, was, 8), (1, Suspicion { shared: 3, death: 8, ..was }));
-    let guilty = Suspicion { certain: 3, shared: 0, death: 0, most: 1 };
-    assert_eq!(Verdict::Guilty.after(1, was, 8), (4, guilty));
 }
 
 /// Simulation in which some tasks kill every rank that runs them, and dead ranks leave trails with more or less detail.
@@ -119,12 +110,12 @@ impl World {
                 self.drawn += tasks.len() as u64;
                 (!tasks.is_empty()).then(|| fresh(first, tasks))
             });
-            let Some(PendingTasks { first, tasks, attempt, suspicion, .. }) = pending else { continue };
+            let Some(PendingTasks { first, tasks, attempts, .. }) = pending else { continue };
             let tasks = typed::<u64>(tasks).unwrap();
-            assert!(worker > 0 || !suspicion.is_there(), "rank 0 risks nothing");
-            assert!(tasks.len() as u64 <= u64::from(suspicion.most.max(6)));
+            assert!(worker > 0 || !attempts.is_suspect(), "rank 0 risks nothing");
+            assert!(tasks.len() as u64 <= u64::from(attempts.suspicion.most.max(6)));
             let range = (first, tasks.len() as u32);
-            let id = self.master.give(worker, range, (attempt, suspicion), tasks.clone(), Duration::ZERO);
+            let id = self.master.give(worker, range, attempts, tasks.clone(), Duration::ZERO);
             self.held.entry(worker).or_default().push((id, tasks));
         }
     }
@@ -166,15 +157,15 @@ impl World {
         self.deaths += 1;
         self.held.remove(&rank);
         let chunks = self.master.lose(rank, WorkerState::Dead);
-        let (reassigned, explained) = self.master.assess_death(&chunks, last_activity);
-        for Reassigned { chunk, places, attempt, suspicion, .. } in reassigned {
+        let reassigned = self.master.assess_death(&chunks, last_activity);
+        for (attempts, Share { chunk, places, .. }) in reassigned {
             let given = &chunks[chunk];
             let left = &given.kept[given.skip as usize..];
             let tasks = left[places.start as usize..places.end as usize].to_vec();
             let first = given.first + u64::from(places.start);
-            self.master.put_back(PendingTasks { attempt, suspicion, ..fresh(first, tasks) });
+            self.master.put_back(PendingTasks { attempts, ..fresh(first, tasks) });
         }
-        self.master.clear_suspects(&explained);
+        self.master.clear_suspects();
     }
 
     fn give_up(&mut self) {
@@ -256,8 +247,9 @@ fn whoever_may_try_a_suspect_finishes_what_it_has() {
     (0..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.count_deaths_from(1);
     let suspicion = Suspicion { certain: 0, shared: 1, death: 1, most: 1 };
+    let attempts = Attempts { failed: 0, suspicion };
     let first = master.give(1, (0, 4), Default::default(), (), Duration::ZERO);
-    master.put_back(PendingTasks { suspicion, ..fresh(7, vec![7u64, 8]) });
+    master.put_back(PendingTasks { attempts, ..fresh(7, vec![7u64, 8]) });
     assert!(master.must_drain(1) && !master.must_drain(2) && !master.must_drain(0));
     assert!(
         master.take_requeued(1, 9).is_none() && master.take_requeued(0, 9).is_none(),
@@ -265,7 +257,7 @@ fn whoever_may_try_a_suspect_finishes_what_it_has() {
     );
     let pending = master.take_requeued(2, 9).unwrap();
     assert_eq!((pending.first, typed::<u64>(pending.tasks).unwrap()), (7, vec![7]));
-    let id = master.give(2, (7, 1), (0, suspicion), (), Duration::ZERO);
+    let id = master.give(2, (7, 1), attempts, (), Duration::ZERO);
     assert_eq!(master.workers().requesting(u32::MAX).collect::<Vec<_>>(), [1], "rank 2 gets nothing else");
     master.done(2, id, 1).unwrap();
     assert_eq!(master.workers().next_requesting(0), Some(2));
@@ -275,7 +267,8 @@ fn whoever_may_try_a_suspect_finishes_what_it_has() {
     master.lose(2, WorkerState::Dead);
     assert_eq!(master.take_requeued(1, 9).map(|pending| pending.first), Some(8));
     let two = Suspicion { certain: 2, shared: 0, death: 0, most: 1 };
-    master.put_back(PendingTasks { attempt: 1, suspicion: two, ..fresh(9, vec![9u64]) });
+    master
+        .put_back(PendingTasks { attempts: Attempts { failed: 1, suspicion: two }, ..fresh(9, vec![9u64]) });
     assert!(master.take_requeued(1, 9).is_none());
     assert_eq!(master.take_abandoned().map(|pending| pending.first), Some(9));
 }

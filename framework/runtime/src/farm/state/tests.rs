@@ -7,7 +7,12 @@ use crate::wire::erased::typed;
 
 /// Returns tasks that no rank has tried.
 pub(super) fn fresh<T: Item>(first: u64, tasks: Vec<T>) -> PendingTasks {
-    PendingTasks { first, tasks: Box::new(tasks), attempt: 0, avoid: None, suspicion: Suspicion::default() }
+    PendingTasks { first, tasks: Box::new(tasks), attempts: Attempts::default(), avoid: None }
+}
+
+/// Returns the attempts of a task that has failed this often.
+fn failed(failed: u32) -> Attempts {
+    Attempts { failed, ..Attempts::default() }
 }
 
 /// Pseudo-random number generator.
@@ -70,18 +75,18 @@ impl World {
                 self.drawn += pending.tasks.len() as u64;
                 (pending.tasks.len() > 0).then_some(pending)
             });
-            let Some(PendingTasks { first, tasks, attempt, suspicion, .. }) = pending else { continue };
+            let Some(PendingTasks { first, tasks, attempts, .. }) = pending else { continue };
             let tasks = typed::<u64>(tasks).unwrap();
             assert!(
-                !suspicion.is_there() || (worker > 0 && self.master.workers().held(worker) == 0),
+                !attempts.is_suspect() || (worker > 0 && self.master.workers().held(worker) == 0),
                 "done alone"
             );
             assert!(
                 tasks.len() as u64 <= size && tasks.iter().copied().eq(first..first + tasks.len() as u64)
             );
             let range = (first, tasks.len() as u32);
-            let id = self.master.give(worker, range, (attempt, suspicion), tasks.clone(), Duration::ZERO);
-            self.held.push(Held { id, worker, tasks, attempt });
+            let id = self.master.give(worker, range, attempts, tasks.clone(), Duration::ZERO);
+            self.held.push(Held { id, worker, tasks, attempt: attempts.failed });
             return;
         }
     }
@@ -98,7 +103,7 @@ impl World {
         let mut tasks = tasks;
         let rest = tasks.split_off(count);
         let Some((given, is_last)) = self.master.done(worker, id, count as u32) else { return };
-        assert_eq!((given.first, given.worker, given.attempt), (tasks[0], worker, attempt));
+        assert_eq!((given.first, given.worker, given.attempts.failed), (tasks[0], worker, attempt));
         assert!(given.kept[given.skip as usize..].starts_with(&tasks) && is_last == rest.is_empty());
         if !is_last {
             self.held.push(Held { id, worker, tasks: rest, attempt });
@@ -109,12 +114,12 @@ impl World {
                 continue;
             }
             self.tried[task as usize] += 1;
-            match self.master.fate(attempt) {
-                RetryDecision::Failed => self.end(task, true),
-                RetryDecision::Retry => {
+            let attempts = failed(attempt + 1);
+            match attempts.is_exhausted(self.master.tries()) {
+                true => self.end(task, true),
+                false => {
                     let avoid = Some(worker);
-                    let again = PendingTasks { attempt: attempt + 1, avoid, ..fresh(task, vec![task]) };
-                    self.master.put_back(again);
+                    self.master.put_back(PendingTasks { attempts, avoid, ..fresh(task, vec![task]) });
                 }
             }
         }
@@ -127,9 +132,9 @@ impl World {
 
     fn lose(&mut self, worker: usize, state: WorkerState) {
         for given in self.master.lose(worker, state) {
-            let (first, attempt, suspicion) = (given.first, given.attempt, given.suspicion);
+            let (first, attempts) = (given.first, given.attempts);
             let left = given.kept[given.skip as usize..].to_vec();
-            self.master.put_back(PendingTasks { attempt, suspicion, ..fresh(first, left) });
+            self.master.put_back(PendingTasks { attempts, ..fresh(first, left) });
         }
     }
 
@@ -215,14 +220,14 @@ fn every_task_ends_once_whoever_dies_and_whatever_fails() {
 fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
     let mut master = TaskTable::<()>::new(3, 1);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
-    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7u8, 8, 9]) });
+    master.put_back(PendingTasks { attempts: failed(1), avoid: Some(1), ..fresh(7, vec![7u8, 8, 9]) });
     assert!(master.take_requeued(1, 9).is_none());
     let pending = master.take_requeued(2, 2).unwrap();
     assert_eq!((pending.first, typed::<u8>(pending.tasks).unwrap(), master.waiting()), (7, vec![7, 8], 1));
     assert!(master.lose(2, WorkerState::TimedOut).is_empty());
     let pending = master.take_requeued(1, 2).unwrap();
     assert_eq!(
-        (pending.first, typed::<u8>(pending.tasks).unwrap(), pending.attempt, master.waiting()),
+        (pending.first, typed::<u8>(pending.tasks).unwrap(), pending.attempts.failed, master.waiting()),
         (9, vec![9], 1, 0)
     );
 }
@@ -263,7 +268,7 @@ fn a_rank_is_woken_for_a_task_that_failed_on_the_only_one() {
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.set_target(1);
     assert_eq!(master.adjust_active(|_| None).parked, [2]);
-    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7u8]) });
+    master.put_back(PendingTasks { attempts: failed(1), avoid: Some(1), ..fresh(7, vec![7u8]) });
     assert!(master.take_requeued(1, 1).is_none());
     assert_eq!(master.adjust_active(|_| None).woken, [2]);
     assert_eq!(master.take_requeued(2, 1).map(|p| p.first), Some(7));

@@ -124,6 +124,16 @@ impl WorkerTable {
         }
     }
 
+    /// Returns the number of workers besides rank 0 that are present or may still join.
+    pub(super) fn others(&self) -> usize {
+        let workers = |rank| match self.state_of(rank) {
+            WorkerState::Active => self.span(rank),
+            WorkerState::Parked | WorkerState::Expected | WorkerState::Suspected => 1,
+            WorkerState::Delegated | WorkerState::TimedOut | WorkerState::Dead | WorkerState::Left => 0,
+        };
+        (1..self.size()).map(workers).sum()
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.state.len()
     }

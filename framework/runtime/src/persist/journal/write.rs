@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use armature_files::lock::{TRIES, unlock};
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::format::Head;
 use super::pace::Pace;
 use super::sync::Syncer;
-use super::{Identity, Recovery, io_error, open};
+use super::{FIRST_NOTE, Identity, Recovery, io_error, open};
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire;
 
 /// Size of the buffer in bytes above which it is written even without a tick.
 const WRITE_ABOVE: usize = 64 << 10;
@@ -38,6 +40,8 @@ pub struct Journal {
     pace: Pace,
     syncer: Syncer,
     failed: Option<Error>,
+    /// Number of notes about deaths.
+    notes: u64,
 }
 
 impl Journal {
@@ -76,13 +80,18 @@ impl Journal {
         path: &Path,
         identity: &Identity,
         tries: u32,
-        each: impl FnMut(u64, Bytes) -> Result<()>,
+        mut each: impl FnMut(u64, Bytes) -> Result<()>,
     ) -> Result<(Journal, Recovery)> {
-        let (file, scan) = open::open(path, identity, tries, each)?;
+        let mut notes = 0;
+        let counted = |task, payload| {
+            notes += u64::from(task >= FIRST_NOTE);
+            each(task, payload)
+        };
+        let (file, scan) = open::open(path, identity, tries, counted)?;
         let syncer = Syncer::start(&file).map_err(|e| io_error("start a thread for", path, &e))?;
         let (path, pace) = (path.to_path_buf(), Pace::new(PERIOD));
         let journal =
-            Journal { path, file, chain: scan.chain, buffer: Vec::new(), pace, syncer, failed: None };
+            Journal { path, file, chain: scan.chain, buffer: Vec::new(), pace, syncer, failed: None, notes };
         Ok((journal, scan.recovery))
     }
 
@@ -127,6 +136,13 @@ impl Journal {
         self.buffer.extend_from_slice(&head.to_bytes());
         parts.iter().for_each(|part| self.buffer.extend_from_slice(part));
         if self.buffer.len() > WRITE_ABOVE { self.tick(now) } else { Ok(()) }
+    }
+
+    /// Appends a note about a death, and writes it at once, because the job may end.
+    pub(crate) fn note(&mut self, now: Duration, note: &impl Serialize) -> Result<()> {
+        self.append(now, FIRST_NOTE + self.notes, &wire::to_bytes(note)?)?;
+        self.notes += 1;
+        self.tick(now)
     }
 
     /// Writes buffered records and starts a sync if one is due. Call it often, and always before an operation that takes long.

@@ -27,11 +27,11 @@ impl Master {
             }
             return Ok(());
         }
-        self.tasks[task].attempt += 1;
+        self.tasks[task].attempts.failed += 1;
         self.tasks[task].exceeded += u32::from(failure.reason == Reason::MemoryLimit);
         self.tasks[task].failed_on = Some(rank);
-        let attempts = self.tasks[task].attempt;
-        if failure.reason != Reason::Memory && attempts < self.graph.needs(task).tries {
+        let attempts = self.tasks[task].attempts;
+        if failure.reason != Reason::Memory && !attempts.is_exhausted(self.graph.needs(task).tries) {
             self.retried += 1;
             self.order_again(task);
             return Ok(());
@@ -46,7 +46,7 @@ impl Master {
             task: task as u64,
             name: Some(self.graph.dag.name(task).to_string()),
             rank,
-            tries: if failure.reason == Reason::Memory { attempts - 1 } else { attempts },
+            tries: attempts.failed - u32::from(failure.reason == Reason::Memory),
             kind,
             message: failure.message,
         };

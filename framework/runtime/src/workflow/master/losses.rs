@@ -4,30 +4,15 @@
 use std::collections::BTreeMap;
 
 use super::{Master, State, Task};
-use crate::error::{ErrorKind, Result};
-use crate::failed_task::FailedTask;
-use crate::rank::suspicion::{Tried, Verdict};
-
-/// Knowledge about the task in which a rank died.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::workflow) enum LastTask {
-    /// The rank was silent and its process may live: the loss is not attributed to a task.
-    Innocent,
-    /// The rank was in this closure.
-    Closure(usize),
-    /// The rank was in no closure; commands may have been running.
-    NoClosure,
-    /// Nothing is known.
-    Unknown,
-}
+use crate::error::Result;
+use crate::tasks::{Attempts, LastActivity, Verdict};
 
 impl Master {
-    /// Handles the death of a rank; `last` is the knowledge about the task in which it died. Returns the number of tasks that are run
-    /// again.
+    /// Handles the death of a rank with its last activity. Returns the number of tasks that are run again.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.
-    pub(in crate::workflow) fn on_lost(&mut self, lost: usize, last: LastTask) -> Result<u64> {
+    pub(in crate::workflow) fn on_lost(&mut self, lost: usize, last: LastActivity) -> Result<u64> {
         if std::mem::replace(&mut self.ranks[lost].is_lost, true) {
             return Ok(0);
         }
@@ -134,7 +119,7 @@ impl Master {
 
     /// Returns the closures in one of which the dead rank may have died; if there is none, the first command that may have been running
     /// there.
-    fn suspects(&self, lost: usize, last: LastTask) -> Vec<usize> {
+    fn suspects(&self, lost: usize, last: LastActivity) -> Vec<usize> {
         // Values go directly between ranks, so a closure may have run before its parents were reported as done.
         let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
         let (commands, closures): (Vec<usize>, Vec<usize>) =
@@ -144,12 +129,12 @@ impl Master {
         };
         let began = of(&|task| self.tasks[task].has_begun);
         let suspects = match last {
-            LastTask::Innocent => return Vec::new(),
-            LastTask::Closure(closure) => return of(&|task| task == closure),
-            LastTask::NoClosure => Vec::new(),
-            LastTask::Unknown if !began.is_empty() => began,
+            LastActivity::Innocent => return Vec::new(),
+            LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
+            LastActivity::Unnoted(_) => Vec::new(),
+            LastActivity::Behind(_) if !began.is_empty() => began,
             // The rank would have reported the beginning of a suspected closure.
-            LastTask::Unknown => of(&|task| !self.tasks[task].suspicion.is_there()),
+            LastActivity::Behind(_) => of(&|task| !self.tasks[task].attempts.is_suspect()),
         };
         match suspects.is_empty() {
             true => commands.into_iter().filter(|&task| self.tasks[task].undone == 0).take(1).collect(),
@@ -160,22 +145,21 @@ impl Master {
     /// Counts a death as a try of the task in which the rank died, or as a suspicion of all candidates. A command is not suspected: it runs in
     /// separate processes, so it does not endanger the rank that tries it next.
     fn blame(&mut self, suspects: &[usize], lost: usize) {
-        self.deaths += 1;
+        self.deaths.last += 1;
         let verdict = if suspects.len() == 1 { Verdict::Guilty } else { Verdict::Suspect(1) };
         for &task in suspects {
-            let Task { attempt, suspicion: was, .. } = self.tasks[task];
-            let (attempt, suspicion) = verdict.after(attempt, was, self.deaths);
             let needs = self.graph.needs(task);
             let blamed = &mut self.tasks[task];
-            (blamed.attempt, blamed.failed_on) = (attempt, Some(lost));
-            if !needs.is_command {
-                blamed.suspicion = suspicion;
-            }
-            if verdict == Verdict::Guilty {
-                self.retried += u64::from(attempt < needs.tries);
-                if was.shared > 0 {
-                    self.clear_suspects(was.death);
-                }
+            let attempts = self.deaths.judge(blamed.attempts, verdict);
+            let suspicion = if needs.is_command { blamed.attempts.suspicion } else { attempts.suspicion };
+            (blamed.attempts, blamed.failed_on) = (Attempts { suspicion, ..attempts }, Some(lost));
+            self.retried += u64::from(verdict == Verdict::Guilty && !attempts.is_exhausted(needs.tries));
+        }
+        // The next try of a task that is cleared of an earlier death prefers other ranks than rank 0.
+        let explained = std::mem::take(&mut self.deaths.explained);
+        for task in &mut self.tasks {
+            if task.attempts.clear(&explained) {
+                task.failed_on = Some(0);
             }
         }
     }
@@ -194,40 +178,32 @@ impl Master {
         self.tasks[task].has_begun = true;
     }
 
-    /// Clears the tasks that were suspected of a death after another task turned out to be its cause. Their next try prefers other ranks
-    /// than rank 0.
-    fn clear_suspects(&mut self, death: u32) {
-        for task in &mut self.tasks {
-            if task.suspicion.shared > 0 && task.suspicion.death == death {
-                task.suspicion = task.suspicion.without_shared();
-                task.failed_on = Some(0);
-            }
-        }
+    /// Returns the attempts of each task.
+    pub(in crate::workflow) fn attempts(&self) -> Vec<Attempts> {
+        self.tasks.iter().map(|task| task.attempts).collect()
     }
 
-    /// Returns the attempts of each task, and the deaths attributed to it.
-    pub(in crate::workflow) fn tried(&self) -> Vec<Tried> {
-        self.tasks.iter().map(|task| (task.attempt, task.suspicion)).collect()
+    /// Returns the number of living ranks besides rank 0.
+    fn others(&self) -> usize {
+        self.ranks.iter().skip(1).filter(|rank| !rank.is_lost).count()
     }
 
     /// Restores the notes of an earlier run of the job about tasks in which ranks died. A task that had used all its tries gets [new
-    /// tries](Suspicion::anew): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
+    /// tries](Attempts::renewed): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
     /// [`begin`](Master::begin).
     ///
     /// # Errors
     /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
-    pub(in crate::workflow) fn has_tried(&mut self, noted: &BTreeMap<usize, Tried>) -> Result<()> {
-        let others = (1..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost).count();
-        for (&task, &(attempt, suspicion)) in noted {
+    pub(in crate::workflow) fn restore_attempts(&mut self, noted: &BTreeMap<usize, Attempts>) -> Result<()> {
+        let others = self.others();
+        for (&task, &attempts) in noted {
+            self.deaths.last = self.deaths.last.max(attempts.suspicion.death);
             if self.tasks[task].state == State::Waiting {
-                let is_exhausted = attempt >= self.graph.needs(task).tries;
-                let (attempt, suspicion) =
-                    if is_exhausted { suspicion.anew(others) } else { (attempt, suspicion) };
-                let task = &mut self.tasks[task];
+                let is_exhausted = attempts.is_exhausted(self.graph.needs(task).tries);
+                let attempts = if is_exhausted { attempts.renewed(others) } else { attempts };
                 // An urgent task goes to a rank that may try it, not to a rank that asks for work.
-                (task.attempt, task.suspicion, task.is_urgent) = (attempt, suspicion, suspicion.is_there());
+                (self.tasks[task].attempts, self.tasks[task].is_urgent) = (attempts, attempts.is_suspect());
             }
-            self.deaths = self.deaths.max(suspicion.death);
         }
         self.give_up_hopeless(None)
     }
@@ -238,32 +214,15 @@ impl Master {
     /// # Errors
     /// More tasks have failed for good than allowed.
     fn give_up_hopeless(&mut self, lost: Option<usize>) -> Result<()> {
-        let others = (1..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost).count();
+        let others = self.others();
         for task in 0..self.tasks.len() {
-            let Task { state, attempt, suspicion, .. } = self.tasks[task];
-            let is_exhausted = attempt >= self.graph.needs(task).tries;
-            let is_hopeless = suspicion.is_there() && !suspicion.is_worth_a_rank(others);
-            if state != State::Waiting || !(is_exhausted || is_hopeless) {
-                continue;
+            let Task { state, attempts, .. } = self.tasks[task];
+            let tries = self.graph.needs(task).tries;
+            if state == State::Waiting && attempts.is_hopeless(tries, others) {
+                let name = self.graph.dag.name(task).to_string();
+                let (last, words) = (lost.map(|lost| (lost, "")), ("has died", "another task"));
+                self.fail(attempts.failure((task as u64, Some(name)), tries, last, words))?;
             }
-            let place = if suspicion.certain > 0 { "it" } else { "it, or in another task" };
-            let mut message = match lost {
-                Some(lost) => format!("the process of rank {lost} has died in {place}"),
-                None => format!("a process has died in {place} (in an earlier run of the job)"),
-            };
-            if !is_exhausted {
-                message += ", and no rank is left to retry it";
-            }
-            // The task may succeed in another run, unless it has used all its tries and the deaths are its own.
-            let is_its_own = is_exhausted && suspicion.is_its_own();
-            self.fail(FailedTask {
-                task: task as u64,
-                name: Some(self.graph.dag.name(task).to_string()),
-                rank: lost.unwrap_or(0),
-                tries: attempt + suspicion.shared.min(1),
-                kind: if is_its_own { ErrorKind::User } else { ErrorKind::Timeout },
-                message,
-            })?;
         }
         Ok(())
     }

@@ -19,8 +19,7 @@ use super::messages::{Done, Orders, Report};
 use super::summary::Measured;
 use crate::error::Result;
 use crate::failed_task::FailedTask;
-use crate::rank::suspicion::Suspicion;
-pub(super) use losses::LastTask;
+use crate::tasks::{Attempts, Deaths};
 use replanning::Replanning;
 pub(super) use replanning::{Cause, Change};
 use supply::Supply;
@@ -52,8 +51,7 @@ impl State {
 #[derive(Clone, Debug)]
 struct Task {
     state: State,
-    /// Number of failed tries.
-    attempt: u32,
+    attempts: Attempts,
     /// Number of tries that were ended because they exceeded their memory limit.
     exceeded: u32,
     /// Number of parents that are not done.
@@ -66,8 +64,6 @@ struct Task {
     is_urgent: bool,
     /// Rank of the last failed try.
     failed_on: Option<usize>,
-    /// Deaths attributed to the task.
-    suspicion: Suspicion,
     /// True if the rank has reported that the task has begun. Ranks report it for suspected tasks only.
     has_begun: bool,
     /// Bytes counted for the value on its rank: the expected size while the task is ordered, the real size when it is done.
@@ -124,8 +120,7 @@ pub(super) struct Master {
     pub(super) retried: u64,
     pub(super) again: u64,
     pub(super) skipped: u64,
-    /// Number of ranks that have died.
-    deaths: u32,
+    deaths: Deaths,
     /// Tasks whose lost values have to be restored on rank 0.
     to_restore: Vec<usize>,
     /// By task: true if rank 0 has the result, in the journal or as the files of a command, so that the result survives the loss of a rank.
@@ -141,14 +136,13 @@ impl Master {
     pub(super) fn new(graph: Arc<Graph>, ranks: usize, lost: &[usize], max_failures: usize) -> Self {
         let task = |task| Task {
             state: State::Waiting,
-            attempt: 0,
+            attempts: Attempts::default(),
             exceeded: 0,
             undone: 0,
             unplaced: 0,
             readers: graph.children(task).len() as u32,
             is_urgent: false,
             failed_on: None,
-            suspicion: Suspicion::default(),
             has_begun: false,
             counted: 0,
             announced_to: None,
@@ -167,7 +161,7 @@ impl Master {
             retried: 0,
             again: 0,
             skipped: 0,
-            deaths: 0,
+            deaths: Deaths::default(),
             to_restore: Vec::new(),
             journalled: vec![false; graph.len()],
             measured: vec![None; graph.len()],
@@ -271,7 +265,7 @@ impl Master {
         }
         self.left -= 1;
         self.tasks[task].state = State::Done(rank);
-        self.tasks[task].suspicion = self.tasks[task].suspicion.without_shared();
+        self.tasks[task].attempts.clear_shared();
         self.count(task, rank, done.bytes);
         let graph = self.graph.clone();
         for child in graph.children(task) {

@@ -151,7 +151,7 @@ impl Master {
 
     /// Returns the living ranks that may try a task: all ranks, except rank 0 if a rank may have died in the task.
     pub(super) fn ranks_for(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
-        let first = usize::from(self.tasks[task].suspicion.is_there());
+        let first = usize::from(self.tasks[task].attempts.is_suspect());
         (first..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost)
     }
 
@@ -171,11 +171,11 @@ impl Master {
             State::Ordered(source) | State::Done(source) => source,
             _ => rank,
         });
-        let Task { attempt, exceeded, suspicion, .. } = self.tasks[task];
+        let Task { attempts, exceeded, .. } = self.tasks[task];
         let place =
             self.supply.place(task).filter(|_| !self.tasks[task].is_urgent && !graph.needs(task).is_command);
         let sources = sources.collect();
-        let is_suspect = suspicion.is_there();
+        let (attempt, is_suspect) = (attempts.failed, attempts.is_suspect());
         let order = Order { task, attempt, exceeded, place, is_announced: false, is_suspect, sources };
         // If the task was announced to this rank, the order replaces the announcement; an announcement to another rank is withdrawn.
         if self.tasks[task].announced_to == Some(rank) {

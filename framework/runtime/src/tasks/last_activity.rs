@@ -1,0 +1,48 @@
+//! Last activity of a dead rank, from its trail or from its last heartbeat.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rank::trail::{TrailLocation, TrailReader};
+
+/// Last known activity of a lost rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LastActivity {
+    /// The rank lives, or its death is not related to the tasks that it held.
+    Innocent,
+    /// The rank was in this task, which its last heartbeat named, or in a later one. If no task is named, the rank may have been in any of
+    /// its tasks.
+    Behind(Option<u64>),
+    /// The rank was in this chunk, and in this task of the chunk if the task is known. A workflow's chunk is a closure.
+    Chunk { id: u64, task: Option<u64> },
+    /// Like `Behind`, for a rank whose trail names no chunk. The rank had begun no suspect, because the trail names a suspect before it begins.
+    Unnoted(Option<u64>),
+}
+
+/// Trails of other ranks on this machine.
+#[derive(Debug, Default)]
+pub(crate) struct Trails(BTreeMap<usize, TrailReader>);
+
+impl Trails {
+    /// Opens the trail of a rank, if it leaves one that can be read here.
+    pub(crate) fn open(&mut self, rank: usize, location: Option<&TrailLocation>) {
+        self.0.extend(location.and_then(TrailReader::open).map(|reader| (rank, reader)));
+    }
+
+    /// Closes the trail of a rank.
+    pub(crate) fn close(&mut self, rank: usize) {
+        self.0.remove(&rank);
+    }
+
+    /// Returns the last activity of a lost rank, whose last heartbeat named the task `reported`. `died` is true if the rank may have died of
+    /// that activity.
+    pub(crate) fn last_activity(&self, rank: usize, died: bool, reported: Option<u64>) -> LastActivity {
+        match self.0.get(&rank).map(TrailReader::read) {
+            _ if !died => LastActivity::Innocent,
+            Some(Some((id, task))) => LastActivity::Chunk { id, task },
+            Some(None) => LastActivity::Unnoted(reported),
+            None => LastActivity::Behind(reported),
+        }
+    }
+}

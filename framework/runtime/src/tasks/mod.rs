@@ -1,0 +1,8 @@
+//! Life of a task in farms and workflows: its attempts, the deaths attributed to it, and the last activity of dead ranks. `README.md` in this
+//! directory describes the states and the invariants.
+
+mod attempts;
+mod last_activity;
+
+pub(crate) use attempts::{Attempts, Deaths, Suspicion, Verdict};
+pub(crate) use last_activity::{LastActivity, Trails};
