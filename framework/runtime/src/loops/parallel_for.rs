@@ -3,7 +3,7 @@
 use std::any::type_name;
 use std::ops::Range;
 
-use super::doall::{DoAll, Segment, UnitMigration, gather};
+use super::doall::{Body, Segment, UnitMigration, gather};
 use super::ranges::{Ranges, of_indices};
 use super::settings::{Settings, loop_options};
 use super::summary::Summary;
@@ -80,7 +80,7 @@ impl ParallelFor {
         mut body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let what = Announcement::new(format!("runs the loop {:?}", self.name));
-        self.announced(session, what, |range, _| body(range)).map(Outcome::of)
+        self.announced(session, what, &mut |range, _| body(range)).map(Outcome::of)
     }
 
     /// Starts the loop without a closure: the caller asks for one range after the other.
@@ -144,7 +144,7 @@ impl ParallelFor {
     ) -> Result<A> {
         let mut mine = Some(start.clone());
         let what = Announcement::new(format!("runs reduce {:?}", self.name));
-        self.announced(session, what.with("values of type", type_name::<A>()), |range, at| {
+        self.announced(session, what.with("values of type", type_name::<A>()), &mut |range, at| {
             for index in range {
                 *at = Some(index);
                 mine = mine.take().map(|before| combine(before, value(index)));
@@ -209,7 +209,7 @@ impl ParallelFor {
         &self,
         session: &mut Session,
         what: Announcement,
-        body: impl FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Movable,
+        body: &mut Code<'_>,
     ) -> Result<Option<Summary>> {
         let (endpoint, config) = session.endpoint();
         let mut body = Indices { start: self.indices.start, at: None, body };
@@ -230,7 +230,7 @@ impl ParallelFor {
         let what = what.with("values of type", type_name::<V>());
         let (first, count) = (self.indices.start, self.indices.end.saturating_sub(self.indices.start));
         let mut segments: Vec<Segment<Vec<V>>> = Vec::new();
-        let summary = self.announced(session, what, |range, at| {
+        let summary = self.announced(session, what, &mut |range, at| {
             let (from, count) = (range.start - first, range.end - range.start);
             let values = range.map(|index| {
                 *at = Some(index);
@@ -269,22 +269,22 @@ impl ParallelFor {
     }
 }
 
-/// Adapts a closure over ranges of indices, which begin at `start`, to a loop over units without data.
-struct Indices<F> {
+/// User code for a range of indices, which stores the index that it works on.
+type Code<'b> = dyn FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Send + 'b;
+
+/// Body of a loop over indices, which are units without data.
+struct Indices<'b> {
     start: u64,
-    /// Current index of the closure, if it records it.
     at: Option<u64>,
-    body: F,
+    body: &'b mut Code<'b>,
 }
 
-impl<F: FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Send> DoAll for Indices<F> {
-    type Units = ();
-
+impl Body<()> for Indices<'_> {
     fn create(&mut self, _: Range<u64>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    fn compute(&mut self, range: Range<u64>, (): ()) -> Result<(), BoxError> {
+    fn compute(&mut self, range: Range<u64>, (): &mut (), _: usize) -> Result<(), BoxError> {
         (self.body)(self.start + range.start..self.start + range.end, &mut self.at)
     }
 

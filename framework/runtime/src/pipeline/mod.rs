@@ -63,7 +63,6 @@ mod run_spec;
 mod sizes;
 mod source_sink;
 mod stage;
-mod stage_call;
 mod stage_def;
 mod stage_host;
 mod stats;

@@ -5,17 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::erased::{Codec, ErasedStage, Items};
+use super::erased::{Codec, ErasedStage, Expand, Expanded, Items};
 use super::fill::Fill;
 use super::job_cost::{EdgeSize, JobCost, StageTime};
-use super::machine::batch::{Batch, Payload};
+use super::machine::batch::{Batch, Payload, Piece};
 use super::machine::{Consumed, Done, Job, SetUp};
 use super::made::Made;
 use super::pipeline_def::PipelineDef;
 use super::range::Range;
 use super::sizes::Sizes;
 use super::source_sink::{ErasedSource, NamedSink};
-use super::stage_call::{Pieces, Ran, expand, finish, run, unpack};
 use super::stage_def::StageDef;
 use super::stats::{Activity, Doing, Sampler, StageStats};
 use super::steal_time::StealTime;
@@ -204,6 +203,43 @@ impl<'p> StageHost<'p> {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
+    /// Runs one stage on the items of a batch. Without items, an expanding stage that has made `made` pieces of the batch makes the next one.
+    fn call(
+        &mut self,
+        stage: usize,
+        (items, made): (Option<Items>, u64),
+        batch: &mut Batch,
+        fill: Fill,
+    ) -> Result<Ran> {
+        let wrong = |text: &str| Error::new(ErrorKind::Wire, text);
+        let Some(live) = &mut self.live[stage] else {
+            return Err(wrong(&format!(
+                "batch {} came to a rank that does not host the stage",
+                batch.number
+            )));
+        };
+        let (def, cx) = (&self.defs[stage], &mut self.contexts[stage]);
+        let mut ran = if def.expands {
+            expand(&mut **live, (items, made), batch, (fill, self.clock), cx)?
+        } else {
+            let items = items.ok_or_else(|| wrong("a batch that another stage still has"))?;
+            let coming = batch.range.live();
+            let items = live.run(items, &mut batch.range, cx)?;
+            Ran { items, coming, dropped: coming - batch.range.live(), is_cut: false }
+        };
+        // Behind the last item of the stream, a stage may add an item.
+        if batch.is_end && batch.ended() == batch.pieces.len() {
+            let before = batch.range.live();
+            ran.items = live.finish(ran.items, &mut batch.range, cx)?;
+            if !def.serial && batch.range.live() > before {
+                let text = "gives an item at the end of the stream, and is not serial: each of several ranks may have seen a \
+                            part of the items (declare it `.serial()`)";
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+        }
+        Ok(ran)
+    }
+
     /// Runs stages on a batch.
     fn process(
         &mut self,
@@ -230,23 +266,7 @@ impl<'p> StageHost<'p> {
         };
         for stage in stages {
             self.activity.set(Doing::Stage { stage, item: first });
-            let Some(live) = &mut self.live[stage] else {
-                let text = format!("batch {} came to a rank that does not host the stage", batch.number);
-                return Err(self.in_stage(stage, Error::new(ErrorKind::Wire, text)));
-            };
-            let cx = &mut self.contexts[stage];
-            let ran = if self.defs[stage].expands {
-                expand(
-                    &mut **live,
-                    (items.take(), made_before),
-                    &mut batch,
-                    Pieces { fill, clock: self.clock },
-                    cx,
-                )
-            } else {
-                run(&mut **live, items.take(), &mut batch, cx)
-            };
-            let ran = ran.and_then(|ran| finish(&mut **live, ran, self.defs[stage].serial, &mut batch, cx));
+            let ran = self.call(stage, (items.take(), made_before), &mut batch, fill);
             let Ran { items: now_there, coming, dropped, is_cut } =
                 ran.map_err(|e| self.in_stage(stage, e))?;
             let made = batch.range.live();
@@ -308,6 +328,50 @@ impl<'p> StageHost<'p> {
         }
         Ok((Done::Processed { batch, took: cost.took }, cost))
     }
+}
+
+/// Output of a stage for a batch.
+pub(super) struct Ran {
+    pub(super) items: Items,
+    /// Number of input items, or of items that were started.
+    pub(super) coming: usize,
+    /// Number of items counted in `coming` that produced no output.
+    pub(super) dropped: usize,
+    /// True if `items` is not the whole output for the batch.
+    pub(super) is_cut: bool,
+}
+
+/// Returns the items of a payload, decoded if they were received.
+fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<Items> {
+    match (payload, codec) {
+        (Payload::Items(items), _) => Ok(items),
+        (Payload::Bytes { head, parts }, Some(codec)) => {
+            codec.decode(head, parts, range.live()).map_err(|e| range.blame(e))
+        }
+        (Payload::Bytes { .. }, None) => {
+            Err(Error::new(ErrorKind::Wire, "a batch for a stage that does not exist"))
+        }
+        (Payload::Kept { .. }, _) => Err(Error::new(ErrorKind::Wire, "a batch that another stage still has")),
+    }
+}
+
+/// Makes the next piece of a batch with an expanding stage that has made `made` pieces of it. Without `items`, the stage holds the items of the batch
+/// already.
+pub(super) fn expand(
+    stage: &mut dyn ErasedStage,
+    (items, made): (Option<Items>, u64),
+    batch: &mut Batch,
+    (fill, clock): (Fill, Clock),
+    cx: &mut Context,
+) -> Result<Ran> {
+    let made = if items.is_some() { 0 } else { made };
+    let expand = Expand { number: &batch.number, items, range: &batch.range, fill, clock };
+    let Expanded { items, made: of_places, is_last, begun, dropped } = stage.expand(expand, cx)?;
+    batch.range.dropped.clear();
+    batch.range.made = Some(of_places);
+    batch.number.pieces.push(made);
+    batch.pieces.push(Piece { is_last, items: batch.range.live() as u32 });
+    Ok(Ran { items, coming: begun, dropped, is_cut: made > 0 || !is_last })
 }
 
 impl UserCode for StageHost<'_> {

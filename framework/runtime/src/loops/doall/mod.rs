@@ -32,4 +32,4 @@ pub(super) use rank_loop::RankLoop;
 pub(super) use running::{Asked, Run, Running};
 pub(super) use unit_queue::{Segment, UnitBlock};
 pub use user_code::DoAll;
-pub(super) use user_code::{ByCaller, Done, blame};
+pub(super) use user_code::{Body, ByCaller, Done, blame};

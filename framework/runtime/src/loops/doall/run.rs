@@ -5,7 +5,7 @@ use armature_planner::loops::Reach;
 use super::rank_loop::RankLoop;
 use super::running::{Run, Running};
 use super::star::Star;
-use super::user_code::{DoAll, LoopCode};
+use super::user_code::{Body, LoopCode};
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
 use crate::loops::NAME;
@@ -59,12 +59,12 @@ impl<U: Units> RankLoop<U> {
     /// # Errors
     /// If the options cannot be used; the first error of user code, of the transport or of the protocol; a rank that has died or is silent for too
     /// long.
-    pub(in crate::loops) fn run<L: DoAll<Units = U>>(
+    pub(in crate::loops) fn run(
         &mut self,
         endpoint: &mut Endpoint,
         config: &Config,
         passes: u64,
-        (body, base): (&mut L, u64),
+        (body, base): (&mut dyn Body<U>, u64),
     ) -> Result<Option<Summary>> {
         let mut run = self.begin(endpoint, config, passes)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());

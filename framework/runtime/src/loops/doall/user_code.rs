@@ -42,12 +42,6 @@ pub trait DoAll: Send {
         range: Range<u64>,
         units: <Self::Units as Units>::Slices<'_>,
     ) -> Result<(), BoxError>;
-
-    /// Returns the unit in which the last [`compute`](DoAll::compute) failed, if the body knows it.
-    #[doc(hidden)]
-    fn failed_in(&self) -> Option<u64> {
-        None
-    }
 }
 
 /// Task for user code.
@@ -68,26 +62,50 @@ pub(in crate::loops) enum Done<U> {
     Block(Range<u64>, U, BlockTime),
 }
 
-/// A [`DoAll`] body on its rank.
-pub(super) struct LoopCode<'l, L> {
-    pub(in crate::loops) body: &'l mut L,
+/// Body of a loop whose units are stored as `U`. Runs do not know its own type.
+pub(in crate::loops) trait Body<U>: Send {
+    fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
+
+    /// Computes the units in `range`, the first of which is at `at` in `units`.
+    fn compute(&mut self, range: Range<u64>, units: &mut U, at: usize) -> Result<(), BoxError>;
+
+    /// Returns the unit in which `compute` failed, if it is known.
+    fn failed_in(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl<L: DoAll> Body<L::Units> for L {
+    fn create(&mut self, range: Range<u64>) -> Result<L::Units, BoxError> {
+        DoAll::create(self, range)
+    }
+
+    fn compute(&mut self, range: Range<u64>, units: &mut L::Units, at: usize) -> Result<(), BoxError> {
+        // A number of units in memory fits into `usize`.
+        let count = (range.end - range.start) as usize;
+        DoAll::compute(self, range, units.slices(at..at + count))
+    }
+}
+
+/// A [`Body`] on its rank.
+pub(super) struct LoopCode<'l, U> {
+    pub(in crate::loops) body: &'l mut (dyn Body<U> + 'l),
     pub(in crate::loops) timer: BlockTimer,
     /// Number of the loop's first unit, for errors.
     pub(in crate::loops) base: u64,
 }
 
-impl<L: DoAll> UserCode for LoopCode<'_, L> {
-    type Task = Job<L::Units>;
-    type Outcome = Done<L::Units>;
+impl<U: Units> UserCode for LoopCode<'_, U> {
+    type Task = Job<U>;
+    type Outcome = Done<U>;
 
-    fn run(&mut self, job: Job<L::Units>) -> Result<Option<Done<L::Units>>> {
+    fn run(&mut self, job: Job<U>) -> Result<Option<Done<U>>> {
         match job {
             Job::Create(range) => make(self.body, &range).map(|units| Some(Done::Created(units))),
             Job::Block { block, mut units, at, pass } => {
                 let begun = self.timer.begin();
-                // A number of units in memory fits into `usize`.
-                let slices = units.slices(at..at + block.len() as usize);
-                user_code::call(|| self.body.compute(block.range.clone(), slices)).map_err(|error| {
+                let computed = user_code::call(|| self.body.compute(block.range.clone(), &mut units, at));
+                computed.map_err(|error| {
                     let unit = self.body.failed_in().map(|unit| unit..unit + 1);
                     blame(&error, unit.as_ref().unwrap_or(&block.range), self.base, pass)
                 })?;
@@ -96,20 +114,20 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
         }
     }
 
-    fn answers(_: &Job<L::Units>) -> bool {
+    fn answers(_: &Job<U>) -> bool {
         true
     }
 
-    fn is_work(job: &Job<L::Units>) -> bool {
+    fn is_work(job: &Job<U>) -> bool {
         matches!(job, Job::Block { .. })
     }
 
-    fn may_block(&self, job: &Job<L::Units>) -> bool {
+    fn may_block(&self, job: &Job<U>) -> bool {
         // Creating units may read files.
         matches!(job, Job::Create(_))
     }
 
-    fn took(done: &Done<L::Units>) -> Option<Duration> {
+    fn took(done: &Done<U>) -> Option<Duration> {
         match done {
             Done::Created(_) => None,
             Done::Block(_, _, time) => Some(time.took),
@@ -118,7 +136,7 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
 
     const KIND: &'static str = "unit";
 
-    fn tally(done: &Done<L::Units>, tally: &mut Tally) {
+    fn tally(done: &Done<U>, tally: &mut Tally) {
         note(done, tally);
     }
 }
@@ -177,7 +195,7 @@ impl UserCode for ByCaller {
 ///
 /// # Errors
 /// The error of [`DoAll::create`], with the units.
-pub(super) fn make<L: DoAll>(body: &mut L, range: &Range<u64>) -> Result<L::Units> {
+pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     user_code::call(|| body.create(range.clone())).map_err(|error| {
         let text = format!("{} (while creating units {}..{})", error.message(), range.start, range.end);
         Error::new(error.kind(), text)

@@ -1,6 +1,7 @@
 //! Simulation of chains of workers without ranks: messages are delivered and workers continue in a random order.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use armature_planner::loops::{block_moves, neighbour_moves};
 pub(super) use armature_planner::random::Random;
@@ -54,7 +55,7 @@ pub(super) fn run<M: Worker>(
     mut held: Vec<u64>,
     plan: &Plan,
     random: &mut Random,
-    mut work: impl FnMut(usize, &mut M, &M::Piece),
+    mut work: impl FnMut(usize, &mut M, &Range<usize>),
 ) -> Outcome {
     let ranks = workers.len();
     let mut wires: Vec<VecDeque<ToNeighbour<Bytes>>> = (0..ranks * ranks).map(|_| VecDeque::new()).collect();

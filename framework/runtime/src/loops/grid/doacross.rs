@@ -8,11 +8,13 @@ use bytemuck::Pod;
 use super::convergence::UntilDone;
 use super::findings::{Findings, Resume, nothing_found};
 use super::grid_loop::{Begin, GridLoop, Passes};
+use super::local_rows::LocalRows;
 use super::prefetch::in_bands;
 use super::shape::Shape;
 use super::strip_width::StripWidth;
 use super::view::Grid;
 use super::wavefront::Wavefront;
+use super::worker::typed;
 use crate::error::{BoxError, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
@@ -136,7 +138,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     loop_options!(checkpoint);
 
     pub(in crate::loops) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
-        set(&mut self.grid_loop.settings);
+        set(&mut self.grid_loop.state.settings);
         self.strip_width = None;
         self
     }
@@ -224,8 +226,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         mut after: impl FnMut(&mut U) -> Result<(), BoxError> + Send,
     ) -> Result<Converged> {
         let Extras { until, findings, resume } = extras;
-        let inner = self.grid_loop.inner();
-        let fixed = self.grid_loop.settings.strip_width;
+        let inner = self.grid_loop.state.inner();
+        let fixed = self.grid_loop.state.settings.strip_width;
         let strip_width =
             self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
         let kept = &mut self.strip_width;
@@ -236,7 +238,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
             Passes { sweeps, until, findings },
             Begin { user: &mut self.user, row: U::row, resume },
             |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),
-            move |user, local, columns| {
+            move |user, storage, columns| {
+                let local = typed::<LocalRows<U::Value>>(storage)?;
                 if has_caches {
                     in_bands(local, columns, |grid| user.sweep(grid, columns.clone()))?;
                 } else {
@@ -245,9 +248,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
                 after(user)
             },
             |worker| {
-                let width = worker.strip_width.width();
                 *kept = Some(worker.strip_width);
-                (worker.local, width)
+                worker.local
             },
         )
     }
@@ -283,8 +285,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
 impl<U: DoAcross> fmt::Debug for DoAcrossLoop<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DoAcrossLoop")
-            .field("name", &self.grid_loop.name)
-            .field("shape", &self.grid_loop.shape)
+            .field("name", &self.grid_loop.state.name)
+            .field("shape", &self.grid_loop.state.shape)
             .finish_non_exhaustive()
     }
 }

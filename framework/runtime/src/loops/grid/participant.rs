@@ -3,7 +3,7 @@
 mod checking;
 mod telling;
 
-use std::marker::PhantomData;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::chain::Chain;
@@ -19,7 +19,7 @@ use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
-use crate::error::{BoxError, Result};
+use crate::error::Result;
 use crate::loops::until::Verdict;
 use crate::observe::{Progress, Tally};
 use crate::rank::heartbeat::{Sign, Watch};
@@ -55,8 +55,8 @@ enum Phase {
 }
 
 /// One rank in a run.
-pub(super) struct Participant<'w, 'd, M: Worker, F> {
-    worker: &'w mut M,
+pub(super) struct Participant<'w, 'd> {
+    worker: &'w mut (dyn Worker + 'w),
     clock: Clock,
     position: Position,
     size: usize,
@@ -76,13 +76,12 @@ pub(super) struct Participant<'w, 'd, M: Worker, F> {
     has_reported: bool,
     /// Time at which the rank next reports its progress.
     next_word: Duration,
-    code: PhantomData<fn(F)>,
 }
 
-impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
+impl<'w, 'd> Participant<'w, 'd> {
     /// Creates the protocol of a rank; only rank 0 has a coordinator.
     pub(super) fn new(
-        worker: &'w mut M,
+        worker: &'w mut (dyn Worker + 'w),
         endpoint: &Endpoint,
         position: Position,
         config: &Config,
@@ -107,13 +106,13 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
             checks,
             has_reported: false,
             next_word: clock.now() + HEARTBEAT_PERIOD,
-            code: PhantomData,
         }
     }
 
-    /// Returns the coordinator on rank 0, the last measured duration of a piece, and the verdict of the last check.
-    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<Verdict>) {
-        (self.coordinator, self.times.piece_time(), self.checks.and_then(|checks| checks.last()))
+    /// Returns the coordinator on rank 0, the last measured duration of a piece, the verdict of the last check, and the block size.
+    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<Verdict>, u64) {
+        let last = self.checks.and_then(|checks| checks.last());
+        (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
     /// Sends the next probe. The sweeps begin after the last probe.
@@ -129,14 +128,14 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
     }
 
     /// Creates the task that passes a piece and the rows to user code.
-    fn hand_over(&mut self, piece: M::Piece, at: &Moment) -> Task<M> {
+    fn hand_over(&mut self, piece: Range<usize>, at: &Moment) -> Task {
         let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
         Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
     }
 
     /// Advances the worker as far as possible without user code and without a poll.
-    fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+    fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         let step = self.worker.next(out)?;
         match step {
             Step::Compute(piece) => {
@@ -161,7 +160,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
     }
 
     /// Advances the rank in its present phase.
-    fn go_on(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+    fn go_on(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
             Phase::Checking(_) => {
@@ -200,7 +199,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
     }
 
     /// Decides on rank 0 before a sweep, from all reports received. Returns `None` when the sweep can begin.
-    fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task<M>>>> {
+    fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task>>> {
         if at.is_late {
             return Ok(Some(Next::LookAgain));
         }
@@ -231,7 +230,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
 
     /// Ends the run, when all sweeps have been done since the time `since`: sends the last checkpoint and the last report, and on rank 0 waits for
     /// the reports of the other ranks.
-    fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+    fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         while let Some(checkpoints) = &mut self.checkpoints {
             match checkpoints.last(self.clock.now().saturating_sub(since), self.peer_limit)? {
                 LastSaved::Now(saved) => self.report(saved, out)?,
@@ -273,12 +272,8 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
     }
 }
 
-impl<M, F> Protocol for Participant<'_, '_, M, F>
-where
-    M: Worker,
-    F: FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
-{
-    type Code = Kernel<M, F>;
+impl<'w> Protocol for Participant<'w, '_> {
+    type Code = Kernel<'w>;
 
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
@@ -325,9 +320,9 @@ where
     }
 
     #[inline]
-    fn on_done(&mut self, done: Done<M>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Done, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Done { storage, piece, time, .. } = done;
-        self.worker.take_back(storage);
+        self.worker.take_back(storage)?;
         self.is_lent = false;
         self.times.end_piece(self.worker.units(&piece), time);
         self.worker.computed(out)?;
@@ -336,7 +331,7 @@ where
     }
 
     #[inline]
-    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         if self.is_lent {
             return Ok(Next::Wait);
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use super::super::directive::Directive;
+use super::super::worker::Storage;
 use super::*;
 use crate::comm::message::Encode;
 use crate::comm::{Frame, Transport, Waker};
@@ -81,19 +82,29 @@ struct Pieces {
     is_held_up: bool,
 }
 
-impl Worker for Pieces {
-    type Piece = ();
-    type Storage = ();
+/// Rows of a worker that computes nothing in them.
+struct Nothing;
 
-    fn next(&mut self, _: &mut dyn ToNeighbours) -> Result<Step<()>> {
+impl Storage for Nothing {
+    fn whereabouts(&self, _: u64, _: &Range<usize>) -> String {
+        "piece".into()
+    }
+}
+
+impl Worker for Pieces {
+    fn next(&mut self, _: &mut dyn ToNeighbours) -> Result<Step> {
         Ok(match self.left {
             0 if std::mem::take(&mut self.is_held_up) => Step::Wait,
             0 => Step::Done,
-            _ => Step::Compute(()),
+            _ => Step::Compute(0..1),
         })
     }
-    fn lend(&mut self) {}
-    fn take_back(&mut self, (): ()) {}
+    fn lend(&mut self) -> Box<dyn Storage> {
+        Box::new(Nothing)
+    }
+    fn take_back(&mut self, _: Box<dyn Storage>) -> Result<()> {
+        Ok(())
+    }
     fn computed(&mut self, _: &mut dyn ToNeighbours) -> Result<()> {
         self.left -= 1;
         Ok(())
@@ -125,14 +136,14 @@ impl Worker for Pieces {
     fn held(&self) -> u64 {
         1
     }
-    fn units(&self, (): &()) -> f64 {
+    fn block_size(&self) -> u64 {
+        0
+    }
+    fn units(&self, _: &Range<usize>) -> f64 {
         1.0
     }
     fn sweep(&self) -> u64 {
         0
-    }
-    fn whereabouts(_: u64, (): &(), (): &()) -> String {
-        "piece".into()
     }
     fn waiting_for(&self) -> String {
         "for nothing".into()
@@ -151,13 +162,20 @@ fn run(
     let queues = first.map(|frame| (0, frame)).into_iter().collect();
     let transport = Slow { queues, looks, diary: diary.clone() };
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
-    let work = |(): &mut (), (): &()| {
+    let mut work = |_: &mut dyn Storage, _: &Range<usize>| {
         diary.lock().expect("nobody panics here").push(Did::Computed);
         Ok(())
     };
     let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
-    let executor =
-        Executor::at_first_task(None, 1, Choice::Inline, waker, clock, Kernel::new(work, clock, 0), None);
+    let executor = Executor::at_first_task(
+        None,
+        1,
+        Choice::Inline,
+        waker,
+        clock,
+        Kernel::new(&mut work, clock, 0),
+        None,
+    );
     let driver = Driver::new(&mut endpoint, executor, config, "the loop");
     let position = Position { rank: 1, chain: 2 };
     let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None, None);

@@ -32,20 +32,18 @@ impl Shape {
         self.units() == 0 || self.inner().is_empty()
     }
 
-    /// Checks that the size of the grid in bytes can be represented.
-    pub(super) fn check<T>(&self) -> Result<()> {
+    /// Checks that the size of a grid of values of `value` bytes can be represented.
+    pub(super) fn check(&self, value: usize) -> Result<()> {
         let bytes = usize::try_from(self.rows)
             .ok()
             .and_then(|rows| rows.checked_add(2)?.checked_mul(self.columns))
-            .and_then(|values| values.checked_mul(size_of::<T>()))
+            .and_then(|values| values.checked_mul(value))
             .filter(|bytes| *bytes <= isize::MAX as usize);
-        if size_of::<T>() == 0 || bytes.is_none() {
+        if value == 0 || bytes.is_none() {
             let text = format!(
-                "a grid of {} rows and {} columns of {} bytes each does not fit into memory: expected values of at \
+                "a grid of {} rows and {} columns of {value} bytes each does not fit into memory: expected values of at \
                  least one byte, and less than 2^63 bytes in total",
-                self.rows,
-                self.columns,
-                size_of::<T>()
+                self.rows, self.columns
             );
             return Err(Error::new(ErrorKind::Config, text));
         }
@@ -137,9 +135,9 @@ mod tests {
         assert_eq!((shape.units(), shape.inner(), shape.is_empty()), (3, 1..6, false));
         for (rows, columns) in [(0, 0), (2, 9), (9, 2), (1, 1), (9, 0)] {
             let shape = Shape { rows, columns };
-            assert!(shape.is_empty() && shape.check::<f64>().is_ok(), "{shape:?}");
+            assert!(shape.is_empty() && shape.check(8).is_ok(), "{shape:?}");
         }
-        assert!(Shape { rows: u64::MAX, columns: 2 }.check::<f64>().is_err());
-        assert!(Shape { rows: 3, columns: 2 }.check::<[f64; 0]>().is_err());
+        assert!(Shape { rows: u64::MAX, columns: 2 }.check(8).is_err());
+        assert!(Shape { rows: 3, columns: 2 }.check(0).is_err());
     }
 }

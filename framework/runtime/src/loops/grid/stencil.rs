@@ -8,8 +8,9 @@ use super::convergence::UntilDone;
 use super::findings::nothing_found;
 use super::grid_loop::{Begin, GridLoop, Passes};
 use super::shape::Shape;
-use super::stencil_step::StencilStep;
+use super::stencil_step::{OldAndNew, StencilStep};
 use super::view::OldGrid;
+use super::worker::typed;
 use crate::error::{BoxError, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
@@ -113,7 +114,7 @@ impl<U: Stencil> StencilLoop<U> {
     loop_options!(periodic);
 
     pub(in crate::loops) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
-        set(&mut self.grid_loop.settings);
+        set(&mut self.grid_loop.state.settings);
         self
     }
 
@@ -202,15 +203,12 @@ impl<U: Stencil> StencilLoop<U> {
             Begin { user: &mut self.user, row: U::row, resume: nothing_found },
             StencilStep::new,
             move |user, storage, rows| {
-                let (old, new) = storage.band(rows);
+                let (old, new) = typed::<OldAndNew<U::Value>>(storage)?.band(rows);
                 user.step(old, new)?;
                 after(user);
                 Ok(())
             },
-            |worker| {
-                let rows = worker.old.len() as u64;
-                (worker.old, rows)
-            },
+            |worker| worker.old,
         )
     }
 
@@ -245,8 +243,8 @@ impl<U: Stencil> StencilLoop<U> {
 impl<U: Stencil> fmt::Debug for StencilLoop<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StencilLoop")
-            .field("name", &self.grid_loop.name)
-            .field("shape", &self.grid_loop.shape)
+            .field("name", &self.grid_loop.state.name)
+            .field("shape", &self.grid_loop.state.shape)
             .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use super::neighbours::{Neighbours, Position};
 use super::row_migration::RowMigration;
 use super::shape::Edges;
 use super::view::OldGrid;
-use super::worker::{Phase, Step, Worker};
+use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
@@ -28,6 +28,12 @@ impl<T: Pod> OldAndNew<T> {
     /// Returns the old rows of a band with the row above and the row below it, and the new rows of the band.
     pub(super) fn band(&mut self, rows: &Range<usize>) -> (OldGrid<'_, T>, &mut [T]) {
         (self.old.around(rows), self.new.band(rows))
+    }
+}
+
+impl<T: Pod + Send> Storage for OldAndNew<T> {
+    fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String {
+        format!("sweep {sweep}, rows {:?}", self.old.numbers(piece))
     }
 }
 
@@ -54,6 +60,7 @@ pub(super) struct StencilStep<T> {
     movement: Option<Movement>,
     report_after: u64,
     save_before: Option<u64>,
+    carrier: Carrier<OldAndNew<T>>,
 }
 
 impl<T: Pod + Send> StencilStep<T> {
@@ -74,6 +81,7 @@ impl<T: Pod + Send> StencilStep<T> {
             movement: None,
             report_after: 0,
             save_before: None,
+            carrier: Carrier::new(),
         }
     }
 
@@ -197,11 +205,7 @@ impl<T: Pod + Send> StencilStep<T> {
 }
 
 impl<T: Pod + Send> Worker for StencilStep<T> {
-    /// Range of rows, counted from the first row of the block.
-    type Piece = Range<usize>;
-    type Storage = OldAndNew<T>;
-
-    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Range<usize>>> {
+    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step> {
         match &mut self.phase {
             Phase::Sweeping(band) => {
                 let band = *band;
@@ -237,12 +241,14 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
         }
     }
 
-    fn lend(&mut self) -> OldAndNew<T> {
-        OldAndNew { old: self.old.lend(), new: self.new.lend() }
+    fn lend(&mut self) -> Box<dyn Storage> {
+        self.carrier.lend(OldAndNew { old: self.old.lend(), new: self.new.lend() })
     }
 
-    fn take_back(&mut self, OldAndNew { old, new }: OldAndNew<T>) {
-        (self.old, self.new) = (old, new);
+    fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()> {
+        let OldAndNew { old, new } = self.carrier.take_back(storage)?;
+        (self.old, self.new) = (old.lend(), new.lend());
+        Ok(())
     }
 
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
@@ -278,7 +284,6 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
         Ok(())
     }
 
-    #[inline]
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()> {
         match message {
             ToNeighbour::WrapRow(row) if Some(from) == self.other_end() => self.wrapped.push_back(row),
@@ -319,6 +324,10 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
         self.report_after
     }
 
+    fn block_size(&self) -> u64 {
+        self.held()
+    }
+
     fn delay(&self) -> u64 {
         // Each rank can be one sweep ahead of the rank above, which forwards directives to it.
         self.position.chain as u64
@@ -342,10 +351,6 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
 
     fn sweep(&self) -> u64 {
         self.sweep
-    }
-
-    fn whereabouts(sweep: u64, rows: &OldAndNew<T>, piece: &Range<usize>) -> String {
-        format!("sweep {sweep}, rows {:?}", rows.old.numbers(piece))
     }
 
     fn waiting_for(&self) -> String {

@@ -4,6 +4,7 @@ use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares,
 use super::super::messages::delivered;
 use super::super::shape::{Edges, Shape};
 use super::super::view::OldGrid;
+use super::super::worker::typed;
 use super::*;
 
 /// Fills a row with pseudo-random values that depend only on the row.
@@ -69,9 +70,9 @@ fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Ou
             .collect();
         let outcome = run(&mut workers, held, plan, &mut random, |_, worker, rows| {
             let mut lent = worker.lend();
-            let (old, new) = lent.band(rows);
+            let (old, new) = typed::<OldAndNew<f64>>(&mut *lent).unwrap().band(rows);
             step(old, new);
-            worker.take_back(lent);
+            worker.take_back(lent).unwrap();
         });
         all.movements += outcome.movements;
         all.sent += outcome.sent;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::doacross::{DoAcrossLoop, Extras};
 use super::findings::Findings;
-use super::grid_loop::GridLoop;
+use super::grid_loop::LoopState;
 use super::shape::Shape;
 use super::table::{Panels, Table};
 use crate::error::{BoxError, Error, ErrorKind, Result};
@@ -93,7 +93,7 @@ impl<U: Table> TableLoop<U> {
     /// An error or a panic of user code, with the rank and the place in the table; options that cannot be used; a rank that is silent for longer than
     /// [`Config::peer_limit`](crate::Config::peer_limit).
     pub fn run(&mut self, session: &mut Session) -> Result<Outcome<(), Summary>> {
-        let width = self.sweeps.grid_loop.inner().len();
+        let width = self.sweeps.grid_loop.state.inner().len();
         let panels = self.sweeps.body_mut().begin(width);
         let findings = self.findings(session)?;
         let user_side = findings.clone();
@@ -104,7 +104,7 @@ impl<U: Table> TableLoop<U> {
 
     /// Returns the store of the findings for checkpoints, if the loop has checkpoints.
     fn findings(&self, session: &mut Session) -> Result<Option<Findings>> {
-        let GridLoop { settings, shape, .. } = &self.sweeps.grid_loop;
+        let LoopState { settings, shape, .. } = &self.sweeps.grid_loop.state;
         if settings.checkpoint.is_none() {
             return Ok(None);
         }
@@ -126,7 +126,7 @@ impl<U: Table> TableLoop<U> {
     /// Returns an error of configuration after reporting it to all ranks.
     fn misused(&self, session: &mut Session, why: String) -> Error {
         let (endpoint, _) = session.endpoint();
-        let error = Error::new(ErrorKind::Config, why).in_loop(&self.sweeps.grid_loop.name);
+        let error = Error::new(ErrorKind::Config, why).in_loop(&self.sweeps.grid_loop.state.name);
         let error = error.at_rank(endpoint.rank());
         endpoint.report(&error);
         error
@@ -165,7 +165,8 @@ impl<U: Table> TableLoop<U> {
 
     /// Checks that all columns of the table are kept.
     fn check_kept(&self, session: &mut Session) -> Result<()> {
-        let (width, columns) = (self.sweeps.grid_loop.width(), self.sweeps.grid_loop.shape.columns);
+        let (width, columns) =
+            (self.sweeps.grid_loop.state.width(), self.sweeps.grid_loop.state.shape.columns);
         if width > columns {
             return Ok(());
         }
@@ -178,15 +179,15 @@ impl<U: Table> TableLoop<U> {
 
     /// Returns rows of the table without the column to the left of the first column.
     fn inner(&self, rows: &[U::Value]) -> Vec<U::Value> {
-        rows.chunks_exact(self.sweeps.grid_loop.width()).flat_map(|row| &row[1..]).copied().collect()
+        rows.chunks_exact(self.sweeps.grid_loop.state.width()).flat_map(|row| &row[1..]).copied().collect()
     }
 }
 
 impl<U: Table> fmt::Debug for TableLoop<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TableLoop")
-            .field("name", &self.sweeps.grid_loop.name)
-            .field("shape", &self.sweeps.grid_loop.shape)
+            .field("name", &self.sweeps.grid_loop.state.name)
+            .field("shape", &self.sweeps.grid_loop.state.shape)
             .finish_non_exhaustive()
     }
 }

@@ -14,7 +14,7 @@ use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use super::row_migration::RowMigration;
 use super::strip_width::StripWidth;
-use super::worker::{Phase, Step, Worker};
+use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
@@ -58,6 +58,7 @@ pub(super) struct Wavefront<T> {
     movement: Option<Movement>,
     save_before: Option<u64>,
     report_after: u64,
+    carrier: Carrier<LocalRows<T>>,
 }
 
 impl<T: Pod + Send> Wavefront<T> {
@@ -89,6 +90,7 @@ impl<T: Pod + Send> Wavefront<T> {
             movement: None,
             save_before: None,
             report_after: 0,
+            carrier: Carrier::new(),
             local,
         }
     }
@@ -183,7 +185,7 @@ impl<T: Pod + Send> Wavefront<T> {
     }
 
     /// Starts the movement before the present sweep if there is one, and otherwise the sweep.
-    fn between(&mut self) -> Step<Range<usize>> {
+    fn between(&mut self) -> Step {
         if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
             self.phase = Phase::Moving(RowMigration::new(movement, self.position));
             return Step::Moving;
@@ -193,13 +195,14 @@ impl<T: Pod + Send> Wavefront<T> {
     }
 }
 
-impl<T: Pod + Send> Worker for Wavefront<T> {
-    /// Range of columns.
-    type Piece = Range<usize>;
-    type Storage = LocalRows<T>;
+impl<T: Pod + Send> Storage for LocalRows<T> {
+    fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String {
+        self.edges().place(sweep, self.numbers(&(0..self.len())), piece, self.width())
+    }
+}
 
-    #[inline]
-    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Range<usize>>> {
+impl<T: Pod + Send> Worker for Wavefront<T> {
+    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step> {
         match &mut self.phase {
             Phase::Sweeping(()) => {
                 if let Some(above) = self.position.above()
@@ -246,17 +249,15 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         }
     }
 
-    #[inline]
-    fn lend(&mut self) -> LocalRows<T> {
-        self.local.lend()
+    fn lend(&mut self) -> Box<dyn Storage> {
+        self.carrier.lend(self.local.lend())
     }
 
-    #[inline]
-    fn take_back(&mut self, local: LocalRows<T>) {
-        self.local = local;
+    fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()> {
+        self.local = self.carrier.take_back(storage)?.lend();
+        Ok(())
     }
 
-    #[inline]
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let strip = self.column..self.end;
         self.column = strip.end;
@@ -284,7 +285,6 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         Ok(())
     }
 
-    #[inline]
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()> {
         self.queues.receive(from, message)
     }
@@ -349,6 +349,10 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         self.strip_width.width()
     }
 
+    fn block_size(&self) -> u64 {
+        self.strip_width.width()
+    }
+
     fn delay(&self) -> u64 {
         // No rank begins a sweep before it has the halo row that rank 0 sends in it, after its directive.
         1
@@ -366,17 +370,12 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         self.local.len() as u64
     }
 
-    #[inline]
     fn units(&self, piece: &Range<usize>) -> f64 {
         self.local.len() as f64 * piece.len() as f64 / self.inner.len() as f64
     }
 
     fn sweep(&self) -> u64 {
         self.sweep
-    }
-
-    fn whereabouts(sweep: u64, local: &LocalRows<T>, piece: &Range<usize>) -> String {
-        local.edges().place(sweep, local.numbers(&(0..local.len())), piece, local.width())
     }
 
     fn part_done(&self) -> f64 {

@@ -1,19 +1,22 @@
 //! Interface between a rank and its worker, for both kinds of loop over grids.
 
+use std::any::Any;
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::directive::Directive;
 use super::messages::{Outgoing, ToNeighbour};
 use super::row_migration::RowMigration;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Piece;
 
 /// Next step of a rank.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<P> {
+pub(super) enum Step {
     /// User code computes this piece in the rows that [`Worker::lend`] returns. Then the rows are put back with [`Worker::take_back`], and
     /// [`Worker::computed`] is called.
-    Compute(P),
+    Compute(Range<usize>),
     /// This sweep is about to begin. Reports are sent and directives are issued here.
     Boundary(u64),
     /// The rank begins its part of a movement.
@@ -41,21 +44,59 @@ pub(super) enum Phase<S> {
     Closing,
 }
 
-/// A rank's part in a loop, without clock and transport. It receives messages, and returns steps and sends messages.
-pub(super) trait Worker {
-    /// Part of a sweep that user code computes in one call.
-    type Piece: Send;
-    /// Rows in which user code computes.
-    type Storage: Send;
+/// Rows of one type of values, in which user code computes. Only user code, the worker and the collection of the grid know the type.
+pub(super) trait Storage: Any + Send {
+    /// Describes the place of a piece of this sweep in the loop, for errors.
+    fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String;
+}
 
+/// Returns rows as their own type, for user code.
+#[inline]
+pub(super) fn typed<S: Storage>(storage: &mut dyn Storage) -> Result<&mut S> {
+    let storage: &mut dyn Any = storage;
+    storage.downcast_mut().ok_or_else(of_another_type)
+}
+
+fn of_another_type() -> Error {
+    Error::new(ErrorKind::Panic, "in the framework itself: rows of another type")
+}
+
+/// Box in which rows travel to user code and back. It is reused, so that a piece costs no allocation.
+#[derive(Debug)]
+pub(super) struct Carrier<S>(Option<Box<S>>);
+
+impl<S: Storage> Carrier<S> {
+    pub(super) fn new() -> Self {
+        Carrier(None)
+    }
+
+    #[inline]
+    pub(super) fn lend(&mut self, rows: S) -> Box<dyn Storage> {
+        let Some(mut carrier) = self.0.take() else { return Box::new(rows) };
+        *carrier = rows;
+        carrier
+    }
+
+    /// Returns the rows that were lent, to be moved out.
+    #[inline]
+    pub(super) fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<&mut S> {
+        let storage: Box<dyn Any> = storage;
+        let carrier = storage.downcast().map_err(|_| of_another_type())?;
+        Ok(self.0.insert(carrier))
+    }
+}
+
+/// A rank's part in a loop, without clock and transport. It receives messages, and returns steps and sends messages. A *piece* is the part of a sweep
+/// that user code computes in one call: a range of rows or of columns.
+pub(super) trait Worker {
     /// Advances as far as possible without user code.
-    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Self::Piece>>;
+    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step>;
 
     /// Moves the rows out to compute a piece. The worker keeps the numbers of the rows, but not their values.
-    fn lend(&mut self) -> Self::Storage;
+    fn lend(&mut self) -> Box<dyn Storage>;
 
-    /// Puts the rows back.
-    fn take_back(&mut self, storage: Self::Storage);
+    /// Puts the rows back. The worker keeps the box for the next piece.
+    fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()>;
 
     /// Records that the piece is computed.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
@@ -95,6 +136,9 @@ pub(super) trait Worker {
         0
     }
 
+    /// Returns the size of a block for the summary: columns of a strip, or rows.
+    fn block_size(&self) -> u64;
+
     /// Returns the number of sweeps between a directive and the movement that it orders. Every rank receives the directive before it reaches that
     /// sweep.
     fn delay(&self) -> u64;
@@ -109,7 +153,7 @@ pub(super) trait Worker {
     fn held(&self) -> u64;
 
     /// Returns the units in a piece: its fraction of the computed values of a row, times the number of its rows.
-    fn units(&self, piece: &Self::Piece) -> f64;
+    fn units(&self, piece: &Range<usize>) -> f64;
 
     /// Returns the present sweep.
     fn sweep(&self) -> u64;
@@ -118,9 +162,6 @@ pub(super) trait Worker {
     fn part_done(&self) -> f64 {
         0.0
     }
-
-    /// Describes the place of a piece of this sweep in the loop, for errors.
-    fn whereabouts(sweep: u64, storage: &Self::Storage, piece: &Self::Piece) -> String;
 
     /// Describes what the rank waits for, and from which rank, to follow "waits".
     fn waiting_for(&self) -> String;

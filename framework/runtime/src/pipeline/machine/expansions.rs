@@ -1,4 +1,7 @@
 //! Batches that expanding stages of this rank have begun, and the room for their pieces.
+//!
+//! The first piece of a batch is sent when it is made. For every other piece the rank requests room from rank 0, whose window limits the batches in
+//! flight. The more pieces the rank has made of a batch, the more it requests at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -6,6 +9,17 @@ use std::ops::Range;
 use super::super::fill::Fill;
 use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pipeline::messages::{AskForRoom, GiveBack, Grant};
+
+/// Maximum number of pieces in one request for room: enough to continue while the answer is in transit.
+const MOST_ASKED: u64 = 16;
+
+/// Message to rank 0 about room for pieces.
+pub(super) enum Room {
+    Ask(AskForRoom),
+    GiveBack(GiveBack),
+}
 
 /// Expanding stages of this rank with their unfinished batches; see the module documentation.
 #[derive(Debug)]
@@ -13,24 +27,24 @@ pub(super) struct Expansions {
     /// By stage: true if the stage makes several items of one.
     expanding: Vec<bool>,
     /// Batches of which pieces have been made and more pieces are to be made.
-    pub(super) open: BTreeMap<SequenceNumber, Open>,
+    open: BTreeMap<SequenceNumber, Open>,
     /// Serial expanding stages that have an unfinished batch. The next batch waits for its end.
-    pub(super) busy: BTreeSet<usize>,
+    busy: BTreeSet<usize>,
     /// Limits at which a piece is full.
     pub(super) fill: Fill,
 }
 
 /// Batch of which pieces have been made.
 #[derive(Debug)]
-pub(super) struct Open {
+struct Open {
     /// Batch as the stage gets it for the next piece.
-    pub(super) batch: Batch,
+    batch: Batch,
     /// Number of pieces made. `granted` counts further pieces for which room is granted, and `asked` those for which it is requested.
-    pub(super) made: u64,
-    pub(super) granted: u64,
-    pub(super) asked: u64,
+    made: u64,
+    granted: u64,
+    asked: u64,
     /// True while the compute side makes a piece of the batch.
-    pub(super) is_in_work: bool,
+    is_in_work: bool,
 }
 
 impl Expansions {
@@ -78,5 +92,55 @@ impl Expansions {
         open.granted -= 1;
         open.is_in_work = true;
         Some(open.batch.kept_on(open.made))
+    }
+
+    /// Registers a piece that the expanding stage `stage` has made of a batch. If more pieces follow, requests room for them. Otherwise returns
+    /// the room that is not needed.
+    pub(super) fn made(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
+        let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
+            let text = format!("batch {} has been made by an expanding stage and is no piece", batch.number);
+            return Err(Error::new(ErrorKind::Wire, text));
+        };
+        if piece.is_last {
+            let unused = self.open.remove(&whole).map_or(0, |open| open.granted);
+            self.busy.remove(&stage);
+            return Ok((unused > 0).then_some(Room::GiveBack(GiveBack { epoch, whole, pieces: unused })));
+        }
+        let made = at + 1;
+        let open = self.open.entry(whole.clone()).or_insert_with(|| Open {
+            batch: batch.kept(whole, made),
+            made: 0,
+            granted: 0,
+            asked: 0,
+            is_in_work: true,
+        });
+        (open.made, open.is_in_work) = (made, false);
+        let wanted = made.min(MOST_ASKED).saturating_sub(open.granted + open.asked);
+        // While granted room is left, a request waits until it asks for at least half of the maximum.
+        if open.asked > 0 || (open.granted > 0 && wanted * 2 < MOST_ASKED) || wanted == 0 {
+            return Ok(None);
+        }
+        open.asked += wanted;
+        let first = open.batch.number.piece(made + open.granted);
+        Ok(Some(Room::Ask(AskForRoom { epoch, first, pieces: wanted })))
+    }
+
+    /// Registers a grant of room for further pieces. Returns the room if the last piece was made while the grant was in transit.
+    pub(super) fn granted(&mut self, grant: &Grant, epoch: u32) -> Option<Room> {
+        self.fill.items = (grant.items as usize).max(1);
+        let (whole, pieces) = (grant.whole.clone(), grant.pieces);
+        match self.open.get_mut(&whole) {
+            Some(open) => {
+                open.asked = open.asked.saturating_sub(pieces);
+                open.granted += pieces;
+                None
+            }
+            None => (pieces > 0).then_some(Room::GiveBack(GiveBack { epoch, whole, pieces })),
+        }
+    }
+
+    /// Returns the number of batches of which pieces have been made and more pieces are to be made.
+    pub(super) fn open(&self) -> usize {
+        self.open.len()
     }
 }

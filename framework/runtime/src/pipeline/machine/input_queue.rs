@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::batch::Batch;
+use super::dispatcher::ItemTime;
 use super::sequence_number::SequenceNumber;
 use super::service_time::ServiceTime;
 
@@ -14,7 +15,7 @@ use super::service_time::ServiceTime;
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
-    /// Total size of the waiting batches.
+    /// Total size of the waiting batches in bytes, each at its widest edge so far.
     bytes: u64,
     most: usize,
     /// Number of batches that were requested and have not arrived, for edges on which receivers request batches.
@@ -22,7 +23,7 @@ pub(crate) struct InputQueue {
     /// Service time of this rank for the batches of this queue.
     pub(super) service_time: ServiceTime,
     /// Number of batches waiting for an older one in the last report to rank 0.
-    pub(super) out_of_order_reported: usize,
+    out_of_order_reported: usize,
 }
 
 impl InputQueue {
@@ -58,9 +59,33 @@ impl InputQueue {
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Returns the total size of the waiting batches in bytes, each at its widest edge so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    /// Requests batches if there is room for more, where a replica holds or has requested at most `ahead` batches. Returns the number of requested
+    /// batches, the number of batches requested before and not started, and the service time of the rank.
+    pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
+        let held = self.asked + self.waiting.len();
+        // A batch that waits behind a long one could be processed on another rank meanwhile.
+        let ahead = match &self.service_time {
+            service_time if service_time.is_at_first() => 0,
+            service_time if service_time.is_brisk() => ahead,
+            _ => usize::max(ahead - 1, 1),
+        };
+        let wanted = ahead.checked_sub(held).filter(|&wanted| wanted > 0)?;
+        self.asked += wanted;
+        let time = ItemTime { mean: self.service_time.nanos(), deviation: self.service_time.deviation() };
+        Some((wanted, held, time))
+    }
+
+    /// Returns number and bytes of the waiting batches for the report to rank 0 about batches that wait for an older one; zero if `is_next` is true,
+    /// because the first batch has its turn. `None` if the number has changed by less than `step` since the last report.
+    pub(super) fn out_of_order(&mut self, is_next: bool, step: usize) -> Option<(usize, u64)> {
+        let (count, bytes) = if is_next { (0, 0) } else { (self.waiting.len(), self.bytes) };
+        let reported = self.out_of_order_reported;
+        // A change by a few batches is not worth a message, but a change to zero is.
+        if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
+            return None;
+        }
+        self.out_of_order_reported = count;
+        Some((count, bytes))
     }
 
     /// Returns the number of waiting batches and the maximum of this number so far.
@@ -98,13 +123,13 @@ mod tests {
         for n in [7, 6, 9] {
             assert!(input.put(batch(n)));
         }
-        assert_eq!((input.asked, input.queued(), input.bytes()), (0, (3, 3), 220));
+        assert_eq!((input.asked, input.queued(), input.bytes), (0, (3, 3), 220));
         assert_eq!(input.first().map(|p| p.number.batch), Some(6));
         assert_eq!(input.take().map(|p| p.number.batch), Some(6));
-        assert_eq!(input.bytes(), 160);
+        assert_eq!(input.bytes, 160);
         assert!(input.put(batch(5)));
         assert_eq!(input.clear().map(|p| p.number.batch).collect::<Vec<_>>(), [5, 7, 9]);
-        assert_eq!((input.take().is_none(), input.queued(), input.bytes()), (true, (0, 3), 0));
+        assert_eq!((input.take().is_none(), input.queued(), input.bytes), (true, (0, 3), 0));
     }
 
     #[test]

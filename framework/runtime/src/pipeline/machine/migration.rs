@@ -4,31 +4,58 @@ use std::collections::BTreeMap;
 
 use super::job::Job;
 use super::sequence_number::SequenceNumber;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pipeline::messages::Token;
 
 /// Serial stages that this rank is saving or restoring.
 #[derive(Debug, Default)]
 pub(super) struct Migration {
     /// Stages that this rank has given up and not saved.
-    pub(super) leaving: Vec<usize>,
+    leaving: Vec<usize>,
     /// By stage that is being saved: the batch that the next owner takes first.
-    pub(super) saving: BTreeMap<usize, SequenceNumber>,
+    saving: BTreeMap<usize, SequenceNumber>,
     /// Received stages that are not restored, with their states.
-    pub(super) coming: Vec<(usize, Vec<u8>)>,
+    coming: Vec<(usize, Vec<u8>)>,
     /// By stage that is being restored: the batch that it takes first on this rank.
-    pub(super) restoring: BTreeMap<usize, SequenceNumber>,
+    restoring: BTreeMap<usize, SequenceNumber>,
 }
 
 impl Migration {
+    /// Registers that this rank has given up a stage, which takes batch `next` first on its next owner.
+    pub(super) fn leave(&mut self, stage: usize, next: SequenceNumber) {
+        self.leaving.push(stage);
+        self.saving.insert(stage, next);
+    }
+
+    /// Registers that a stage has been saved. Returns the batch that the next owner takes first.
+    pub(super) fn saved(&mut self, stage: usize) -> Result<SequenceNumber> {
+        self.saving
+            .remove(&stage)
+            .ok_or_else(|| Error::new(ErrorKind::Wire, format!("stage {stage} was saved, but not asked for")))
+    }
+
+    /// Registers a stage that is to continue on this rank.
+    pub(super) fn receive(&mut self, token: Token) {
+        self.restoring.insert(token.stage as usize, token.next);
+        self.coming.push((token.stage as usize, token.state));
+    }
+
+    /// Registers that a stage has been restored. Returns the batch that it takes first.
+    pub(super) fn restored(&mut self, stage: usize) -> Option<SequenceNumber> {
+        self.restoring.remove(&stage)
+    }
+
+    /// Returns true if this rank is saving or restoring `stage`.
+    pub(super) fn holds(&self, stage: usize) -> bool {
+        self.saving.contains_key(&stage) || self.restoring.contains_key(&stage)
+    }
+
     /// Returns the job that saves or restores the next stage.
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(stage) = self.leaving.pop() {
             return Some(Job::Release { stage });
         }
         self.coming.pop().map(|(stage, state)| Job::Restore { stage, state })
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.saving.is_empty() && self.restoring.is_empty()
     }
 
     /// Returns the number of stages that are being saved or restored on this rank.

@@ -5,32 +5,31 @@
 //! `README.md` in this directory describes its states and invariants.
 
 pub(crate) mod batch;
-mod describe;
 mod dispatcher;
+mod edges;
 mod expansions;
 mod in_flight;
 mod input_queue;
 mod job;
 mod migration;
-mod pieces;
 mod resequencer;
 pub(crate) mod sequence_number;
 mod service_time;
 mod source;
-mod switching;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod window;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::batch::Batch;
-use self::dispatcher::{Dispatcher, ItemTime, Offered};
-use self::expansions::Expansions;
+use self::dispatcher::{ItemTime, Offered};
+use self::edges::Edges;
+use self::expansions::{Expansions, Room};
 use self::input_queue::InputQueue;
 pub(crate) use self::job::{Consumed, Done, Idle, Job, SetUp, Traffic};
 use self::migration::Migration;
@@ -41,7 +40,7 @@ use self::table::{Route, Table};
 use self::window::WindowPlan;
 use super::erased::Codec;
 use super::fill::Fill;
-use super::messages::{Arrived, StreamMessage};
+use super::messages::{Arrived, Grant, Ready, StreamMessage, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
@@ -54,12 +53,7 @@ pub(crate) struct Machine {
     /// Stage names, for messages.
     names: Vec<String>,
     ahead: usize,
-    /// By edge: present if this rank receives batches over it.
-    inputs: Vec<Option<InputQueue>>,
-    /// By edge: finished batches that have been offered and wait for a receiver.
-    output_buffers: Vec<BTreeMap<SequenceNumber, Batch>>,
-    /// By edge: present if this rank dispatches its batches.
-    dispatchers: Vec<Option<Dispatcher>>,
+    edges: Edges,
     resequencer: Resequencer,
     migration: Migration,
     expansions: Expansions,
@@ -82,8 +76,6 @@ pub(crate) struct Machine {
     volumes: Vec<(u64, u64)>,
     /// Total time that the compute side has spent on stages.
     busy: Duration,
-    /// By first stage of a block that was hosted on this rank: maximum number of batches that waited in front of the block.
-    longest: Vec<usize>,
 }
 
 impl Machine {
@@ -101,9 +93,7 @@ impl Machine {
             table: Table::none(),
             names,
             ahead,
-            inputs: Vec::new(),
-            output_buffers: Vec::new(),
-            dispatchers: Vec::new(),
+            edges: Edges::new(codecs.len() - 1),
             resequencer: Resequencer::default(),
             migration: Migration::default(),
             expansions: Expansions::new(expanding, fill),
@@ -117,7 +107,6 @@ impl Machine {
             stamps: false,
             volumes: vec![(0, 0); codecs.len()],
             busy: Duration::ZERO,
-            longest: vec![0; codecs.len()],
             codecs,
         }
     }
@@ -173,29 +162,28 @@ impl Machine {
                 if present { self.deliver(batch, out) } else { self.forward(batch, at, out) }
             }
             StreamMessage::Token(token) => self.on_token(from, token, out),
-            StreamMessage::AskForRoom(ask) => self.on_ask_for_room(from, ask, out),
+            StreamMessage::AskForRoom(ask) => self.on_room(from, Room::Ask(ask), out),
             StreamMessage::Grant(grant) => self.on_grant(&grant, out),
-            StreamMessage::GiveBack(back) => self.on_give_back(&back, out),
+            StreamMessage::GiveBack(back) => self.on_room(from, Room::GiveBack(back), out),
             // Messages about offers, requests, assignments and waiting batches of an earlier mapping are obsolete: the ranks send new ones after the
             // switch.
             _ if !present => Ok(()),
             StreamMessage::Request { edge, batches, held, service_time, deviation, .. } => {
-                let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
+                let most = self.table.receivers(self.edges.known(edge)?).len() * self.ahead;
                 let (batches, held) = ((batches as usize).min(most), held as usize);
                 let item_time = ItemTime { mean: service_time, deviation };
-                self.dispatcher(edge as usize)?.request(from, batches, held, item_time);
+                self.edges.dispatcher(edge as usize)?.request(from, batches, held, item_time);
                 self.decide(edge as usize, at, out)
             }
             StreamMessage::Offer { edge, number, items, behind, .. } => {
-                self.dispatcher(edge as usize)?.offer(number, Offered { sender: from, items, behind });
+                self.edges.dispatcher(edge as usize)?.offer(number, Offered { sender: from, items, behind });
                 self.decide(edge as usize, at, out)
             }
             StreamMessage::OutOfOrder { edge, batches, bytes, .. } => {
-                let edge = self.known(edge as usize)?;
                 self.note_out_of_order(edge, batches as usize, bytes)
             }
             StreamMessage::Assign { edge, number, receiver, .. } => {
-                self.give(self.known(edge as usize)?, number, receiver as usize, at, out)
+                self.give(self.edges.known(edge)?, number, receiver as usize, at, out)
             }
         }
     }
@@ -211,15 +199,20 @@ impl Machine {
             }
             Done::Processed { batch, took } => {
                 self.busy += took;
-                for edge in 0..self.inputs.len() {
-                    if self.inputs[edge].as_mut().is_some_and(|input| input.service_time.job_ended(self.busy))
-                    {
+                for edge in 0..self.edges.len() {
+                    let input = self.edges.input_mut(edge);
+                    if input.is_some_and(|input| input.service_time.job_ended(self.busy)) {
                         self.ask(edge, at, out)?;
                     }
                 }
                 let made_by = batch.stage.checked_sub(1);
                 if let Some(stage) = made_by.filter(|&stage| self.expansions.is_expanding(stage)) {
-                    self.on_piece(stage, &batch, out)?;
+                    let room = self.expansions.made(stage, &batch, self.epoch())?;
+                    if batch.ended() > 0 {
+                        // The stage may belong to another rank by now.
+                        self.leave();
+                    }
+                    self.send_room(room, out)?;
                 }
                 self.send_on(batch, at, out)
             }
@@ -229,9 +222,16 @@ impl Machine {
                 }
                 self.grant(out)
             }
-            Done::Released { stage, state } => self.released(stage, state, out),
+            Done::Released { stage, state } => {
+                let next = self.migration.saved(stage)?;
+                self.pass_on(Token { epoch: self.epoch(), stage: stage as u32, next, state }, out)
+            }
             Done::Restored { stage } => {
-                self.restored(stage);
+                if let Some(next) = self.migration.restored(stage) {
+                    self.resequencer.receive(stage, next);
+                    // The stage may belong to another rank by now.
+                    self.leave();
+                }
                 Ok(())
             }
             // The protocol of the rank handles them.
@@ -257,7 +257,7 @@ impl Machine {
         let overdue = self.overdue();
         for edge in (0..=last).rev() {
             let number = |input: &InputQueue| input.first().map(|batch| batch.number.batch);
-            let first = self.inputs[edge].as_ref().and_then(number);
+            let first = self.edges.input(edge).and_then(number);
             let must_wait = edge < last && overdue.is_some_and(|overdue| first > Some(overdue));
             if self.table.receivers(edge).len() == 1
                 && !must_wait
@@ -269,8 +269,9 @@ impl Machine {
                 return Ok(Some(job));
             }
         }
-        if let Some(job) = self.next_piece() {
-            return Ok(Some(job));
+        if let Some(batch) = self.expansions.next_batch() {
+            let (stage, fill) = (batch.stage, self.expansions.fill);
+            return Ok(Some(Job::Process { stages: stage..stage + 1, batch, fill }));
         }
         if let Some(job) = self.source.as_mut().and_then(Source::next_draw) {
             return Ok(Some(job));
@@ -290,7 +291,7 @@ impl Machine {
     /// batch plus the minimum size of the window. `None` if no batch of a replicated block waits.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
-        let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first());
+        let oldest = replicated.filter_map(|edge| self.edges.input(edge)?.first());
         let oldest = oldest.map(|batch| batch.number.batch);
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
@@ -324,13 +325,13 @@ impl Machine {
         at: &Moment,
         out: &mut Outgoing<'_>,
     ) -> Result<Option<(Range<usize>, Batch)>> {
-        let Some(first) = self.inputs[edge].as_ref().and_then(InputQueue::first) else { return Ok(None) };
+        let Some(first) = self.edges.input(edge).and_then(InputQueue::first) else { return Ok(None) };
         let stages = self.stages_of(first, edge);
         let is_busy = stages.clone().any(|stage| self.expansions.is_busy(stage));
         if is_busy || !self.resequencer.admit(stages.clone(), &first.number) {
             return Ok(None);
         }
-        let Some(input) = &mut self.inputs[edge] else { return Ok(None) };
+        let Some(input) = self.edges.input_mut(edge) else { return Ok(None) };
         let Some(batch) = input.take() else { return Ok(None) };
         input.service_time.begins(batch.range.live() as u32, self.busy);
         self.resequencer.pass(stages.clone(), &batch);
@@ -347,7 +348,7 @@ impl Machine {
     }
 
     /// Adds a batch to the input queue of this rank.
-    pub(super) fn deliver(&mut self, batch: Batch, out: &mut Outgoing<'_>) -> Result<()> {
+    fn deliver(&mut self, batch: Batch, out: &mut Outgoing<'_>) -> Result<()> {
         let (number, stage) = (batch.number.clone(), batch.stage);
         let wrong = |what: &str| {
             Err(Error::new(ErrorKind::Wire, format!("batch {number} for stage {stage} came {what}")))
@@ -360,7 +361,7 @@ impl Machine {
             return wrong("with a number that it cannot have there");
         }
         let over = self.resequencer.is_over(self.stages_of(&batch, edge), &number);
-        match &mut self.inputs[edge] {
+        match self.edges.input_mut(edge) {
             None => wrong("to a rank that does not take it"),
             Some(input) => {
                 if !over && input.put(batch) {
@@ -373,7 +374,7 @@ impl Machine {
     }
 
     /// Sends a batch to the receiver of its next stage, or offers it to the dispatcher of the edge.
-    pub(super) fn send_on(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn send_on(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let edge = self.table.edge_of(batch.stage);
         match self.table.route(edge) {
             Route::Push(to) => self.hand(batch, to, at, out),
@@ -385,10 +386,10 @@ impl Machine {
             Route::Pull { dispatcher } => {
                 let number = batch.number.clone();
                 let (behind, items) = (batch.items_behind(), batch.range.live() as u32);
-                self.output_buffers[edge].insert(number.clone(), batch);
+                self.edges.put_output(edge, batch);
                 if dispatcher == self.me {
-                    let me = self.me;
-                    self.dispatcher(edge)?.offer(number, Offered { sender: me, items, behind });
+                    let offered = Offered { sender: self.me, items, behind };
+                    self.edges.dispatcher(edge)?.offer(number, offered);
                     return self.decide(edge, at, out);
                 }
                 let (epoch, edge) = (self.epoch(), edge as u32);
@@ -422,7 +423,7 @@ impl Machine {
     }
 
     /// Handles an assignment: sends batch `number` of this rank to `receiver`.
-    pub(super) fn give(
+    fn give(
         &mut self,
         edge: usize,
         number: SequenceNumber,
@@ -434,90 +435,220 @@ impl Machine {
             let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
             return Err(Error::new(ErrorKind::Wire, text));
         }
-        match self.output_buffers[edge].remove(&number) {
-            Some(batch) => self.hand(batch, receiver, at, out),
-            None => {
-                Err(Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here")))
-            }
-        }
+        let batch = self.edges.take_output(edge, &number)?;
+        self.hand(batch, receiver, at, out)
     }
 
     /// Matches offers and requests as long as there are both.
-    pub(super) fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        while let Some(a) = self.dispatcher(edge)?.decide() {
+    fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
                 self.give(edge, a.number, a.receiver, at, out)?;
             } else {
-                let (epoch, edge, receiver) = (self.epoch(), edge as u32, a.receiver as u32);
-                out.send(a.sender, StreamMessage::Assign { epoch, edge, number: a.number, receiver })?;
+                let epoch = self.epoch();
+                let assign = StreamMessage::Assign {
+                    epoch,
+                    edge: edge as u32,
+                    number: a.number,
+                    receiver: a.receiver as u32,
+                };
+                out.send(a.sender, assign)?;
             }
         }
         Ok(())
     }
 
     /// Requests as many batches as there is room for, if receivers of the edge request batches.
-    pub(super) fn ask(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn ask(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
-        let Some(input) = &mut self.inputs[edge] else { return Ok(()) };
-        let have = input.asked + input.queued().0;
-        // A batch that waits behind a long one could be processed on another rank meanwhile.
-        let ahead = match &input.service_time {
-            service_time if service_time.is_at_first() => 0,
-            service_time if service_time.is_brisk() => self.ahead,
-            _ => usize::max(self.ahead - 1, 1),
-        };
-        let want = ahead.saturating_sub(have);
-        if want == 0 {
-            return Ok(());
-        }
-        input.asked += want;
-        let service_time =
-            ItemTime { mean: input.service_time.nanos(), deviation: input.service_time.deviation() };
+        let requested = self.edges.input_mut(edge).and_then(|input| input.request(self.ahead));
+        let Some((batches, held, item_time)) = requested else { return Ok(()) };
         if dispatcher == self.me {
-            let me = self.me;
-            self.dispatcher(edge)?.request(me, want, have, service_time);
+            self.edges.dispatcher(edge)?.request(self.me, batches, held, item_time);
             return self.decide(edge, at, out);
         }
-        let (batches, held) = (want as u32, have as u32);
-        let ItemTime { mean: service_time, deviation } = service_time;
+        let (batches, held) = (batches as u32, held as u32);
+        let ItemTime { mean: service_time, deviation } = item_time;
         let (epoch, edge) = (self.epoch(), edge as u32);
         out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
     /// Reports to rank 0 how many batches wait for an older one at this edge, if the number has changed enough.
-    pub(super) fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
-        let Some(input) = &self.inputs[edge] else { return Ok(()) };
-        let is_out_of_order =
-            |first: &Batch| !self.resequencer.admit(self.stages_of(first, edge), &first.number);
-        let (count, bytes) = if input.first().is_some_and(is_out_of_order) {
-            (input.queued().0, input.bytes())
-        } else {
-            (0, 0)
-        };
-        // A change by a few batches is not worth a message, but a change to zero is.
+    fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
+        let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);
         let step = if self.me == 0 { 1 } else { self.table.host_count() };
-        let reported = input.out_of_order_reported;
-        if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
-            return Ok(());
-        }
-        self.inputs[edge].iter_mut().for_each(|input| input.out_of_order_reported = count);
+        let changed = self.edges.input_mut(edge).and_then(|input| input.out_of_order(is_next, step));
+        let Some((count, bytes)) = changed else { return Ok(()) };
+        let (epoch, edge) = (self.epoch(), edge as u32);
         if self.me == 0 {
             return self.note_out_of_order(edge, count, bytes);
         }
-        let (epoch, edge, batches) = (self.epoch(), edge as u32, count as u32);
-        out.send(0, StreamMessage::OutOfOrder { epoch, edge, batches, bytes })
+        out.send(0, StreamMessage::OutOfOrder { epoch, edge, batches: count as u32, bytes })
     }
 
-    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at `edge`. They keep no rank busy, so more may be
-    /// drawn.
-    pub(super) fn note_out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
-        let Some(source) = &mut self.source else {
-            return Err(Error::new(ErrorKind::Wire, "reports waiting batches to a rank that draws none"));
-        };
-        source.window.out_of_order(edge, batches, bytes);
+    /// Registers on rank 0 that batches wait for an older one. They keep no rank busy, so more may be drawn.
+    fn note_out_of_order(&mut self, edge: u32, batches: usize, bytes: u64) -> Result<()> {
+        let edge = self.edges.known(edge)?;
+        self.source_for("reports waiting batches to")?.window.out_of_order(edge, batches, bytes);
         Ok(())
     }
 
+    /// Returns the source for a message of which `what` describes the purpose.
+    fn source_for(&mut self, what: &str) -> Result<&mut Source> {
+        let me = self.me;
+        let wrong = || Error::new(ErrorKind::Wire, format!("{what} rank {me}, which draws nothing"));
+        self.source.as_mut().ok_or_else(wrong)
+    }
+
+    /// Sends a message about room for pieces to rank 0, which may be this rank.
+    fn send_room(&mut self, room: Option<Room>, out: &mut Outgoing<'_>) -> Result<()> {
+        match room {
+            Some(room) if self.me == 0 => self.on_room(0, room, out),
+            Some(Room::Ask(ask)) => out.send(0, StreamMessage::AskForRoom(ask)),
+            Some(Room::GiveBack(back)) => out.send(0, StreamMessage::GiveBack(back)),
+            None => Ok(()),
+        }
+    }
+
+    /// Handles a message about room for pieces.
+    fn on_room(&mut self, from: usize, room: Room, out: &mut Outgoing<'_>) -> Result<()> {
+        self.source_for("asks for room, or gives it back to")?.on_room(from, room)?;
+        self.grant(out)
+    }
+
+    /// Grants requests for room, oldest first, as far as the window allows. The piece that the sink waits for is always granted.
+    fn grant(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+        let sink = self.table.stage_count();
+        loop {
+            let Some(source) = &mut self.source else { return Ok(()) };
+            let awaited = self.resequencer.awaited(sink..sink + 1);
+            let Some((to, whole, pieces)) = source.next_grant(awaited) else { return Ok(()) };
+            let items = source.window.piece_items() as u32;
+            let grant = Grant { epoch: self.epoch(), whole, pieces, items };
+            if to == self.me {
+                self.on_grant(&grant, out)?
+            } else {
+                out.send(to, StreamMessage::Grant(grant))?
+            }
+        }
+    }
+
+    fn on_grant(&mut self, grant: &Grant, out: &mut Outgoing<'_>) -> Result<()> {
+        let unused = self.expansions.granted(grant, self.epoch());
+        self.send_room(unused, out)
+    }
+
+    /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh` batches
+    /// of every edge. If `stamps` is true, batches are stamped with the time of sending from now on.
+    pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool) {
+        if weigh > 0 {
+            self.request(Job::Measure { batches: weigh });
+        }
+        self.request(Job::SetUp { hosted: table.hosted(self.me) });
+        self.stamps = stamps;
+        self.prepared = Some(table);
+    }
+
+    /// Handles the result of the set-up for the prepared mapping. Returns the report for rank 0.
+    pub(crate) fn ready(&mut self, SetUp { movable, warm_up }: SetUp) -> Ready {
+        self.answered();
+        Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
+    }
+
+    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
+    /// they are finished, and serial stages with a new owner migrate to it.
+    pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
+            let text = format!("was ordered to use mapping {epoch}, which it has not prepared");
+            return Err(Error::new(ErrorKind::Wire, text));
+        };
+        if table.epoch != self.epoch() + 1 {
+            let text = format!("mapping {} was to follow mapping {}", table.epoch, self.epoch());
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
+        if table.epoch == 1 {
+            let first = self.expansions.first_numbers(table.stage_count());
+            self.resequencer = Resequencer::new(&table, self.me, first);
+        } else if self.migration.len() > 0 {
+            self.traffic.overtaken += 1;
+        }
+        if let Some(source) = &mut self.source {
+            source.window.forget_out_of_order();
+        }
+        let waiting = self.edges.switch(&self.table, &table, self.me);
+        self.table = table;
+        self.leave();
+        for batch in waiting {
+            self.forward(batch, at, out)?;
+        }
+        (0..self.edges.len()).try_for_each(|edge| self.ask(edge, at, out))?;
+        for (from, message) in std::mem::take(&mut self.of_later_mapping) {
+            self.on_message(from, message, at, out)?;
+        }
+        // The size of the window has changed with the mapping.
+        self.grant(out)
+    }
+
+    /// Routes a batch that arrived or waited on this rank under an earlier mapping to its receiver under the current mapping.
+    fn forward(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if batch.stage > self.table.stage_count() {
+            let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
+        let edge = self.table.edge_of(batch.stage);
+        if !self.table.receivers(edge).contains(&self.me) {
+            self.traffic.forwarded += 1;
+            let epoch = self.epoch();
+            match self.events.last_mut() {
+                Some(Event::Forwarded { epoch: last, batches }) if *last == epoch => *batches += 1,
+                _ => self.events.push(Event::Forwarded { epoch, batches: 1 }),
+            }
+        }
+        self.send_on(batch, at, out)
+    }
+
+    /// Gives up the serial stages that belong to other ranks under the current mapping. The compute side already has the last batches of the stages,
+    /// and saves each stage after its last batch.
+    ///
+    /// An expanding stage that has not finished its batch stays until it has.
+    fn leave(&mut self) {
+        for stage in self.resequencer.to_leave(&self.table, self.me) {
+            if !self.expansions.is_busy(stage)
+                && let Some(next) = self.resequencer.give_up(stage)
+            {
+                self.migration.leave(stage, next);
+            }
+        }
+    }
+
+    /// Sends a serial stage to its owner, which may have changed since the stage was given up.
+    fn pass_on(&mut self, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
+        let stage = token.stage as usize;
+        let owner = self.table.owner(stage);
+        if owner != self.me {
+            self.traffic.handed_over += 1;
+            let (next_batch, bytes) = (token.next.batch, token.state.len() as u64);
+            let stage = self.names.get(stage).cloned().unwrap_or_default();
+            self.events.push(Event::HandOver { stage, to: owner, next_batch, bytes });
+            return out.send(owner, StreamMessage::Token(token));
+        }
+        self.migration.receive(token);
+        Ok(())
+    }
+
+    /// Handles the arrival of a serial stage, which may be on its way to another rank.
+    fn on_token(&mut self, from: usize, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
+        let stage = token.stage as usize;
+        let is_held = self.resequencer.owns(stage) || self.migration.holds(stage);
+        if is_held || !self.resequencer.is_serial(stage) {
+            let text = format!("rank {from} hands over stage {stage}, which it cannot have had");
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
+        let name = self.names.get(stage).cloned().unwrap_or_default();
+        self.events.push(Event::TakeOver { stage: name, from, next_batch: token.next.batch });
+        self.pass_on(Token { epoch: self.epoch(), ..token }, out)
+    }
     /// Removes and returns the events since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
@@ -544,37 +675,59 @@ impl Machine {
 
     /// Returns, by first stage of each block that was hosted on this rank, the maximum number of batches that waited in front of the block.
     pub(crate) fn longest_queues(&mut self) -> &[usize] {
-        self.note_queues();
-        &self.longest
-    }
-
-    fn note_queues(&mut self) {
-        for (block, input) in self.inputs.iter().take(self.table.last_edge()).enumerate() {
-            if let Some(input) = input {
-                let longest = &mut self.longest[self.table.stages(block).start];
-                *longest = input.queued().1.max(*longest);
-            }
-        }
+        self.edges.longest_queues(&self.table)
     }
 
     /// Returns the reason why there is nothing to compute.
     pub(crate) fn idle_reason(&self) -> Idle {
-        let buffered = self.output_buffers.iter().any(|s| !s.is_empty());
         let closed = self.source.as_ref().is_some_and(Source::is_held_up);
-        if buffered || closed { Idle::Downstream } else { Idle::Input }
+        if self.edges.has_output() || closed { Idle::Downstream } else { Idle::Input }
     }
 
-    fn known(&self, edge: usize) -> Result<usize> {
-        if edge < self.inputs.len() {
-            return Ok(edge);
+    /// Describes what this rank holds and waits for, for the message about a stalled run.
+    pub(crate) fn describe(&self) -> String {
+        let mut words =
+            self.edges.describe(|edge| self.edge_name(edge), |edge, first| self.obstacle(edge, first));
+        let mut count = |count: usize, what: &str| {
+            if count > 0 {
+                words.push(format!("{count} {what}"));
+            }
+        };
+        count(self.expansions.open(), "batch(es) of which pieces have been made, and more are to be made");
+        count(self.migration.len(), "serial stage(s) being handed over");
+        count(self.of_later_mapping.len(), "message(s) of the next mapping");
+        words.extend(self.source.as_ref().map(Source::describe));
+        words.join("; ")
+    }
+
+    /// Returns the reason why the first batch of an input queue cannot be started; empty if there is none.
+    fn obstacle(&self, edge: usize, first: &Batch) -> String {
+        let stages = self.stages_of(first, edge);
+        if stages.clone().any(|stage| self.expansions.is_busy(stage)) {
+            ", of which a serial stage has more to make of the last".to_string()
+        } else if self.resequencer.admit(stages.clone(), &first.number) {
+            String::new()
+        } else if let Some(gap) = self.resequencer.awaited(stages) {
+            format!(", waiting for batch {gap}")
+        } else {
+            ", waiting for a serial stage to be handed over".to_string()
         }
-        Err(Error::new(ErrorKind::Wire, format!("names edge {edge}, but there are {}", self.inputs.len())))
     }
 
-    fn dispatcher(&mut self, edge: usize) -> Result<&mut Dispatcher> {
-        self.known(edge)?;
-        self.dispatchers[edge].as_mut().ok_or_else(|| {
-            Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose dispatcher is elsewhere"))
-        })
+    fn edge_name(&self, edge: usize) -> String {
+        if edge == self.table.last_edge() {
+            return "the sink".to_string();
+        }
+        let stages = self.table.stages(edge);
+        match self.names.get(stages.clone()) {
+            Some(names) => names.join("+"),
+            None => format!("stages {}..{}", stages.start, stages.end),
+        }
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {}, epoch {}: {}", self.me, self.epoch(), self.describe())
     }
 }

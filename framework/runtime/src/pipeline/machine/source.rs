@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::expansions::Room;
 use super::job::{Consumed, Job};
 use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Source of a stream, with the window that limits it.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) window: Window,
+    /// Number of expanding stages.
+    levels: usize,
     next_item: u64,
     /// Items of the source that have reached the sink.
     done: u64,
@@ -31,6 +35,7 @@ impl Source {
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             window: Window::new(plan, levels, now),
+            levels,
             next_item: 0,
             done: 0,
             delivered: 0,
@@ -74,9 +79,26 @@ impl Source {
         self.window.consumed(batch, now);
     }
 
-    /// Registers the request of a rank for room for `pieces` pieces of a batch, of which `first` is the first one.
-    pub(super) fn ask(&mut self, rank: usize, first: SequenceNumber, pieces: u64) {
-        self.asked.insert(first, (rank, pieces));
+    /// Handles a message of an expanding stage on rank `from`: a request for room, or the return of granted room that is not needed.
+    pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
+        let levels = self.levels;
+        let wrong = |what: &str, batch: &SequenceNumber| {
+            let text = format!("{what} batch {batch}, but {levels} stage(s) expand");
+            Err(Error::new(ErrorKind::Wire, text))
+        };
+        match room {
+            Room::Ask(ask) if !(1..=levels).contains(&ask.first.pieces.len()) => {
+                return wrong("asks for room for", &ask.first);
+            }
+            Room::Ask(ask) => {
+                self.asked.insert(ask.first, (from, ask.pieces));
+            }
+            Room::GiveBack(back) if back.whole.pieces.len() >= levels => {
+                return wrong("gives room back of", &back.whole);
+            }
+            Room::GiveBack(back) => self.window.given_back(back.whole.pieces.len() + 1, back.pieces),
+        }
+        Ok(())
     }
 
     /// Returns the next grant, if a request can be granted: receiving rank, batch, and number of pieces. The piece that the sink waits for is granted
@@ -110,9 +132,16 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Returns the first piece for which room is requested and not granted.
-    pub(super) fn first_asked(&self) -> Option<&SequenceNumber> {
-        self.asked.first_key_value().map(|(first, _)| first)
+    /// Describes the window and the open requests for room.
+    pub(super) fn describe(&self) -> String {
+        let (window, drawn) = (&self.window, self.next_item);
+        let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
+        let mut text =
+            format!("{in_flight} of {limit} batches of {batch_items} in flight, {drawn} items drawn");
+        if let Some((first, _)) = self.asked.first_key_value() {
+            text += &format!("; room is wanted for batch {first}");
+        }
+        text
     }
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.

@@ -26,7 +26,7 @@ use crate::pipeline::flat_map::{FlatMap, Plain};
 use crate::pipeline::made::Made;
 use crate::pipeline::messages::{AskForRoom, GiveBack, Received, Tag, Token};
 use crate::pipeline::range::Range;
-use crate::pipeline::stage_call::{Pieces, expand};
+use crate::pipeline::stage_host::expand;
 use crate::session::BatchMode;
 use crate::wire;
 
@@ -237,8 +237,8 @@ impl World {
             batch.stage = stage + 1;
             if self.setting.expanding[stage] {
                 let coming = items.take().map(|items| Box::new(items) as Items);
-                let pieces = Pieces { fill, clock: Clock::wall() };
                 let live = &mut *self.expanding[rank][stage];
+                let pieces = (fill, Clock::wall());
                 let ran = expand(live, (coming, made), &mut batch, pieces, &mut Context::for_test()).unwrap();
                 items = Some(*ran.items.downcast().unwrap());
                 if ran.is_cut {

@@ -24,20 +24,19 @@ impl<T: Pod + Send> GridLoop<T> {
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<T>>> {
         let (endpoint, config) = session.endpoint();
-        let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
+        let what = self.state.announcement(&format!("gathers the grid of {:?}", self.state.name));
         let run = endpoint.begin_run(&what.with("on all ranks", to_all), config.join_limit)?;
-        let rank = endpoint.rank();
         let gathered = self.gather(endpoint, run, config, user, row);
         let shared = gathered.and_then(|grid| match to_all {
             true => self.share(endpoint, config, grid).map(Some),
             false => Ok(grid),
         });
-        shared.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
+        self.state.reported(endpoint, shared)
     }
 
     /// Broadcasts rank 0's grid to all ranks.
     fn share(&self, endpoint: &mut Endpoint, config: &Config, grid: Option<Vec<T>>) -> Result<Vec<T>> {
-        let what = self.announcement(&format!("gives all ranks the grid of {:?}", self.name));
+        let what = self.state.announcement(&format!("gives all ranks the grid of {:?}", self.state.name));
         let root = grid.map(|grid| (grid, ()));
         let (codec, limits) = (Codec::plain(), config.limits());
         endpoint.broadcast_items(what, limits, &codec, size_of::<T>(), root).map(|(grid, ())| grid)
@@ -51,10 +50,10 @@ impl<T: Pod + Send> GridLoop<T> {
         user: &mut U,
         mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<T>>> {
-        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.width());
-        let edges = self.edges();
+        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.state.width());
+        let edges = self.state.edges();
         self.create(rank, size, user, &mut row)?;
-        let position = self.position(rank, size);
+        let position = self.state.position(rank, size);
         if rank > 0 {
             if let Some(local) = &self.local {
                 // The last rank sends the lower edge as well.
@@ -64,7 +63,7 @@ impl<T: Pod + Send> GridLoop<T> {
             }
             return Ok(None);
         }
-        let rows = usize::try_from(self.shape.rows).unwrap_or(usize::MAX);
+        let rows = usize::try_from(self.state.shape.rows).unwrap_or(usize::MAX);
         let mut all = bytemuck::allocation::zeroed_vec(rows * width);
         let Some(local) = &self.local else {
             if width > 0 {
@@ -74,7 +73,7 @@ impl<T: Pod + Send> GridLoop<T> {
             }
             return Ok(Some(all));
         };
-        gather(endpoint, config.join_limit, (local, edges), &self.held, &mut all)?;
+        gather(endpoint, config.join_limit, (local, edges), &self.state.held, &mut all)?;
         Ok(Some(all))
     }
 }

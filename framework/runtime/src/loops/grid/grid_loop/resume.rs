@@ -1,33 +1,30 @@
 //! Initial state of a rank in a loop with checkpoints.
 
-use bytemuck::Pod;
-
-use super::GridLoop;
+use super::state::{LoopState, Passes};
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::events::log_resumed;
 use crate::loops::grid::checkpoint::Resumed;
-use crate::loops::grid::findings::Findings;
 use crate::loops::grid::neighbours::Position;
 use crate::persist::snapshot::{Route, SnapshotCoordinator, StartingPoint, load, starting_point};
 use crate::session::Config;
 
-impl<T: Pod + Send> GridLoop<T> {
+impl LoopState {
     /// Looks for a checkpoint and reads this rank's part of it.
     pub(super) fn resume(
         &mut self,
         endpoint: &mut Endpoint,
         position: Position,
         config: &Config,
-        sweeps: u64,
-        findings: Option<&Findings>,
+        passes: &Passes<'_>,
+        has_rows: bool,
     ) -> Result<Resumed> {
         let Some(checkpoint) = &self.settings.checkpoint else { return Ok(Resumed::default()) };
         let (first, units) = (self.first(endpoint.size())?, self.units());
         if position.rank >= position.chain {
             return Ok(Resumed::default());
         }
-        if self.local.is_some() {
+        if has_rows {
             let text = "a checkpoint is set, but this is not the first run of the loop; a checkpoint belongs to its \
                         first run";
             return Err(Error::new(ErrorKind::Config, text));
@@ -42,6 +39,7 @@ impl<T: Pod + Send> GridLoop<T> {
         )?;
         log_resumed(position.rank, &self.name, checkpoint, found.as_ref());
         let before = found.as_ref().map_or(0, |found| found.pass);
+        let sweeps = passes.sweeps;
         if before > sweeps {
             let text =
                 format!("the checkpoint was written after {before} sweeps, but the run has only {sweeps}");
@@ -49,7 +47,7 @@ impl<T: Pod + Send> GridLoop<T> {
         }
         let mut earlier = Vec::new();
         if let Some(manifest) = found {
-            if let Some(findings) = findings {
+            if let Some(findings) = &passes.findings {
                 earlier = findings.load(checkpoint, &manifest, position)?;
             }
             let start = first[..position.rank].iter().sum::<u64>();
@@ -62,7 +60,7 @@ impl<T: Pod + Send> GridLoop<T> {
                     found.extend(load(&checkpoint.dir, &manifest, &end)?);
                 }
             }
-            let bytes = self.width() * size_of::<T>();
+            let bytes = self.width() * self.value.1;
             found.iter().try_for_each(|piece| piece.check(checkpoint, bytes))?;
             self.found = found;
         }

@@ -1,11 +1,11 @@
 //! Convergence checks of a rank between two sweeps.
 
-use super::{Checks, Outgoing, Participant, Phase, ToCoordinator, Worker};
+use super::{Checks, Outgoing, Participant, Phase, ToCoordinator};
 use crate::error::Result;
 use crate::loops::grid::messages::Coordination;
 use crate::loops::until::Verdict;
 
-impl<M: Worker, F> Participant<'_, '_, M, F> {
+impl Participant<'_, '_> {
     /// Sends the residual before a sweep if a check is due, and waits for the verdict.
     pub(super) fn check(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = self.before_sweep(sweep);

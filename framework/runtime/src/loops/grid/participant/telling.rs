@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Outgoing, Participant, Phase, PushOut, ToCoordinator, Worker};
+use super::{Outgoing, Participant, Phase, PushOut, ToCoordinator};
 use crate::comm::HEARTBEAT_PERIOD;
 use crate::error::Result;
 
-impl<M: Worker, F> Participant<'_, '_, M, F> {
+impl Participant<'_, '_> {
     /// Reports the progress to rank 0 from time to time. Rank 0 may finish long before the other ranks, and without these reports it would take its
     /// own progress for that of all ranks.
     pub(super) fn tell(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {

@@ -1,0 +1,140 @@
+//! Edges of the current mapping, as one rank sees them.
+
+use std::collections::BTreeMap;
+
+use super::batch::Batch;
+use super::dispatcher::Dispatcher;
+use super::input_queue::InputQueue;
+use super::sequence_number::SequenceNumber;
+use super::table::{Route, Table};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Batches that wait on this rank and dispatchers of this rank, by edge of the current mapping.
+pub(super) struct Edges {
+    edges: Vec<Edge>,
+    /// By first stage of a block that was hosted on this rank: maximum number of batches that waited in front of the block.
+    longest: Vec<usize>,
+}
+
+/// One edge on this rank.
+#[derive(Default)]
+struct Edge {
+    /// Present if this rank receives batches over the edge.
+    input: Option<InputQueue>,
+    /// Finished batches that have been offered and wait for a receiver.
+    output: BTreeMap<SequenceNumber, Batch>,
+    /// Present if this rank dispatches the batches of the edge.
+    dispatcher: Option<Dispatcher>,
+}
+
+impl Edges {
+    /// Creates the edges of a rank that has no mapping yet, for a pipeline of `stages` stages.
+    pub(super) fn new(stages: usize) -> Self {
+        Edges { edges: Vec::new(), longest: vec![0; stages] }
+    }
+
+    /// Replaces the edges of the mapping `from` by those of `to` on rank `me`. Returns all batches that waited on the rank, oldest first.
+    pub(super) fn switch(&mut self, from: &Table, to: &Table, me: usize) -> Vec<Batch> {
+        self.longest_queues(from);
+        let mut waiting = Vec::new();
+        for Edge { input, output, .. } in &mut self.edges {
+            waiting.extend(input.iter_mut().flat_map(InputQueue::clear));
+            waiting.extend(std::mem::take(output).into_values());
+        }
+        waiting.sort_unstable_by(|a, b| a.number.cmp(&b.number));
+        let edge = |edge| Edge {
+            input: to.receivers(edge).contains(&me).then(InputQueue::default),
+            output: BTreeMap::new(),
+            dispatcher: (to.route(edge) == Route::Pull { dispatcher: me }).then(Dispatcher::default),
+        };
+        self.edges = (0..=to.last_edge()).map(edge).collect();
+        waiting
+    }
+
+    /// Returns the number of edges, which is 0 before the first mapping.
+    pub(super) fn len(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Returns the index of an edge that a message names.
+    pub(super) fn known(&self, edge: u32) -> Result<usize> {
+        let (edge, count) = (edge as usize, self.edges.len());
+        if edge < count {
+            return Ok(edge);
+        }
+        Err(Error::new(ErrorKind::Wire, format!("names edge {edge}, but there are {count}")))
+    }
+
+    /// Returns the input queue of an edge, if this rank receives batches over the edge.
+    pub(super) fn input(&self, edge: usize) -> Option<&InputQueue> {
+        self.edges.get(edge)?.input.as_ref()
+    }
+
+    /// Returns the input queue of an edge to be changed.
+    pub(super) fn input_mut(&mut self, edge: usize) -> Option<&mut InputQueue> {
+        self.edges.get_mut(edge)?.input.as_mut()
+    }
+
+    /// Returns the dispatcher of an edge.
+    ///
+    /// # Errors
+    /// If another rank dispatches the batches of the edge.
+    pub(super) fn dispatcher(&mut self, edge: usize) -> Result<&mut Dispatcher> {
+        self.edges.get_mut(edge).and_then(|edge| edge.dispatcher.as_mut()).ok_or_else(|| {
+            Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose dispatcher is elsewhere"))
+        })
+    }
+
+    /// Adds a batch that is offered to the receivers of an edge.
+    pub(super) fn put_output(&mut self, edge: usize, batch: Batch) {
+        self.edges[edge].output.insert(batch.number.clone(), batch);
+    }
+
+    /// Removes and returns an offered batch.
+    pub(super) fn take_output(&mut self, edge: usize, number: &SequenceNumber) -> Result<Batch> {
+        self.edges[edge].output.remove(number).ok_or_else(|| {
+            Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here"))
+        })
+    }
+
+    /// Returns true if an offered batch waits for a receiver.
+    pub(super) fn has_output(&self) -> bool {
+        self.edges.iter().any(|edge| !edge.output.is_empty())
+    }
+
+    /// Returns, by first stage of each block that was hosted on this rank, the maximum number of batches that waited in front of the block.
+    pub(super) fn longest_queues(&mut self, table: &Table) -> &[usize] {
+        for (edge, block) in self.edges.iter().zip(table.blocks()) {
+            if let Some(input) = &edge.input {
+                let longest = &mut self.longest[block.stages.start];
+                *longest = input.queued().1.max(*longest);
+            }
+        }
+        &self.longest
+    }
+
+    /// Describes the batches, offers and requests of all edges. `name` returns the name of the receiver of an edge, and `obstacle` the reason why the
+    /// first batch of an input queue cannot be started.
+    pub(super) fn describe(
+        &self,
+        name: impl Fn(usize) -> String,
+        obstacle: impl Fn(usize, &Batch) -> String,
+    ) -> Vec<String> {
+        let mut words = Vec::new();
+        for (at, Edge { input, output, dispatcher }) in self.edges.iter().enumerate() {
+            let name = name(at);
+            if let Some(input) = input {
+                let obstacle = input.first().map_or(String::new(), |first| obstacle(at, first));
+                let (waiting, asked) = (input.queued().0, input.asked);
+                words.push(format!("{waiting} batch(es) before {name}, {asked} asked for{obstacle}"));
+            }
+            if !output.is_empty() {
+                words.push(format!("{} batch(es) finished, not asked for by {name}", output.len()));
+            }
+            if let Some((offers, requests)) = dispatcher.as_ref().map(Dispatcher::open) {
+                words.push(format!("dispatcher of {name}: {offers} offer(s), {requests} request(s)"));
+            }
+        }
+        words
+    }
+}
