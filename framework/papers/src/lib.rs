@@ -2,6 +2,7 @@
 //! runs is [`armature_planner`]. Tests verify its predictions with the simulators here, and the command `armature plan` also tries the block plans.
 //!
 //! - [`workflow`]: block plans, partitions, and the workflows and clusters of the papers.
+//! - [`optimal_plan`]: exhaustive planner of small pipelines.
 //! - [`simulate`]: simulators of pipelines and of loops.
 //! - [`Barriers`], [`Oscillation`]: cost of barriers in a loop, and the best possible efficiency under a load that appears and disappears (Siegell
 //!   and Steenkiste 1997).
@@ -15,6 +16,7 @@ mod blocking;
 mod farm;
 mod grain;
 mod oscillation;
+mod pipeline;
 #[cfg(test)]
 #[path = "../../planner/src/reference.rs"]
 mod reference;
@@ -30,5 +32,6 @@ pub use blocking::{reading_probability, writing_probability};
 pub use farm::{idle_bound, idle_index, real_optima, time_bound, unbalanced_time};
 pub use grain::{block_of_grain, iteration_time};
 pub use oscillation::{Oscillation, Reaction};
+pub use pipeline::optimal_plan;
 pub use sampling_period::{Period, PeriodOptions, PeriodState};
 pub use service_rate::{RateEstimate, RateEstimator, RateOptions, Sample, gaussian, laplacian_of_gaussian};

@@ -79,9 +79,6 @@ const QUANTUM: f64 = 0.1;
 /// Seconds between two polls for messages of a rank of a DOALL loop, which is the duration of a block that the framework
 /// aims at.
 const POLL_INTERVAL: f64 = 8e-3;
-/// Maximum cost of a movement of a DOALL loop whose gain is below the threshold, relative to the time that the movement
-/// saves. The framework uses the same value.
-const MAX_RELATIVE_COST: f64 = 0.1;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     real(report, smoke)?;
@@ -321,11 +318,11 @@ fn balancing(kind: Kind) -> Balancing {
 }
 
 fn options(kind: Kind) -> LoopOptions {
-    let (reach, at_once) = match kind {
-        Kind::All => (Reach::Anywhere, Some(MAX_RELATIVE_COST)),
-        Kind::Sweep => (Reach::Neighbours, None),
+    let reach = match kind {
+        Kind::All => Reach::Anywhere,
+        Kind::Sweep => Reach::Neighbours,
     };
-    let mut options = LoopOptions { reach, at_once, ..LoopOptions::default() };
+    let mut options = LoopOptions { reach, ..LoopOptions::default() };
     options.period.quantum = QUANTUM;
     options
 }

@@ -4,5 +4,6 @@
 mod equations;
 #[path = "../../../planner/tests/extremes/numbers.rs"]
 mod numbers;
+mod pipeline;
 mod rate;
 mod simulate;

@@ -2,16 +2,18 @@
 
 mod naive;
 
+use armature_papers::optimal_plan;
 use armature_papers::simulate::pipeline::simulate;
 use armature_planner::pipeline::{
     Algorithm, Block, Dispatch, Mapping, PipelineSpec, Plan, PlanOptions, StageSpec, plan, production_time,
 };
-use armature_planner::{ErrorKind, Link, Platform};
+use armature_planner::{ErrorKind, Link, Platform, Result, SharedCores};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const EVERY: [Algorithm; 5] =
-    [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc, Algorithm::Refined, Algorithm::Optimal];
+/// Every planner; `None` is the exhaustive one.
+const EVERY: [Option<Algorithm>; 5] =
+    [Some(Algorithm::Hedpm), Some(Algorithm::Dpm), Some(Algorithm::Bsc), Some(Algorithm::Refined), None];
 
 #[derive(Clone, Debug)]
 struct Instance {
@@ -63,8 +65,19 @@ fn options() -> impl Strategy<Value = PlanOptions> {
     })
 }
 
-fn ask(instance: &Instance, options: &PlanOptions, algorithm: Algorithm) -> Plan {
-    plan(&instance.platform, &instance.spec, &PlanOptions { algorithm, ..options.clone() }).unwrap()
+fn try_ask(
+    Instance { platform, spec }: &Instance,
+    options: &PlanOptions,
+    planner: impl Into<Option<Algorithm>>,
+) -> Result<Plan> {
+    match planner.into() {
+        Some(algorithm) => plan(platform, spec, &PlanOptions { algorithm, ..options.clone() }),
+        None => optimal_plan(platform, spec, options),
+    }
+}
+
+fn ask(instance: &Instance, options: &PlanOptions, planner: impl Into<Option<Algorithm>>) -> Plan {
+    try_ask(instance, options, planner).unwrap()
 }
 
 /// Some valid mapping, chosen by `choices`.
@@ -144,8 +157,7 @@ proptest! {
     #[test]
     fn pins_are_obeyed(instance in instance(6, 4, true), options in options()) {
         for algorithm in EVERY {
-            let options = PlanOptions { algorithm, ..options.clone() };
-            match plan(&instance.platform, &instance.spec, &options) {
+            match try_ask(&instance, &options, algorithm) {
                 Ok(plan) => plan.mapping.validate(&instance.spec, instance.platform.processors()).unwrap(),
                 Err(error) => {
                     prop_assert_eq!(error.kind(), ErrorKind::Infeasible);
@@ -195,7 +207,7 @@ proptest! {
     #[test]
     fn nothing_beats_the_optimum(instance in instance(3, 3, false), options in options()) {
         let options = PlanOptions { budget: 50_000, ..options };
-        let optimal = ask(&instance, &options, Algorithm::Optimal);
+        let optimal = ask(&instance, &options, None);
         prop_assert!(optimal.complete);
         for algorithm in EVERY {
             let other = ask(&instance, &PlanOptions { budget: 1_000, ..options.clone() }, algorithm);
@@ -317,10 +329,11 @@ fn one_processor_runs_everything() {
         .stage(StageSpec::new("b", 2.0, 1.0))
         .stage(StageSpec::new("c", 3.0, 1.0).pinned(0));
     let platform = Platform::uniform(1, 2.0, Link::FREE).unwrap();
+    let instance = Instance { platform, spec };
     for algorithm in EVERY {
-        for options in [PlanOptions::paper(algorithm), PlanOptions { algorithm, ..PlanOptions::default() }] {
-            let plan = plan(&platform, &spec, &options).unwrap();
-            assert_eq!(plan.mapping, Mapping::serial(&spec, 0), "{algorithm:?}");
+        for options in [PlanOptions::paper(Algorithm::default()), PlanOptions::default()] {
+            let plan = ask(&instance, &options, algorithm);
+            assert_eq!(plan.mapping, Mapping::serial(&instance.spec, 0), "{algorithm:?}");
             assert_eq!(plan.prediction.production_time, 3.0);
             assert_eq!(plan.prediction.utilisation, [1.0]);
         }
@@ -364,13 +377,28 @@ fn a_search_that_is_stopped_still_answers() {
         spec = spec.stage(StageSpec::new(format!("s{n}"), 1.0 + n as f64, 1.0));
     }
     let platform = Platform::uniform(5, 1.0, Link { bandwidth: 10.0, setup: 0.0 }).unwrap();
-    for algorithm in [Algorithm::Refined, Algorithm::Optimal] {
+    let instance = Instance { platform, spec };
+    for algorithm in [Some(Algorithm::Refined), None] {
         let stop = Some(Arc::new(AtomicBool::new(true)));
-        let options = PlanOptions { algorithm, stop, ..PlanOptions::default() };
-        let plan = plan(&platform, &spec, &options).unwrap();
+        let plan = ask(&instance, &PlanOptions { stop, ..PlanOptions::default() }, algorithm);
         assert!(!plan.complete);
-        plan.mapping.validate(&spec, 5).unwrap();
+        plan.mapping.validate(&instance.spec, 5).unwrap();
     }
+}
+
+/// Four ranks on two cores, which do 3.04 s of work per item.
+#[test]
+fn the_optimum_on_shared_cores_is_found() {
+    let spec = PipelineSpec::new(0.0)
+        .stage(StageSpec::new("read", 0.02, 0.0).serial().pinned(0))
+        .stage(StageSpec::new("match", 1.5, 0.0))
+        .stage(StageSpec::new("track", 1.2, 0.0).serial())
+        .stage(StageSpec::new("paint", 0.3, 0.0))
+        .stage(StageSpec::new("write", 0.02, 0.0).serial().pinned(0));
+    let groups = [[0, 1], [2, 3]].map(|group| SharedCores { processors: group.to_vec(), cores: 1.0 });
+    let platform = Platform::uniform(4, 1.0, Link::FREE).unwrap().with_shared_cores(groups.to_vec()).unwrap();
+    let best = optimal_plan(&platform, &spec, &PlanOptions::default()).unwrap();
+    assert!((best.prediction.production_time / 1.52 - 1.0).abs() < 0.01, "{best:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The optimum by trying every mapping.
 
 use armature_planner::Platform;
-use armature_planner::pipeline::{Algorithm, Dispatch, PipelineSpec, PlanOptions};
+use armature_planner::pipeline::{Dispatch, PipelineSpec, PlanOptions};
 use proptest::prelude::*;
 
 use super::{Instance, ask, dispatch, instance};
@@ -80,7 +80,7 @@ proptest! {
         let options = PlanOptions {
             dispatch, replicate_groups, share_processors: false, budget: 50_000, ..PlanOptions::default()
         };
-        let optimal = ask(&instance, &options, Algorithm::Optimal);
+        let optimal = ask(&instance, &options, None);
         let mut least = f64::INFINITY;
         optimum(&instance, &options, &mut Vec::new(), &mut least);
         let found = optimal.prediction.production_time;

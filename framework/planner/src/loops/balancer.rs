@@ -38,8 +38,7 @@ struct Start {
 ///
 /// - Rates are smoothed, and the target distribution is in proportion to them.
 /// - No units move if the time of a pass would fall by less than the [threshold](LoopOptions::threshold), or ranks have only
-///   [begun](LoopOptions::settling) to report. Exceptions are savings of two fifths, from the second report on, and moves that [pay within the
-///   pass](LoopOptions::at_once).
+///   [begun](LoopOptions::settling) to report. The exception is a saving of two fifths, from the second report on.
 /// - The moves are computed. If they cost more than [margin](LoopOptions::margin) times the expected saving, they are not made. Costs are fitted to
 ///   past movements ([`MovementFit`]). The saving lasts for as long as rates are expected to stay ([`Stability`]), or until the end of the loop.
 ///   With the [realised gain](LoopOptions::realised_gain) the saving is multiplied by the fraction that past movements achieved. For moves in the

@@ -48,10 +48,6 @@ pub struct LoopOptions {
     /// option, later rates show how much each movement has saved, or would have saved if it was not made. The predicted saving of the next movement
     /// is multiplied by the fraction that the last movements achieved, and its cost must not exceed the product.
     pub realised_gain: bool,
-    /// Maximum ratio of the cost of moves to their saving in the current pass, for moves that are made whatever the threshold, once the cost of
-    /// moves is known; at least 0. The paper has no such moves: its threshold is for moves that pay later if nothing changes, and these moves pay
-    /// by the end of the pass. `None` is 0, no such moves; in loops in which units move during a pass it is a tenth.
-    pub at_once: Option<f64>,
     /// Minimum number of units of each rank, if there are enough units.
     pub least: u64,
     /// Expected cost of a movement before the first one. The default is 0, which permits the first movement, and with it a measurement of the cost.
@@ -70,7 +66,6 @@ impl Default for LoopOptions {
             threshold: 0.1,
             margin: Some(2.0),
             realised_gain: true,
-            at_once: None,
             least: 1,
             costs: MovementCosts::default(),
             period: PeriodOptions::default(),
@@ -99,11 +94,6 @@ impl LoopOptions {
             && !range::is_positive(margin)
         {
             return invalid(format!("margin must be {POSITIVE}, but is {margin}"));
-        }
-        if let Some(part) = self.at_once
-            && !range::is_amount(part)
-        {
-            return invalid(format!("at_once must be {AMOUNT}, but is {part}"));
         }
         for (name, value) in [("fixed", self.costs.fixed), ("per_unit", self.costs.per_unit)] {
             if !range::is_amount(value) {

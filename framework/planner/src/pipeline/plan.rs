@@ -15,7 +15,7 @@ use super::search::hedpm::Hedpm;
 use super::search::refine::{self, Problem};
 use super::search::repair::repair;
 use super::search::stop::Stop;
-use super::search::{bsc, dpm, flexible, optimal, starts};
+use super::search::{bsc, dpm, flexible, starts};
 use super::spec::PipelineSpec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::platform::Platform;
@@ -30,9 +30,6 @@ pub enum Algorithm {
     Dpm,
     /// Binary search closest: intervals of stages on single processors, without replicas.
     Bsc,
-    /// Branch and bound over all mappings, for small pipelines on few processors. If [`Plan::complete`] is true, no mapping within the rules is
-    /// better.
-    Optimal,
     /// Local search from the best mappings of the other planners. The result is never worse than that of HeDPM or BSC, except by up to 2 % if
     /// processors share cores.
     #[default]
@@ -60,10 +57,10 @@ pub struct PlanOptions {
     /// True if a processor may host several blocks. In the paper it hosts one. With dispatch on demand, two replicated blocks share all their
     /// processors or none.
     pub share_processors: bool,
-    /// Maximum number of mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] evaluate.
+    /// Maximum number of mappings that [`Algorithm::Refined`] evaluates.
     pub budget: usize,
-    /// Additional mappings from which [`Algorithm::Refined`] and [`Algorithm::Optimal`] start, such as the current mapping. The plan is not slower
-    /// than any of them, except by up to 2 % if processors share cores. A start that breaks one of the other options is ignored.
+    /// Additional mappings from which [`Algorithm::Refined`] starts, such as the current mapping. The plan is not slower than any of them, except by
+    /// up to 2 % if processors share cores. A start that breaks one of the other options is ignored.
     pub starts: Vec<Mapping>,
     /// Flag that another thread can set to end the search early with the best mapping found.
     pub stop: Option<Arc<AtomicBool>>,
@@ -110,7 +107,7 @@ pub struct Plan {
     pub parents: Vec<(Algorithm, f64)>,
     /// Number of evaluated mappings.
     pub evaluations: usize,
-    /// False if the stop flag ended the search, or (for [`Algorithm::Optimal`]) the budget did.
+    /// False if the stop flag ended the search.
     pub complete: bool,
 }
 
@@ -160,7 +157,6 @@ pub fn plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> 
         Algorithm::Dpm => planner.dpm()?,
         Algorithm::Bsc => planner.bsc()?,
         Algorithm::Refined => planner.refined(options.budget)?,
-        Algorithm::Optimal => planner.optimal()?,
     };
     let mapping = Mapping::new(tidied(found.blocks));
     let prediction = predict(&costs, &mapping, options.dispatch);
@@ -296,20 +292,6 @@ impl Planner<'_> {
         mapping.blocks.iter().all(|block| self.rules.allow(self.spec, &block.stages, &block.hosts))
             && (share || !mapping.shares_processors())
             && !(dispatch == Dispatch::OnDemand && overlaps_in_part())
-    }
-
-    fn optimal(&self) -> Result<Found> {
-        // A good first mapping prunes most of the search tree.
-        let budget = self.options.budget;
-        let start = self.refined(budget / 10)?;
-        let found = optimal::optimal(self.spec, self.costs, self.rules, start.blocks, budget, &self.stop);
-        let best = self.best_of(vec![found.blocks])?;
-        Ok(Found {
-            evaluations: start.evaluations + found.evaluations,
-            complete: found.complete,
-            parents: [start.parents, vec![(Algorithm::Refined, start.time)]].concat(),
-            ..best
-        })
     }
 }
 

@@ -37,12 +37,12 @@ fn period() -> impl Strategy<Value = PeriodOptions> + Clone {
 }
 
 fn options() -> impl Strategy<Value = LoopOptions> {
-    let numbers = (mostly_amount(), prop::option::of(mostly_positive()), prop::option::of(mostly_amount()));
+    let numbers = (mostly_amount(), prop::option::of(mostly_positive()));
     let costs =
         (mostly_amount(), mostly_amount()).prop_map(|(fixed, per_unit)| MovementCosts { fixed, per_unit });
     let settling = prop::option::of(any::<u32>());
     (numbers, costs, smoothing(), period(), settling, count(), any::<(bool, bool)>()).prop_map(
-        |((threshold, margin, at_once), costs, smoothing, period, settling, least, (realised_gain, far))| {
+        |((threshold, margin), costs, smoothing, period, settling, least, (realised_gain, far))| {
             LoopOptions {
                 enabled: true,
                 reach: if far { Reach::Anywhere } else { Reach::Neighbours },
@@ -51,7 +51,6 @@ fn options() -> impl Strategy<Value = LoopOptions> {
                 threshold,
                 margin,
                 realised_gain,
-                at_once,
                 least,
                 costs,
                 period,

@@ -5,6 +5,5 @@ mod estimate;
 mod farm;
 mod loops;
 mod numbers;
-mod pipeline;
 mod simulate;
 mod tuner;

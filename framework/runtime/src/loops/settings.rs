@@ -15,9 +15,6 @@ const SETTLING: u32 = 4;
 /// Default number of columns in a panel of a table: enough for several strips of each width that is tried, and few enough that a thousand
 /// rows of 12-byte values take 3 MB. Narrower panels need more reports and orders, wider ones more memory.
 const PANEL: usize = 256;
-/// Movements in loops over units need no threshold if they save ten times their cost before the pass ends. The factor is low because the
-/// cost is packing and unpacking only, and the saving is as certain as the measured rates.
-const AT_ONCE: f64 = 0.1;
 
 /// Options of a loop as a value. By default every option is measured or chosen.
 ///
@@ -228,9 +225,8 @@ impl Settings {
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let enabled = balance != Balance::Off;
         let mut options = LoopOptions { reach, enabled, ..LoopOptions::default() };
-        match reach {
-            Reach::Neighbours => options.settling = Some(SETTLING),
-            Reach::Anywhere => options.at_once = Some(AT_ONCE),
+        if reach == Reach::Neighbours {
+            options.settling = Some(SETTLING);
         }
         if let Some(quantum) = self.quantum {
             options.period.quantum = quantum.as_secs_f64();
@@ -313,7 +309,6 @@ mod tests {
         assert!(!Settings::new().planner(Reach::Neighbours, Balance::Off).enabled);
         let [grids, units] =
             [Reach::Neighbours, Reach::Anywhere].map(|reach| Settings::new().planner(reach, Balance::Live));
-        assert_eq!((grids.at_once, units.at_once), (None, Some(0.1)), "rows of grids move between sweeps");
-        assert_eq!((grids.settling, units.settling), (Some(4), None));
+        assert_eq!((grids.settling, units.settling), (Some(4), None), "rows of grids move between sweeps");
     }
 }

@@ -212,15 +212,14 @@ fn short_passes_lose_where_processes_take_turns() {
 
 #[test]
 fn units_that_move_in_the_middle_of_passes_lose_nothing_by_it() {
-    let options = LoopOptions { at_once: Some(0.1), ..LoopOptions::default() };
     let mut gains = Vec::new();
     for (case, _) in cases().into_iter().filter(|(case, _)| case.moving.per_unit == CHEAP.per_unit) {
         let mean = |balancing: &Balancing| {
             let of = |seed| LoopSystem { interaction: 0.0, ..case.system(seed) }.run(balancing).unwrap();
             SEEDS.map(|seed| 100.0 * of(seed).efficiency()).sum::<f64>() / SEEDS.count() as f64
         };
-        let [met, overlapped] =
-            [Balancing::Pipelined, Balancing::Overlapped].map(|balancing| mean(&balancing(options.clone())));
+        let [met, overlapped] = [Balancing::Pipelined, Balancing::Overlapped]
+            .map(|balancing| mean(&balancing(LoopOptions::default())));
         gains.push(overlapped - met);
     }
     // A movement takes 30 ms of the ranks' time, a twentieth of a pass or a third of one, and this cost is weighed.

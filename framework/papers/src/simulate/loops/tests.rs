@@ -138,9 +138,8 @@ fn overlapped_movement_follows_loads_and_loses_no_unit() {
     (system.noise, system.movement.per_unit) = (0.01, 1e-3);
     for sharing in [Sharing::Fluid, Sharing::Turns(0.01)] {
         system.sharing = sharing;
-        let options = LoopOptions { at_once: Some(0.1), ..LoopOptions::default() };
         let [met, overlapped] = [Balancing::Pipelined, Balancing::Overlapped].map(|balancing| {
-            let run = system.run(&balancing(options.clone())).unwrap();
+            let run = system.run(&balancing(LoopOptions::default())).unwrap();
             assert_eq!(run.held.iter().sum::<u64>(), 1000);
             run.efficiency()
         });

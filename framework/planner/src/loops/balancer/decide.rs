@@ -85,13 +85,6 @@ impl LoopBalancer {
         Ok(moves)
     }
 
-    /// Returns true if the cost of the moves is so small that they pay by the end of the pass.
-    fn pays_at_once(&self, decision: &LoopDecision) -> bool {
-        let saved = decision.current_time.unwrap_or(0.0) * decision.gain;
-        let part = self.options.at_once.unwrap_or(0.0);
-        part > 0.0 && saved > 0.0 && self.costs.costs().is_some() && decision.cost <= part * saved
-    }
-
     fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {
         if !self.options.enabled {
             return Verdict::Keep(Reason::Off);
@@ -101,9 +94,6 @@ impl LoopBalancer {
         }
         if !is_above {
             let is_enough = decision.gain > 0.0 && decision.gain >= self.options.threshold;
-            if self.is_settled(&decision.held) && self.pays_at_once(decision) {
-                return Verdict::Act;
-            }
             return Verdict::Keep(if is_enough { Reason::Unsure } else { Reason::GainTooSmall });
         }
         if decision.is_worth_cost() { Verdict::Act } else { Verdict::Keep(Reason::NotWorthCost) }

@@ -188,9 +188,7 @@ fn slowed<'a>(blocks: &[Hosted<'a>], times: &'a [f64]) -> Vec<Hosted<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::pipeline::{
-        Algorithm, Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time,
-    };
+    use crate::pipeline::{Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time};
     use crate::{Link, Platform, SharedCores};
 
     /// Returns processors of equal speed; each group shares one core.
@@ -261,11 +259,8 @@ mod tests {
         assert_near(on_demand("read@0 | match@0,1,2,3 | track@3 | paint@1 | write@0"), 2.4);
         // Rank 2 can take no more than the items of `paint`.
         assert_near(on_demand("read@0 | match@0,1 | track@3 | paint@2,3 | write@0"), 1.54);
-        for algorithm in [Algorithm::Refined, Algorithm::Optimal] {
-            let options = PlanOptions { algorithm, ..PlanOptions::default() };
-            let best = plan(&shared, &spec, &options).unwrap();
-            assert_near(best.prediction.production_time, 1.52);
-        }
+        let best = plan(&shared, &spec, &PlanOptions::default()).unwrap();
+        assert_near(best.prediction.production_time, 1.52);
     }
 
     #[test]

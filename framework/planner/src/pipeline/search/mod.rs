@@ -5,7 +5,6 @@ pub(in crate::pipeline) mod dpm;
 pub(in crate::pipeline) mod flexible;
 pub(in crate::pipeline) mod hedpm;
 mod ideal;
-pub(in crate::pipeline) mod optimal;
 pub(in crate::pipeline) mod refine;
 pub(in crate::pipeline) mod repair;
 pub(in crate::pipeline) mod starts;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use armature_papers::optimal_plan;
 use armature_planner::pipeline::{
     Algorithm, Block, Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time,
 };
@@ -11,8 +12,7 @@ use proptest::prelude::*;
 
 use crate::numbers::{amount, in_time, index, mostly_amount, mostly_positive, number, positive, some};
 
-const EVERY: [Algorithm; 5] =
-    [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc, Algorithm::Refined, Algorithm::Optimal];
+const EVERY: [Algorithm; 4] = [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc, Algorithm::Refined];
 
 /// Description of a platform, which may be invalid.
 #[derive(Clone, Debug)]
@@ -119,21 +119,18 @@ fn options() -> impl Strategy<Value = PlanOptions> {
     })
 }
 
-/// Plans with every algorithm, and checks the plans. Returns an error if an input is invalid.
+/// Plans with every algorithm and exhaustively, and checks the plans. Returns an error if an input is invalid.
 fn planned(machine: &Machine, spec: &PipelineSpec, options: &PlanOptions) -> Result<()> {
     let platform = machine.platform()?;
-    for algorithm in EVERY {
-        let options = PlanOptions { algorithm, ..options.clone() };
-        let plan = match plan(&platform, spec, &options) {
+    let by = |algorithm| plan(&platform, spec, &PlanOptions { algorithm, ..options.clone() });
+    for plan in EVERY.map(by).into_iter().chain([optimal_plan(&platform, spec, options)]) {
+        let plan = match plan {
             Err(error) if error.kind() == ErrorKind::Infeasible => continue,
             answer => answer?,
         };
         plan.mapping.validate(spec, platform.processors())?;
         let prediction = &plan.prediction;
-        assert!(
-            prediction.production_time >= 0.0 && prediction.production_time.is_finite(),
-            "{algorithm:?}: {plan:?}"
-        );
+        assert!(prediction.production_time >= 0.0 && prediction.production_time.is_finite(), "{plan:?}");
         for block in &prediction.blocks {
             assert!(
                 block.time.is_finite() && block.item_times.iter().all(|time| time.is_finite()),
@@ -233,9 +230,7 @@ fn a_search_for_the_optimum_ends_with_its_budget_also_where_it_finds_nothing() {
         let speeds: Vec<f64> = (0..20).map(|p| 1.0 + f64::from(p % 7)).collect();
         let found = in_time(move || {
             let platform = Platform::with_speeds(&speeds, Link { bandwidth: 10.0, setup: 0.01 }).unwrap();
-            let options =
-                PlanOptions { algorithm: Algorithm::Optimal, budget: 1000, ..PlanOptions::default() };
-            plan(&platform, &spec, &options).unwrap()
+            optimal_plan(&platform, &spec, &PlanOptions { budget: 1000, ..PlanOptions::default() }).unwrap()
         });
         assert!(!found.complete, "{found:?}");
     }
