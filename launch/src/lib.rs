@@ -24,6 +24,7 @@
 //! # Ok::<(), armature_launch::LaunchError>(())
 //! ```
 
+mod batch;
 pub mod cli;
 pub mod command_line;
 pub mod detect;
@@ -34,9 +35,15 @@ pub mod explain;
 pub mod hostfile;
 mod intermediate;
 mod job_state;
+mod logs;
 mod message;
 mod plan;
 mod report;
+mod requeue;
+mod run_directory;
+mod start;
+mod status;
+mod stop;
 pub mod supervise;
 mod top;
 mod workflow;
