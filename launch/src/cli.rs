@@ -21,6 +21,7 @@ use crate::run_directory::reference::events;
 use crate::start::{LaunchArgs, start};
 use crate::status::{self, Status};
 use crate::stop::{self, Cancel, Stop};
+use crate::submit::{self, Submit};
 use crate::top::{self, Top};
 use crate::{explain, intermediate, workflow};
 
@@ -35,6 +36,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     Run(Run),
+    Submit(Box<Submit>),
     Status(Status),
     Logs(Logs),
     Stop(Stop),
@@ -133,6 +135,7 @@ pub fn main() -> ExitCode {
     }
     let result = match Cli::parse().command {
         Action::Run(run) => start(run.launch, run.command),
+        Action::Submit(asked) => submit::submit(&asked),
         Action::Status(asked) => status::status(&asked),
         Action::Logs(asked) => logs::logs(&asked),
         Action::Stop(asked) => stop::stop(&asked),

@@ -44,6 +44,7 @@ mod run_directory;
 mod start;
 mod status;
 mod stop;
+mod submit;
 pub mod supervise;
 mod top;
 mod workflow;

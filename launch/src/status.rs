@@ -149,8 +149,12 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
     }
     let ended = facts.end.as_ref().filter(|_| stage.has_ended());
     row("try", ended.and_then(|end| advice(end, &name)).unwrap_or_default());
-    if stage == Stage::Failed && facts.attempt > 0 {
-        row("see", format!("armature logs {name}@{0}, armature explain {name}@{0}", facts.attempt));
+    match (stage, facts.attempt) {
+        (Stage::Failed, 0) => row("see", format!("armature logs {name}")),
+        (Stage::Failed, number) => {
+            row("see", format!("armature logs {name}@{number}, armature explain {name}@{number}"));
+        }
+        _ => {}
     }
 }
 

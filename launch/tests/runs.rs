@@ -157,15 +157,13 @@ fn runs_have_a_record_if_they_may_have_several_attempts() {
 #[test]
 fn each_restart_is_an_attempt() {
     let home = Home::new();
-    let died =
-        r#"printf '{"state":"running","done":%s,"started_by":%s}' $1 "$by" >"$ARMATURE_JOB_STATUS.new""#;
-    let script = format!(
-        "{}\n{}\n{}",
-        r#"by=$(/usr/bin/sed 's/.*"started_by":\("[^"]*"\).*/\1/' "$ARMATURE_JOB_STATUS")"#,
-        format!("set -- $(/bin/ls \"$ARMATURE_RUN/attempts\" | /usr/bin/wc -l)\n{died}"),
-        "/bin/mv \"$ARMATURE_JOB_STATUS.new\" \"$ARMATURE_JOB_STATUS\"; /bin/kill -9 $$",
+    let script = concat!(
+        r#"by=$(/usr/bin/sed 's/.*"started_by":\("[^"]*"\).*/\1/' "$ARMATURE_JOB_STATUS"); "#,
+        r#"set -- $(/bin/ls "$ARMATURE_RUN/attempts" | /usr/bin/wc -l); "#,
+        r#"printf '{"state":"running","done":%s,"started_by":%s}' $1 "$by" >"$ARMATURE_JOB_STATUS.new"; "#,
+        r#"/bin/mv "$ARMATURE_JOB_STATUS.new" "$ARMATURE_JOB_STATUS"; /bin/kill -9 $$"#,
     );
-    home.run(&["run", "--restarts", "2", "--run", "a", "-n", "1", "/bin/sh", "-c", &script], 137);
+    home.run(&["run", "--restarts", "2", "--run", "a", "-n", "1", "/bin/sh", "-c", script], 137);
     for attempt in 1..=3 {
         assert_eq!(home.why(&format!("a-1/attempts/{attempt}"))["code"], 137, "{attempt}");
     }

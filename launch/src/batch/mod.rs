@@ -3,7 +3,7 @@
 pub(crate) mod slurm;
 
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,21 @@ pub(crate) struct Answer {
     pub(crate) errors: String,
 }
 
+/// State of a batch job, as its batch system reports it at the end of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BatchState {
+    /// State in the words of Slurm, such as `CANCELLED`; empty if unknown.
+    pub(crate) state: String,
+    /// True if the batch system has begun to preempt the job.
+    pub(crate) is_preempted: bool,
+    /// True if the job has fewer nodes than at the start of the attempt.
+    pub(crate) has_lost_nodes: bool,
+    /// True if the batch system did not answer.
+    pub(crate) is_gone: bool,
+    /// Time until the batch system ends the job, in seconds.
+    pub(crate) seconds_left: Option<u64>,
+}
+
 /// Failure to get an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
@@ -37,20 +52,35 @@ pub(crate) fn ask<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Answer, NoAnswer> {
-    ask_within(program, args, LIMIT)
+    ask_within(program, args, "", LIMIT)
+}
+
+/// Runs a command with this text as its input, and returns what it has printed.
+pub(crate) fn ask_with<A: AsRef<OsStr>>(
+    program: &str,
+    args: impl IntoIterator<Item = A>,
+    input: &str,
+) -> Result<Answer, NoAnswer> {
+    ask_within(program, args, input, LIMIT)
 }
 
 fn ask_within<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
+    input: &str,
     limit: Duration,
 ) -> Result<Answer, NoAnswer> {
     let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => NoAnswer::Missing,
         _ => NoAnswer::Silent,
     })?;
+    if let Some(mut to) = child.stdin.take() {
+        let input = input.as_bytes().to_vec();
+        // A command that does not read its input must not block this process.
+        std::thread::spawn(move || to.write_all(&input));
+    }
     let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let start = Instant::now();
     let status = loop {
@@ -94,8 +124,9 @@ mod tests {
         assert_eq!(answer, Answer { is_success: false, output: "one\n".into(), errors: "two\n".into() });
         assert_eq!(ask("no-such-batch-system", [""; 0]), Err(NoAnswer::Missing));
         let start = Instant::now();
-        assert_eq!(ask_within("sleep", ["60"], Duration::from_millis(50)), Err(NoAnswer::Silent));
+        assert_eq!(ask_within("sleep", ["60"], "", Duration::from_millis(50)), Err(NoAnswer::Silent));
         assert!(start.elapsed() < Duration::from_secs(30));
+        assert_eq!(ask_with("cat", [""; 0], "text\n").unwrap().output, "text\n");
         let much = ask("sh", ["-c", "head -c 1000000 /dev/zero >&2; echo end"]).unwrap();
         assert_eq!((much.output.as_str(), much.errors.len()), ("end\n", 1_000_000));
     }

@@ -1,7 +1,6 @@
 //! Answers of Slurm: `squeue`, `scontrol show job` and `sacct`.
 
-use super::{NoAnswer, ask};
-use crate::run_directory::end_reason::BatchState;
+use super::{BatchState, NoAnswer, ask};
 
 /// Job in the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +65,23 @@ pub(crate) fn state_of(job: &str, nodes: Option<usize>) -> BatchState {
     }
 }
 
+/// Asks Slurm how many seconds this job may still run. Slurm before 23.02 sets no variable with the end time.
+pub(crate) fn seconds_left(job: &str) -> Option<u64> {
+    let answer = ask("scontrol", ["-o", "show", "job", job]).ok()?;
+    seconds_left_in(&answer.output)
+}
+
+/// Returns the difference of time limit and run time, which do not depend on time zones as the end time does.
+fn seconds_left_in(line: &str) -> Option<u64> {
+    let seconds = |name: &str| {
+        let (days, clock) = field(line, name).map(|text| text.split_once('-').unwrap_or(("0", text)))?;
+        let sum = |sum: u64, part: &str| sum.checked_mul(60)?.checked_add(part.parse().ok()?);
+        let clock = clock.split(':').try_fold(0, sum)?;
+        days.parse::<u64>().ok()?.checked_mul(24 * 3600)?.checked_add(clock)
+    };
+    Some(seconds("TimeLimit")?.saturating_sub(seconds("RunTime")?))
+}
+
 fn state_in(line: &str, nodes: Option<usize>) -> BatchState {
     let is_set = |value: &&str| !matches!(*value, "" | "None" | "(null)" | "N/A" | "Unknown");
     let state = field(line, "JobState").unwrap_or_default();
@@ -76,7 +92,7 @@ fn state_in(line: &str, nodes: Option<usize>) -> BatchState {
         has_lost_nodes: state == "NODE_FAIL"
             || (state == "RUNNING" && left.zip(nodes).is_some_and(|(left, nodes)| left < nodes)),
         is_gone: false,
-        ends_at: None,
+        seconds_left: seconds_left_in(line),
     }
 }
 
@@ -117,6 +133,16 @@ mod tests {
         assert!(state_in(line, Some(4)).has_lost_nodes);
         assert!(state_in(&line.replace("PreemptTime=None", "PreemptTime=2026-11-28"), None).is_preempted);
         assert!(!state_in("", Some(4)).has_lost_nodes);
+    }
+
+    #[test]
+    fn time_that_is_left_is_the_limit_without_the_run_time() {
+        let left = |limit: &str| seconds_left_in(&format!("RunTime=00:01:30 TimeLimit={limit} TimeMin=N/A"));
+        assert_eq!(
+            (left("00:02:00"), left("1-00:00:00"), left("00:01:00")),
+            (Some(30), Some(86_310), Some(0))
+        );
+        assert_eq!([left("UNLIMITED"), left(""), left("x-1:00:00"), seconds_left_in("")], [None; 4]);
     }
 
     #[test]

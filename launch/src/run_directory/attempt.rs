@@ -8,8 +8,9 @@ use armature::job_status::{BESIDE_EVENTS, JobStatus};
 use serde::{Deserialize, Serialize};
 
 use super::RunDirectory;
-use super::description::{BatchJob, now, write_json};
+use super::description::{BatchJob, now, seconds_since_1970, write_json};
 use super::end_reason::End;
+use crate::batch::slurm;
 use crate::error::LaunchError;
 
 /// Name of the file that describes the start of an attempt.
@@ -58,6 +59,10 @@ impl Start {
     /// Describes an attempt that this process starts now.
     pub(crate) fn now(ranks: usize, launcher: String, log_offset: u64) -> Self {
         let get = |name: &str| std::env::var(name).ok();
+        let batch = BatchJob::own();
+        let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
+        let asked = || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
+        let ends_at = end.or_else(|| Some(seconds_since_1970() + asked()?));
         Start {
             schema: 1,
             started: now(),
@@ -65,8 +70,8 @@ impl Start {
             process: std::process::id(),
             process_began: crate::supervise::began(std::process::id()).unwrap_or(0),
             place: armature::job_status::place(),
-            batch: BatchJob::own(),
-            ends_at: get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok()),
+            batch,
+            ends_at,
             nodes: get("SLURM_JOB_NODELIST").unwrap_or_default(),
             ranks,
             log_offset,

@@ -127,6 +127,12 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Laun
     write().map_err(LaunchError::io(format!("write {}", path.display())))
 }
 
+/// Returns the current time in seconds since 1970.
+pub(crate) fn seconds_since_1970() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
+}
+
 /// Returns the current time as in `2026-11-28T10:15:00Z`.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()

@@ -7,9 +7,14 @@ use armature::job_status::{JobStatus, STOPPED, State};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 
+use crate::batch::BatchState;
+
 /// A stop within this time before the end of the batch job is a stop for its time limit, in seconds. It is also the maximum of `--warn` of
 /// `armature submit`.
 pub(crate) const WARNING: u64 = 600;
+
+/// Time by which Slurm may send its warning too early, in seconds, as `man sbatch` says of `--signal`.
+const EARLY: u64 = 60;
 
 /// Tolerance between the clock of this host and that of the batch system, in seconds.
 const CLOCK: u64 = 5;
@@ -86,21 +91,6 @@ pub(crate) struct End {
     pub(crate) ended: String,
 }
 
-/// State of a batch job, as its batch system reports it at the end of an attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BatchState {
-    /// State in the words of Slurm, such as `CANCELLED`; empty if unknown.
-    pub(crate) state: String,
-    /// True if the batch system has begun to preempt the job.
-    pub(crate) is_preempted: bool,
-    /// True if the job has fewer nodes than at the start of the attempt.
-    pub(crate) has_lost_nodes: bool,
-    /// True if the batch system did not answer.
-    pub(crate) is_gone: bool,
-    /// Time at which the batch system ends the job, in seconds since 1970.
-    pub(crate) ends_at: Option<u64>,
-}
-
 /// Observations about the end of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
@@ -118,8 +108,6 @@ pub(crate) struct Evidence {
     pub(crate) missing: Option<String>,
     /// State of the batch job.
     pub(crate) batch: BatchState,
-    /// Current time in seconds since 1970.
-    pub(crate) now: u64,
 }
 
 /// Returns the one reason for the end of an attempt, and its detail.
@@ -135,11 +123,11 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
     }
     let limit = || (Reason::TimeLimit, kept.clone());
     let is_warning = [SIGUSR1, SIGUSR2].iter().any(|&warning| seen.signal.map(i32::from) == Some(warning));
-    let ends_within = |seconds: u64| batch.ends_at.is_some_and(|end| seen.now + seconds >= end);
+    let ends_within = |seconds: u64| batch.seconds_left.is_some_and(|left| left <= seconds);
     if seen.code == STOPPED {
         return match seen.signal {
             _ if batch.is_preempted => (Reason::Preempted, kept),
-            Some(_) if is_warning && ends_within(WARNING) => limit(),
+            Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
             _ => (Reason::Stopped, kept),
         };
@@ -203,7 +191,7 @@ mod tests {
     }
 
     fn slurm(state: &str) -> BatchState {
-        BatchState { state: state.into(), ends_at: Some(10_000), ..BatchState::default() }
+        BatchState { state: state.into(), seconds_left: Some(5_000), ..BatchState::default() }
     }
 
     #[track_caller]
@@ -213,7 +201,8 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_evidence() {
-        let failed = |code: u8| Evidence { code, now: 5_000, batch: slurm("RUNNING"), ..Evidence::default() };
+        let failed = |code: u8| Evidence { code, batch: slurm("RUNNING"), ..Evidence::default() };
+        let near = |state: &str| BatchState { seconds_left: Some(1), ..slurm(state) };
         expect(Evidence { status: status(State::Finished, false, ""), ..failed(0) }, Reason::Finished);
         expect(failed(3), Reason::OwnError);
         expect(Evidence { status: status(State::Failed, false, "no fuel"), ..failed(1) }, Reason::OwnError);
@@ -224,15 +213,12 @@ mod tests {
         expect(Evidence { out_of_memory: true, ..failed(137) }, Reason::OutOfMemory);
         expect(Evidence { batch: slurm("OUT_OF_MEMORY"), ..failed(137) }, Reason::OutOfMemory);
         expect(Evidence { timed_out: true, ..failed(124) }, Reason::TimeLimit);
-        expect(Evidence { signal: Some(15), now: 9_999, ..failed(143) }, Reason::TimeLimit);
+        expect(Evidence { signal: Some(15), batch: near("RUNNING"), ..failed(143) }, Reason::TimeLimit);
         expect(Evidence { batch: slurm("TIMEOUT"), ..failed(143) }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..failed(143) }, Reason::Cancelled);
         expect(failed(130), Reason::Cancelled);
         // A job that a user cancels in its last seconds is cancelled.
-        expect(
-            Evidence { signal: Some(15), now: 9_999, batch: slurm("CANCELLED"), ..failed(143) },
-            Reason::Cancelled,
-        );
+        expect(Evidence { signal: Some(15), batch: near("CANCELLED"), ..failed(143) }, Reason::Cancelled);
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
         expect(Evidence { signal: Some(15), batch: preempted, ..failed(143) }, Reason::Preempted);
         let fewer = BatchState { has_lost_nodes: true, ..slurm("RUNNING") };
@@ -246,12 +232,16 @@ mod tests {
 
     #[test]
     fn stop_is_for_the_time_limit_only_near_the_end() {
-        let stopped = Evidence { code: STOPPED, batch: slurm("RUNNING"), now: 9_900, ..Evidence::default() };
+        let left = |seconds: u64| BatchState { seconds_left: Some(seconds), ..slurm("RUNNING") };
+        let stopped = Evidence { code: STOPPED, batch: left(100), ..Evidence::default() };
         expect(Evidence { signal: Some(SIGUSR1 as u8), ..stopped.clone() }, Reason::TimeLimit);
-        expect(Evidence { signal: Some(SIGUSR1 as u8), now: 9_000, ..stopped.clone() }, Reason::Stopped);
+        expect(
+            Evidence { signal: Some(SIGUSR1 as u8), batch: left(1_000), ..stopped.clone() },
+            Reason::Stopped,
+        );
         // `armature stop` sends no signal.
         expect(stopped.clone(), Reason::Stopped);
-        expect(Evidence { signal: Some(15), now: 10_001, ..stopped.clone() }, Reason::TimeLimit);
+        expect(Evidence { signal: Some(15), batch: left(0), ..stopped.clone() }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
         expect(Evidence { batch: preempted, ..stopped }, Reason::Preempted);

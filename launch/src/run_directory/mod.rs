@@ -44,17 +44,20 @@ pub(crate) struct RunDirectory {
 impl RunDirectory {
     /// Creates the directory of the next run with this name in `runs`, and makes the link `last` point to it.
     pub(crate) fn create(runs: &Path, name: &str) -> Result<Self, LaunchError> {
+        let run = RunDirectory::create_unlinked(runs, name)?;
+        run.link(runs);
+        Ok(run)
+    }
+
+    /// Creates the directory of the next run with this name in `runs`.
+    pub(crate) fn create_unlinked(runs: &Path, name: &str) -> Result<Self, LaunchError> {
         let failed = |path: &Path| LaunchError::io(format!("create the run directory {}", path.display()));
         fs::create_dir_all(runs).map_err(failed(runs))?;
         let mut number = newest(runs, name).map_or(1, |(number, _)| number + 1);
         loop {
             let path = runs.join(format!("{name}-{number}"));
             match fs::create_dir(&path) {
-                Ok(()) => {
-                    let run = RunDirectory { path };
-                    run.link(runs);
-                    return Ok(run);
-                }
+                Ok(()) => return Ok(RunDirectory { path }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(failed(&path)(error)),
             }
@@ -109,7 +112,7 @@ impl RunDirectory {
 
     /// Makes the link `last` in `runs` point to this run. A failure is ignored, because the link is only a shortcut. If `last` is not a
     /// link, it is left as it is.
-    fn link(&self, runs: &Path) {
+    pub(crate) fn link(&self, runs: &Path) {
         let link = runs.join(LAST);
         if fs::symlink_metadata(&link).is_ok_and(|entry| !entry.is_symlink()) {
             return;

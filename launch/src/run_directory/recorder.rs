@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use armature::job_status::STOPPED;
 use armature_files::lock::{LockFile, TRIES};
@@ -151,13 +151,13 @@ impl Recorder {
         }
         seen.status = attempt.status().or(seen.status);
         seen.out_of_memory |= memory.is_some_and(|(group, before)| group.usage().kills > before.kills);
-        seen.now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let start = attempt.start().unwrap_or_default();
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
             let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok().and_then(|nodes| nodes.trim().parse().ok());
             seen.batch = slurm::state_of(&batch.job, nodes);
         }
-        seen.batch.ends_at = start.ends_at;
+        let left = || Some(start.ends_at?.saturating_sub(description::seconds_since_1970()));
+        seen.batch.seconds_left = seen.batch.seconds_left.or_else(left);
         let (reason, detail) = reason(&seen);
         let end = End {
             schema: 1,

@@ -128,6 +128,9 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
     let left = || {
         let state = facts.final_state.clone().or_else(|| Some(facts.queued.as_ref()?.state.clone()));
         match (state, job) {
+            (Some(state), _) if facts.attempt == 0 => {
+                format!("its batch job ended as {state} before an attempt started")
+            }
             (Some(state), _) => format!("its batch job ended as {state}, without a record of its end"),
             (None, Some(job)) => {
                 format!("its batch job {} has left the queue without a record of its end", job.job)
@@ -155,7 +158,8 @@ fn waiting(queued: &Queued, end: Option<&End>) -> String {
     let before = end.map(|end| format!(", after an attempt that ended: {}", end.reason)).unwrap_or_default();
     let start =
         if queued.start == "N/A" { String::new() } else { format!(", expected start {}", queued.start) };
-    format!("{}{start}{before}", queued.reason.trim_matches(['(', ')']))
+    let reason = queued.reason.trim_matches(['(', ')']);
+    format!("{}{start}{before}", if reason == "None" { "not scheduled yet" } else { reason })
 }
 
 fn ended(end: &End) -> Stage {
