@@ -69,7 +69,10 @@ enum Plan {
 /// the launcher: it is 0 only if the job status says that the job has finished. If the launcher does not end after the job, it is ended together with
 /// all processes that it has started. These options need a program that uses armature.
 ///
-/// Exit code: that of the program as reported by the launcher or by the job status; 124 after the time limit; 2 for an invalid option or hostfile;
+/// With --run, the run has a record in armature-runs/NAME-N: the events and the output of each attempt, and the reason for its end. `armature status`,
+/// `logs`, `stop` and `cancel` read the record.
+///
+/// Exit code: that of the program as reported by the launcher or by the job status, 85 if it has stopped at a checkpoint; 124 after the time limit; 2 for an invalid option or hostfile;
 /// 127 if the program or the launcher is missing; 1 if another error occurs before the start.
 #[derive(Debug, Args)]
 struct Run {
@@ -108,7 +111,7 @@ struct RunWorkflow {
 
 /// Explain the decisions of a run from its event log.
 ///
-/// A program that uses armature logs its events to DIR, one file per rank, if it is started with ARMATURE_EVENTS=DIR. The output has the initial
+/// A program that uses armature logs its events, one file per rank, if it is started with ARMATURE_EVENTS=DIR or has a run directory. The output has the initial
 /// mapping, number of workers, distribution of units or plan, and each change with its reason, its predicted gain and its result; at the end, what
 /// the ranks waited for, and the critical path of a workflow.
 #[derive(Debug, Args)]

@@ -122,6 +122,14 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
         return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
     }
     if let Some(end) = &facts.end {
+        // A requeued job runs for a moment before it takes its next attempt.
+        let may_continue = matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
+        if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {
+            return (
+                Stage::Running,
+                format!("its batch job runs, after an attempt that ended: {}", end.reason),
+            );
+        }
         return (ended(end), why(end));
     }
     let job = facts.batch.as_ref();
@@ -251,6 +259,12 @@ mod tests {
         let requeued =
             Facts { queued: queued("PENDING"), end: Some(end(Reason::TimeLimit, STOPPED)), ..facts() };
         expect(requeued, Stage::Waiting, "after an attempt that ended: time limit");
+        let restarted =
+            Facts { queued: queued("RUNNING"), end: Some(end(Reason::TimeLimit, STOPPED)), ..facts() };
+        expect(restarted, Stage::Running, "after an attempt that ended: time limit");
+        let stopped =
+            Facts { queued: queued("RUNNING"), end: Some(end(Reason::Stopped, STOPPED)), ..facts() };
+        expect(stopped, Stage::Stopped, "stopped");
         expect(Facts { end: Some(end(Reason::Finished, 0)), ..facts() }, Stage::Finished, "finished");
         expect(Facts { end: Some(end(Reason::Stopped, STOPPED)), ..facts() }, Stage::Stopped, "stopped");
         expect(Facts { end: Some(end(Reason::OwnError, 3)), ..facts() }, Stage::Failed, "own error");
