@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Submits Ferret to a real Slurm of four nodes and checks what comes of it: the same bytes as one rank writes, a
 # cancelled job that leaves nothing behind, the exit code of a job that fails. Then a farm, mandelbrot, whose ranks are
-# killed. Takes the cluster down again.
+# killed, and runs with run directories (runs.sh). Takes the cluster down again.
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
-# The directories hold armature, armature-probe, ferret and mandelbrot, built for Open MPI, and ferret and armature-probe, built for MPICH. About a
-# minute.
+# The directories hold armature, armature-probe, ferret and mandelbrot, built for Open MPI, and ferret and armature-probe, built for MPICH. Two to
+# three minutes.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -179,6 +179,9 @@ check "the job completes although rank 0 was killed" completed "$job"
 check "it was started again" grep -q "restart 1 of 1" "$work/$job.log"
 check "it did not compute again what was kept" grep -q "restored from the journal" "$work/$job.log"
 check "its picture has the bytes of one rank's" same_picture "$work/master.png"
+
+# shellcheck source=ci/slurm/runs.sh
+. "$CI_DIR/slurm/runs.sh"
 
 say "a job that is cancelled"
 mkdir "$work/pids"

@@ -9,27 +9,22 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::command_line::{Bind, Job, Launcher, command_line};
 use crate::doctor::{self, Doctor};
-use crate::environment::{Environment, search_path};
 use crate::error::LaunchError;
-use crate::execute::Call;
-use crate::hostfile::Hostfile;
-use crate::job_state::ExitCodeRecord;
+use crate::logs::{self, Logs};
 use crate::message::print_message;
 use crate::plan::{self, PlanWorkflow};
 use crate::report::{self, Events, Report, Trace};
-use crate::supervise::{self, Terms};
+use crate::run_directory::reference::events;
+use crate::start::{LaunchArgs, start};
+use crate::status::{self, Status};
+use crate::stop::{self, Cancel, Stop};
+use crate::submit::{self, Submit};
 use crate::top::{self, Top};
-use crate::{Mpi, detect, explain, intermediate, workflow};
-
-/// Default time limit for all ranks to start and connect to each other. The limit allows for a large job that starts on a busy machine, and
-/// for a program that reads its input before it starts its session. A job that hangs at its start wastes this much of its allocation.
-const START_LIMIT: Duration = Duration::from_secs(600);
+use crate::{detect, explain, intermediate, workflow};
 
 /// Start MPI programs with Open MPI, MPICH or srun, and show what they did.
 #[derive(Debug, Parser)]
@@ -42,6 +37,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     Run(Run),
+    Submit(Box<Submit>),
+    Status(Status),
+    Logs(Logs),
+    Stop(Stop),
+    Cancel(Cancel),
     Explain(Explain),
     Report(Report),
     Events(Events),
@@ -72,7 +72,10 @@ enum Plan {
 /// the launcher: it is 0 only if the job status says that the job has finished. If the launcher does not end after the job, it is ended together with
 /// all processes that it has started. These options need a program that uses armature.
 ///
-/// Exit code: that of the program as reported by the launcher or by the job status; 124 after the time limit; 2 for an invalid option or hostfile;
+/// With --run, the run has a record in armature-runs/NAME-N: the events and the output of each attempt, and the reason for its end. `armature status`,
+/// `logs`, `stop` and `cancel` read the record.
+///
+/// Exit code: that of the program as reported by the launcher or by the job status, 85 if it has stopped at a checkpoint; 124 after the time limit; 2 for an invalid option or hostfile;
 /// 127 if the program or the launcher is missing; 1 if another error occurs before the start.
 #[derive(Debug, Args)]
 struct Run {
@@ -81,53 +84,6 @@ struct Run {
     /// Program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
     command: Vec<OsString>,
-}
-
-/// Options for the start of a job.
-#[derive(Debug, Args)]
-struct LaunchArgs {
-    /// Number of ranks [default: number of slots in the hostfile or batch job, or of cores of this machine]
-    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    ranks: Option<u32>,
-    /// File with the hosts, one per line: NAME slots=N speed=S memory=M
-    #[arg(long, value_name = "FILE")]
-    hostfile: Option<PathBuf>,
-    /// End the job after this time, including restarts, as in 90s, 10m or 2h (without a unit: seconds) [default: no limit]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    timeout: Option<Duration>,
-    /// MPI of the launcher [default: the MPI that the program is linked to]
-    #[arg(long)]
-    mpi: Option<Mpi>,
-    /// Launcher that starts the ranks
-    #[arg(long, default_value = "auto")]
-    launcher: Launcher,
-    /// Binding of ranks to cores; auto binds unless ranks outnumber slots
-    #[arg(long, default_value = "auto")]
-    bind: Bind,
-    /// Let the other ranks continue when a rank dies, if the program can (Open MPI's mpirun, or srun)
-    #[arg(long)]
-    recover: bool,
-    /// Restart the job up to N times after a crash; it resumes from its journal or checkpoint if it has one. A job is not restarted if its own code
-    /// has failed, if a signal asked it to end, or if it has run out of memory
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    restarts: u32,
-    /// End the job if not all ranks have started and connected to each other within this time, for each start [default: 10m with --recover,
-    /// --restarts or --job-status, otherwise no limit]. The death of a rank on this machine is detected earlier
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    start_limit: Option<Duration>,
-    /// Forward standard input to the launcher, and thus to rank 0 [default: standard input is not read]
-    #[arg(long)]
-    stdin: bool,
-    /// File for the job status, which no other job uses and rank 0 can write [default: a temporary file, in the current directory if there are
-    /// several hosts]
-    #[arg(long, value_name = "FILE")]
-    job_status: Option<PathBuf>,
-    /// Print the command and the hostfile without starting anything
-    #[arg(long)]
-    dry_run: bool,
-    /// Print the command before starting it
-    #[arg(short, long)]
-    verbose: bool,
 }
 
 /// Measure the speeds, memory and connections of the hosts of a job, and write them to a platform file for the planners.
@@ -173,14 +129,14 @@ struct RunWorkflow {
 
 /// Explain the decisions of a run from its event log.
 ///
-/// A program that uses armature logs its events to DIR, one file per rank, if it is started with ARMATURE_EVENTS=DIR. The output has the initial
+/// A program that uses armature logs its events, one file per rank, if it is started with ARMATURE_EVENTS=DIR or has a run directory. The output has the initial
 /// mapping, number of workers, distribution of units or plan, and each change with its reason, its predicted gain and its result; at the end, what
 /// the ranks waited for, and the critical path of a workflow.
 #[derive(Debug, Args)]
 struct Explain {
-    /// Directory of the event log
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// Directory of the event log or of the run, `last`, name of a run, or number of a batch job; RUN@K is attempt K
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
     /// Show every event, including decisions against a change and the measurements behind decisions
     #[arg(long)]
     all: bool,
@@ -200,6 +156,11 @@ pub fn main() -> ExitCode {
     }
     let result = match Cli::parse().command {
         Action::Run(run) => start(run.launch, run.command),
+        Action::Submit(asked) => submit::submit(&asked),
+        Action::Status(asked) => status::status(&asked),
+        Action::Logs(asked) => logs::logs(&asked),
+        Action::Stop(asked) => stop::stop(&asked),
+        Action::Cancel(asked) => stop::cancel(&asked),
         Action::Explain(asked) => tell(&asked),
         Action::Report(asked) => report::report(&asked).and_then(|text| print(&text)),
         Action::Trace(asked) => report::trace(&asked).and_then(|text| print(&text)),
@@ -226,7 +187,7 @@ pub fn main() -> ExitCode {
 }
 
 fn tell(asked: &Explain) -> Result<u8, LaunchError> {
-    let directory = report::directory(&asked.directory);
+    let directory = events(&asked.run)?;
     let log = armature::observe::read(&directory).map_err(LaunchError::Events)?;
     if let Some(at) = asked.at {
         let no_run = || LaunchError::NoMoment { at, directory };
@@ -242,104 +203,13 @@ fn tell(asked: &Explain) -> Result<u8, LaunchError> {
 }
 
 /// Writes `text` to standard output.
-fn print(text: &str) -> Result<u8, LaunchError> {
+pub(crate) fn print(text: &str) -> Result<u8, LaunchError> {
     let mut output = std::io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         // The reader has closed the pipe, as in `armature explain DIR | head`.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(0),
         result => result.map(|()| 0).map_err(LaunchError::io("write to standard output")),
     }
-}
-
-fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
-    let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
-    let environment = Environment::survey(hosts.is_some());
-    let name = command[0].to_string_lossy().into_owned();
-    let program = detect::program(&name, &search_path())?;
-    let mpi = match run.mpi {
-        Some(mpi) => mpi,
-        None => detect::mpi_of(&program, &environment)?,
-    };
-    let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let LaunchArgs { bind, launcher, recover, restarts, start_limit, .. } = run;
-    let job_status = recover || restarts > 0 || run.job_status.is_some() || start_limit.is_some();
-    let job = Job::new(program, command.into_iter().skip(1));
-    let job = Job { ranks, hosts, bind, launcher, recover, job_status, ..job };
-    let line = command_line(&job, mpi, &environment)?;
-    if let Some(warning) = &line.warning {
-        print_message(warning);
-    }
-    if run.dry_run {
-        let mut text = String::new();
-        if let Some(hostfile) = &line.hostfile {
-            text += "# hosts:\n";
-            hostfile.lines().for_each(|line| text += &format!("#   {line}\n"));
-        }
-        return print(&format!("{text}{}\n", line.display("hosts")));
-    }
-    if run.verbose {
-        print_message(line.display("hosts"));
-    }
-    let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
-    let (ranks, all_here) = (line.ranks, line.all_here);
-    let mut call = Call::new(line)?.reads_stdin(run.stdin).bound_to_this_process(program);
-    let record = ExitCodeRecord::of_environment();
-    let keep = |code: u8| {
-        if let Some(record) = record {
-            record.write(code);
-        }
-        code
-    };
-    if !job_status {
-        return call.run(run.timeout).map(keep);
-    }
-    // Other hosts may share the current directory, but they do not share the directory for temporary files.
-    let alone = job.hosts.is_none() && environment.batch.is_none();
-    let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
-    let doing = format!(
-        "make a directory for the job status in {}; --job-status FILE names another place",
-        place.display()
-    );
-    let (_directory, file) = match run.job_status {
-        Some(file) => (None, file),
-        None => {
-            let made = tempfile::Builder::new().prefix(".armature-job-status-").tempdir_in(place);
-            let directory = made.map_err(LaunchError::io(doing))?;
-            let file = directory.path().join("job-status");
-            (Some(directory), file)
-        }
-    };
-    // Ranks may have another current directory.
-    let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
-    let terms = Terms {
-        job_status: &file,
-        restarts,
-        limit: run.timeout,
-        start_limit: start_limit.unwrap_or(START_LIMIT),
-        all_here: all_here.then_some(ranks),
-    };
-    // The hosts of a hostfile stay the same if Slurm's allocation loses nodes.
-    let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
-        Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
-        None => Ok(None),
-    };
-    supervise::supervise(&mut call, &terms, renew).map(keep)
-}
-
-/// Parses a time such as `90`, `90s`, `1.5m` or `2h`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || format!("`{text}` is not a time above 0 such as 90s, 10m or 2h");
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
-        Some(number) => (number, text.chars().last()),
-        None => (text, None),
-    };
-    let unit = match unit {
-        Some('h') => 3600.0,
-        Some('m') => 60.0,
-        _ => 1.0,
-    };
-    let seconds = number.parse::<f64>().map_err(|_| expected())? * unit;
-    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(expected)
 }
 
 #[cfg(test)]
@@ -350,16 +220,6 @@ mod tests {
     fn command_definition_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations_are_parsed_with_their_units() {
-        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
-        for text in ["", "m", "0", "-1s", "inf", "nan", "1d", "1e300h"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 
     #[test]

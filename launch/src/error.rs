@@ -67,6 +67,38 @@ pub enum LaunchError {
         /// The directory.
         directory: PathBuf,
     },
+    /// No run is meant by the text that the user has given.
+    UnknownRun(String),
+    /// A run has no attempt of this number.
+    NoAttempt {
+        /// Name of the run.
+        run: String,
+        /// The number.
+        number: u32,
+        /// Number of the newest attempt, if there is one.
+        newest: Option<u32>,
+    },
+    /// A command of the batch system has failed.
+    Batch {
+        /// The command.
+        program: &'static str,
+        /// Its message.
+        said: String,
+    },
+    /// A command of the batch system is not installed.
+    NoBatch {
+        /// The command.
+        program: &'static str,
+    },
+    /// The process of a run is on another host.
+    Elsewhere {
+        /// Name of the run.
+        run: String,
+        /// The host.
+        host: String,
+    },
+    /// An option or a file that the user has named cannot be used.
+    Usage(String),
     /// An event log does not contain the data of a figure.
     NoFigure {
         /// Name of the figure.
@@ -94,7 +126,7 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// Returns the exit code for this error: 2 for errors that the user can correct on the command line or in an input file, 127 if a
-    /// program is missing, 3 if no plan fits, and 1 otherwise.
+    /// program is missing, 3 if no plan fits or the batch system refuses, 4 if there is no batch system, and 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Hostfile(_)
@@ -109,6 +141,9 @@ impl LaunchError {
             | LaunchError::NoTask { .. }
             | LaunchError::NoFigure { .. }
             | LaunchError::NoRun { .. }
+            | LaunchError::UnknownRun(_)
+            | LaunchError::NoAttempt { .. }
+            | LaunchError::Usage(_)
             | LaunchError::NoMoment { .. }
             | LaunchError::NoMemory { .. }
             | LaunchError::NoCheck(_)
@@ -116,7 +151,9 @@ impl LaunchError {
             LaunchError::Plan(error) if error.kind() == armature_planner::ErrorKind::Infeasible => 3,
             LaunchError::Plan(_) => 2,
             LaunchError::NoProgram(_) | LaunchError::NoLauncher(_) | LaunchError::NoSrun => 127,
-            LaunchError::Io { .. } | LaunchError::JobStatus(_) => 1,
+            LaunchError::Batch { .. } => 3,
+            LaunchError::NoBatch { .. } => 4,
+            LaunchError::Io { .. } | LaunchError::JobStatus(_) | LaunchError::Elsewhere { .. } => 1,
         }
     }
 
@@ -159,6 +196,28 @@ impl fmt::Display for LaunchError {
                 let id = armature_text::quoted(id);
                 write!(f, "there is no check {id}: `armature doctor` prints the names of all checks")
             }
+            LaunchError::UnknownRun(text) => write!(
+                f,
+                "there is no run {}: expected a directory, `last`, the name of a run in armature-runs or the number of a batch job, \
+                 and optionally @K for attempt K",
+                armature_text::quoted(text)
+            ),
+            LaunchError::NoAttempt { run, number, newest: None } => {
+                write!(f, "{run} has no attempt {number}: it has not started yet")
+            }
+            LaunchError::NoAttempt { run, number, newest: Some(newest) } => {
+                write!(f, "{run} has no attempt {number}: the newest is {newest}")
+            }
+            LaunchError::Batch { program, said } => {
+                write!(f, "{program} has refused: {}", said.trim().replace('\n', "; "))
+            }
+            LaunchError::NoBatch { program } => {
+                write!(f, "there is no {program} in the PATH: run this command on a login node of the cluster")
+            }
+            LaunchError::Elsewhere { run, host } => {
+                write!(f, "{run} was started on {host}: run this command there")
+            }
+            LaunchError::Usage(text) => f.write_str(text),
             LaunchError::NoMemory { host, file } => write!(
                 f,
                 "{}: host {host} has no memory=: expected memory=M, such as memory=64GiB, as the limit for the tasks",

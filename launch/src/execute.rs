@@ -17,6 +17,8 @@ use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::intermediate;
 use crate::message::print_message;
+use crate::run_directory::end_reason::Evidence;
+use crate::run_directory::recorder::Recorder;
 use crate::supervise::{adopt_orphans, clear};
 
 /// Exit code of a job that exceeded its time limit, as of coreutils' `timeout`.
@@ -50,6 +52,8 @@ pub struct Call {
     from_terminal: bool,
     reads_stdin: bool,
     intermediate: Option<PathBuf>,
+    /// Record of the run, if it has a run directory.
+    recorder: Option<Recorder>,
 }
 
 impl Call {
@@ -74,7 +78,8 @@ impl Call {
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
         let (overrides, intermediate) = (Overrides::new(), None);
-        Ok(Call { line, overrides, hostfile, signals, from_terminal, reads_stdin: false, intermediate })
+        let (reads_stdin, recorder) = (false, None);
+        Ok(Call { line, overrides, hostfile, signals, from_terminal, reads_stdin, intermediate, recorder })
     }
 
     /// Sets whether the launcher, and with it rank 0, inherits this process's standard input.
@@ -88,13 +93,35 @@ impl Call {
         Call { intermediate: Some(program), ..self }
     }
 
+    /// Records the run in its run directory.
+    pub(crate) fn recorded_by(self, recorder: Option<Recorder>) -> Self {
+        Call { recorder, ..self }
+    }
+
+    /// Returns the record of the run.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
+    }
+
+    /// Waits until the output of the launcher has reached the log, so that later messages follow it.
+    pub(crate) fn finish_log(&mut self) {
+        self.recorder.iter_mut().for_each(Recorder::finish_log);
+    }
+
+    /// Records how an attempt ended.
+    pub(crate) fn record_end(&mut self, seen: Evidence) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end(seen);
+        }
+    }
+
     /// Replaces the command of later starts, and sets variables of the batch job. The new command must not need a hostfile.
     pub(crate) fn replace(&mut self, line: CommandLine, overrides: Overrides) {
         (self.line, self.overrides) = (line, overrides);
     }
 
     /// Starts the launcher with these variables and those of the command.
-    pub(crate) fn start(&self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
+    pub(crate) fn start(&mut self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
         let launcher = &self.line.program;
         let command =
@@ -111,13 +138,29 @@ impl Call {
                 None => command.env_remove(name),
             };
         }
-        let mut child = command
+        command
             .stdin(stdin)
             .args(self.line.args(hosts))
             .envs(self.line.variables.iter().copied())
-            .envs(variables.iter().copied())
-            .spawn()
-            .map_err(LaunchError::io(format!("start {}", launcher.display())))?;
+            .envs(variables.iter().copied());
+        if let Some(recorder) = &mut self.recorder {
+            command.envs(recorder.begin(&self.line)?);
+            let [output, errors] = recorder.streams();
+            command.stdout(output).stderr(errors);
+        }
+        let spawned = command.spawn().map_err(LaunchError::io(format!("start {}", launcher.display())));
+        let mut child = match (spawned, &mut self.recorder) {
+            (Ok(mut child), Some(recorder)) => {
+                recorder.copy(&mut child);
+                child
+            }
+            (Err(error), Some(recorder)) => {
+                let missing = Some(error.to_string());
+                recorder.end(Evidence { code: error.exit_code(), missing, ..Evidence::default() });
+                return Err(error);
+            }
+            (spawned, None) => spawned?,
+        };
         if let Some(nothing) = child.stdin.take() {
             std::thread::spawn(move || {
                 std::thread::sleep(END_OF_INPUT);
@@ -134,7 +177,10 @@ impl Call {
 
     /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
     pub(crate) fn hand_on(&self, child: &Child, signal: i32) {
-        if !(self.from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
+        if let Some(recorder) = self.recorder.as_ref().filter(|_| signal == SIGUSR1) {
+            // SIGUSR1 would end ranks without a handler.
+            recorder.request_stop("SIGUSR1");
+        } else if !(self.from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
             send(child, signal);
         }
     }
@@ -149,10 +195,20 @@ impl Call {
         adopt_orphans()?;
         let mut child = self.start(&[])?;
         let doing = format!("wait for {}", self.line.program.display());
-        self.wait(&mut child, limit).map_err(LaunchError::io(doing))
+        let mut seen = Evidence::default();
+        seen.code = self.wait(&mut child, limit, &mut seen).map_err(LaunchError::io(doing))?;
+        let code = seen.code;
+        self.record_end(seen);
+        Ok(code)
     }
 
-    fn wait(&mut self, child: &mut Child, limit: Option<Duration>) -> std::io::Result<u8> {
+    /// Waits for the launcher. Signals and the time limit are noted in `seen`.
+    fn wait(
+        &mut self,
+        child: &mut Child,
+        limit: Option<Duration>,
+        seen: &mut Evidence,
+    ) -> std::io::Result<u8> {
         let start = Instant::now();
         let mut told_to_end = false;
         loop {
@@ -165,6 +221,7 @@ impl Call {
             }
             for signal in self.signals() {
                 self.hand_on(child, signal);
+                seen.signal = u8::try_from(signal).ok();
             }
             if let Some(limit) = limit {
                 if !told_to_end && start.elapsed() >= limit {
@@ -174,6 +231,7 @@ impl Call {
                     ));
                     send(child, SIGTERM);
                     told_to_end = true;
+                    seen.timed_out = true;
                 }
                 if told_to_end && start.elapsed() >= limit + GRACE {
                     child.kill()?;

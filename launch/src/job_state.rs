@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use armature::job_status::{BESIDE_EVENTS, JobStatus, State, place};
+use armature::job_status::{BESIDE_EVENTS, JobStatus, STOPPED, State, place};
 use armature::observe::newest_attempt;
 
 use crate::error::LaunchError;
@@ -29,6 +29,11 @@ pub(crate) enum JobState {
         /// Reason, if the job status has one.
         message: String,
     },
+    /// The job has stopped in order, because it was asked to. The same command continues it.
+    Stopped {
+        /// What is kept.
+        kept: String,
+    },
     /// Rank 0 has died without a final status, and the process that started the job is gone as well.
     Killed,
 }
@@ -41,6 +46,7 @@ impl JobState {
         let is_gone = |process| alive(status, process) == Some(false);
         match status.state {
             State::Finished => JobState::Finished,
+            State::Stopped => JobState::Stopped { kept: status.kept.clone() },
             State::Failed => JobState::Failed { code: status.code.max(1), message: status.message.clone() },
             _ if status.process != 0
                 && is_gone(status.process)
@@ -59,6 +65,7 @@ impl JobState {
             JobState::Unknown | JobState::Starting | JobState::Running => None,
             JobState::Finished => Some(0),
             JobState::Failed { code, .. } => Some(*code),
+            JobState::Stopped { .. } => Some(STOPPED),
             // The real exit code is unknown.
             JobState::Killed => Some(1),
         }
@@ -76,6 +83,8 @@ impl std::fmt::Display for JobState {
                 write!(f, "failed, exit code {code}")
             }
             JobState::Failed { code, message } => write!(f, "failed, exit code {code}: {message}"),
+            JobState::Stopped { kept } if kept.is_empty() => write!(f, "stopped, exit code {STOPPED}"),
+            JobState::Stopped { kept } => write!(f, "stopped, exit code {STOPPED}: {kept}"),
             JobState::Killed => f.write_str("killed: rank 0 has died without a final status"),
         }
     }
@@ -116,11 +125,17 @@ impl ExitCodeRecord {
     pub(crate) fn write(self, code: u8) {
         let Ok(Some(mut status)) = status_in(&self.directory) else { return };
         let is_of_another = self.before.is_some_and(|before| before == status);
-        if is_of_another || (status.state == State::Finished && code == 0) {
+        let is_recorded = match status.state {
+            State::Finished => code == 0,
+            State::Stopped => code == STOPPED,
+            _ => false,
+        };
+        if is_of_another || is_recorded {
             return;
         }
         if status.state != State::Failed {
             status.message = match status.state {
+                State::Stopped => "the program has failed after its ranks had stopped".into(),
                 State::Finished => "the program has failed after its ranks had finished".into(),
                 _ => "the program has ended without a final status".to_string(),
             };
@@ -171,6 +186,8 @@ mod tests {
             said
         };
         assert_eq!(end(State::Finished, 0), JobState::Finished);
+        assert_eq!(end(State::Stopped, 85), JobState::Stopped { kept: String::new() });
+        assert_eq!(end(State::Stopped, 3).code(), Some(3));
         assert_eq!(end(State::Running, 137).code(), Some(137));
         assert_eq!(end(State::Running, 0).code(), Some(1));
         assert_eq!(end(State::Failed, 3).code(), Some(3));

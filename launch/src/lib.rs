@@ -9,6 +9,9 @@
 //! 4. [`execute`] runs the command, forwards signals and the exit code, and enforces the time limit. A job with a job status is run by
 //!    [`mod@supervise`].
 //!
+//! With `--run NAME` the run has a record in a run directory, which `armature status`, `logs`, `stop` and `cancel` read. `armature submit`
+//! writes a job script that starts `armature run`, and submits it.
+//!
 //! `armature plan workflow FILE` plans a workflow for a platform, `armature workflow run FILE` runs one.
 //!
 //! `armature explain DIR` explains the decisions of a run from its event log: [`mod@explain`]. `armature report DIR` creates a page about
@@ -24,6 +27,7 @@
 //! # Ok::<(), armature_launch::LaunchError>(())
 //! ```
 
+mod batch;
 pub mod cli;
 pub mod command_line;
 pub mod detect;
@@ -35,9 +39,16 @@ pub mod explain;
 pub mod hostfile;
 mod intermediate;
 mod job_state;
+mod logs;
 mod message;
 mod plan;
 mod report;
+mod requeue;
+mod run_directory;
+mod start;
+mod status;
+mod stop;
+mod submit;
 pub mod supervise;
 mod top;
 mod workflow;

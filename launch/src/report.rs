@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::error::LaunchError;
 use crate::job_state::{JobState, alive_here, status_in};
+use crate::run_directory::reference::events as events_of;
 
 /// Create a page that shows what a run did.
 ///
@@ -21,7 +22,7 @@ use crate::job_state::{JobState, alive_here, status_in};
 /// Exit code: 0; 2 if the log cannot be read or does not contain the requested data; 1 if the page cannot be written.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Directory of the event log
+    /// Directory of the event log or of the run, `last`, name of a run, or number of a batch job; RUN@K is attempt K
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// File to write [default: report.html in the directory of the log; standard output for a figure and for efficiencies]
@@ -46,7 +47,7 @@ pub(crate) struct Report {
 /// Exit code: 0; 2 if the log cannot be read; 1 if the trace cannot be written.
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
-    /// Directory of the event log
+    /// Directory of the event log or of the run, `last`, name of a run, or number of a batch job; RUN@K is attempt K
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// File to write [default: trace.pftrace or trace.json in the directory of the log]
@@ -65,7 +66,7 @@ pub(crate) struct Trace {
 /// Exit code: 0; 2 if the log cannot be read, or a line is not an event.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// Directory of the event log
+    /// Directory of the event log or of the run, `last`, name of a run, or number of a batch job; RUN@K is attempt K
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// Print the number of events of each kind instead of the events
@@ -99,7 +100,7 @@ const PHASES: usize = usize::MAX;
 
 /// Creates the requested page, figure or table. Returns the text to print.
 pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
-    let directory = directory(&asked.run);
+    let directory = events_of(&asked.run)?;
     let log = read(&directory)?;
     let (text, place) = if let Some(name) = asked.figure {
         (drawn(&log, name, &directory)?, asked.output.clone())
@@ -126,7 +127,7 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
 
 /// Writes a trace. Returns the text to print, which is the path of the trace.
 pub(crate) fn trace(asked: &Trace) -> Result<String, LaunchError> {
-    let directory = directory(&asked.run);
+    let directory = events_of(&asked.run)?;
     let log = read(&directory)?;
     let (bytes, name) = match asked.format {
         TraceForm::Perfetto => (perfetto(&log), "trace.pftrace"),
@@ -150,7 +151,7 @@ fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
 
 /// Returns the events as lines of JSON, or their number per kind.
 pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
-    let log = read(&directory(&asked.run))?;
+    let log = read(&events_of(&asked.run)?)?;
     let lines = log.records.iter().map(|record| serde_json::json!(record));
     if !asked.count {
         return Ok(lines.map(|line| line.to_string() + "\n").collect());
@@ -161,12 +162,6 @@ pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
         *counts.entry(kind).or_insert(0u64) += 1;
     }
     Ok(counts.iter().map(|(kind, count)| format!("{count:>9}  {kind}\n")).collect())
-}
-
-/// Returns the directory of the log: the directory `events` in `run` if it exists, otherwise `run` itself.
-pub(crate) fn directory(run: &Path) -> PathBuf {
-    let inside = run.join("events");
-    if inside.is_dir() { inside } else { run.to_path_buf() }
 }
 
 /// Returns a figure of the longest run.

@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::LaunchError;
 use crate::job_state::{JobState, alive_here, status_in};
-use crate::report::directory;
+use crate::run_directory::reference::events;
 
 /// Time between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ const LINES: usize = 80;
 /// --once, 0 or 2.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Directory of the event log
+    /// Directory of the event log or of the run, `last`, name of a run, or number of a batch job; RUN@K is attempt K
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// Print one picture of the current state, and exit
@@ -164,7 +164,7 @@ impl Watched {
 
 /// Shows the run. Returns the exit code.
 pub(crate) fn top(asked: &Top) -> Result<u8, LaunchError> {
-    let mut watched = Watched::new(directory(&asked.run));
+    let mut watched = Watched::new(events(&asked.run)?);
     if !watched.directory.is_dir() {
         return Err(no_run(&watched.directory));
     }

@@ -296,3 +296,35 @@ fn top_follows_a_job_until_it_ends() {
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");
     }
 }
+
+/// A run with a run directory has the events of its ranks in the directory of the attempt, and every command finds them.
+#[test]
+fn run_directory_has_the_events_and_the_status_of_the_ranks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let armature = |args: &[&str]| {
+        let mut command = Command::new(ARMATURE);
+        command.args(args).current_dir(dir.path()).env_remove("ARMATURE_EVENTS").output().expect("armature")
+    };
+    for attempt in ["1", "2"] {
+        // The squares that another attempt has kept do not count as done.
+        let kept = format!("kept-{attempt}");
+        std::fs::create_dir(dir.path().join(&kept)).expect("a directory");
+        let name = if attempt == "1" { "squares" } else { "squares-1" };
+        let run = armature(&["run", "--run", name, "-n", "3", PROGRAM, &kept, "20", "10", ""]);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let directory = dir.path().join("armature-runs/squares-1/attempts").join(attempt);
+        for file in ["rank-0.jsonl", "rank-2.jsonl", "why.json"] {
+            assert!(directory.join(file).exists(), "{attempt}: {file}");
+        }
+        let status =
+            JobStatus::read(&directory.join("job-status.json")).expect("a status").expect("a status");
+        assert_eq!((status.state, status.done), (State::Finished, 20));
+    }
+    let status = armature(&["status"]);
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.status.success() && said.contains("20 done") && said.contains("3, none lost"), "{said}");
+    for args in [&["explain", "squares@1"][..], &["report", "last"], &["top", "--once", "squares-1"]] {
+        let output = armature(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

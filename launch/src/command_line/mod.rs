@@ -131,7 +131,8 @@ impl CommandLine {
     }
 }
 
-fn quoted(word: &str) -> Cow<'_, str> {
+/// Returns a word as it is written in a shell.
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         Cow::Borrowed(word)

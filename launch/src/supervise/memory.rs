@@ -8,15 +8,15 @@ const DEPTH: usize = 4;
 
 /// Memory cgroup of this process and its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MemoryGroup {
+pub(crate) struct MemoryGroup {
     directory: PathBuf,
 }
 
 /// Counters of a memory cgroup and the groups below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// Number of processes that the kernel has killed.
-    pub(super) kills: u64,
+    pub(crate) kills: u64,
     /// Limit in bytes of the innermost group with a kill, if it has one.
     pub(super) limit: Option<u64>,
     /// Maximum memory use in bytes of that group, if the kernel reports it.
@@ -25,7 +25,7 @@ pub(super) struct Usage {
 
 impl MemoryGroup {
     /// Returns the memory cgroup of this process or, in a Slurm job, the group of all steps of the job on this host.
-    pub(super) fn own() -> Option<Self> {
+    pub(crate) fn own() -> Option<Self> {
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;
         MemoryGroup::find(&text, Path::new("/sys/fs/cgroup"))
     }
@@ -54,7 +54,7 @@ impl MemoryGroup {
     }
 
     /// Reads the counters.
-    pub(super) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         let mut groups = Vec::new();
         collect(&self.directory, DEPTH, &mut groups);
         // Version 2 counts the kills of groups below, version 1 does not.

@@ -23,8 +23,8 @@ use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::execute::{Call, TICK, code, send};
 use crate::message::print_message;
-use memory::{MemoryGroup, Usage};
-pub(crate) use process_tree::is_alive;
+pub(crate) use memory::{MemoryGroup, Usage};
+pub(crate) use process_tree::{began, is_alive};
 use restart_policy::{Ended, Next, RestartPolicy};
 use start_watch::StartWatch;
 
@@ -96,14 +96,17 @@ pub(crate) fn supervise(
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
+        call.finish_log();
         match policy.decide(&ended) {
             Next::Exit(code, text) => {
+                call.record_end(ended.evidence(code));
                 if let Some(text) = text {
                     print_message(text);
                 }
                 return Ok(code);
             }
             Next::Restart(text) => {
+                call.record_end(ended.evidence(ended.failure()));
                 print_message(text);
                 if let Some((line, overrides)) = renew()? {
                     print_message(format_args!(
@@ -117,7 +120,8 @@ pub(crate) fn supervise(
     }
 }
 
-fn host() -> String {
+/// Returns the name of this host.
+pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
@@ -170,6 +174,8 @@ struct Watch<'a> {
     missing: Option<String>,
     job_status: Option<JobStatus>,
     signal: Option<u8>,
+    /// Signal that does not end the job, such as the warning of a batch system before its time limit.
+    warning: Option<u8>,
     timed_out: bool,
     /// Deadline of the launcher.
     until: Option<Instant>,
@@ -194,6 +200,7 @@ impl<'a> Watch<'a> {
             missing: None,
             job_status: None,
             signal: None,
+            warning: None,
             timed_out: false,
             until: None,
             by_us: false,
@@ -305,6 +312,8 @@ impl<'a> Watch<'a> {
         if [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
             self.signal = u8::try_from(signal).ok();
             self.within(GRACE_AFTER_SIGNAL);
+        } else {
+            self.warning = u8::try_from(signal).ok();
         }
     }
 
@@ -317,6 +326,7 @@ impl<'a> Watch<'a> {
             job_status: self.job_status,
             missing: self.missing,
             signal: self.signal,
+            warning: self.warning,
             timed_out: self.timed_out,
             took: self.start.elapsed(),
         }

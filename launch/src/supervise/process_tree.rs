@@ -82,6 +82,13 @@ pub(crate) fn is_alive(id: u32) -> bool {
     stat.is_ok_and(|stat| parse(&stat).is_none_or(|process| !process.dead))
 }
 
+/// Returns the time at which a process began, in ticks since the last boot.
+pub(crate) fn began(id: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // Field 22; the fields after the name begin with field 3.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
 fn processes() -> Vec<Process> {
     let read = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use armature::job_status::{JobStatus, State};
+use armature::job_status::{JobStatus, STOPPED, State};
 
 use crate::execute::TIMED_OUT;
+use crate::run_directory::end_reason::Evidence;
 
 /// An attempt is fruitless if it dies within this time without a newly completed task.
 const SOON: Duration = Duration::from_secs(10);
@@ -28,9 +29,31 @@ pub(super) struct Ended {
     pub(super) missing: Option<String>,
     /// Signal that asked this process to end the job.
     pub(super) signal: Option<u8>,
+    /// Signal that did not ask this process to end the job.
+    pub(super) warning: Option<u8>,
     /// True if the time limit was reached.
     pub(super) timed_out: bool,
     pub(super) took: Duration,
+}
+
+impl Ended {
+    /// Returns the exit code of an attempt that has failed.
+    pub(super) fn failure(&self) -> u8 {
+        if self.by_us { 1 } else { self.code.max(1) }
+    }
+
+    /// Returns the evidence for the reason of the end, for an attempt with this exit code.
+    pub(super) fn evidence(&self, code: u8) -> Evidence {
+        Evidence {
+            code,
+            status: self.job_status.clone(),
+            signal: self.signal.or(self.warning),
+            timed_out: self.timed_out,
+            out_of_memory: self.out_of_memory,
+            missing: self.missing.clone(),
+            ..Evidence::default()
+        }
+    }
 }
 
 /// Decision after an attempt.
@@ -63,10 +86,14 @@ impl RestartPolicy {
     }
 
     pub(super) fn decide(&mut self, ended: &Ended) -> Next {
-        let failure = if ended.by_us { 1 } else { ended.code.max(1) };
+        let failure = ended.failure();
         let job_status = ended.job_status.clone().unwrap_or_default();
         if job_status.state == State::Finished {
             return finished(ended, &job_status);
+        }
+        if job_status.state == State::Stopped {
+            let text = (!job_status.kept.is_empty()).then(|| job_status.kept.clone());
+            return Next::Exit(STOPPED, text);
         }
         if ended.timed_out {
             return Next::Exit(TIMED_OUT, None);
@@ -232,6 +259,8 @@ mod tests {
         exits(3, &lost, 0, Some("the job has finished without ranks 1, 3, which died"));
         exits(3, &Ended { by_us: true, ..ended(137, State::Finished) }, 0, None);
         exits(3, &Ended { timed_out: true, ..ended(0, State::Finished) }, 0, None);
+        let stopped = with(ended(143, State::Stopped), |v| v.kept = "40 tasks are kept".into());
+        exits(3, &Ended { signal: Some(15), by_us: true, ..stopped }, 85, Some("40 tasks are kept"));
         let text = "all ranks have finished, but the program has failed after that: exit code 3";
         exits(3, &ended(3, State::Finished), 3, Some(text));
     }

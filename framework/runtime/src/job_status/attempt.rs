@@ -41,9 +41,16 @@ pub fn newest_attempt(dir: &Path) -> PathBuf {
     }
 }
 
-/// Returns the directory of attempt `number`.
+/// Returns the directory of attempt `number`: `dir` itself if it is the directory that `armature run` has created for this attempt.
 pub(crate) fn attempt_directory(dir: &Path, number: u32) -> PathBuf {
-    dir.join(ATTEMPTS).join(number.to_string())
+    let directory = Path::new(ATTEMPTS).join(number.to_string());
+    if dir.ends_with(&directory) { dir.to_path_buf() } else { dir.join(directory) }
+}
+
+/// Returns the number of the attempt if `dir` is the directory of an attempt; 0 otherwise.
+fn own_number(dir: &Path) -> u32 {
+    let number = || dir.file_name()?.to_str()?.parse().ok();
+    number().filter(|number| dir.is_dir() && attempt_directory(dir, *number) == dir).unwrap_or(0)
 }
 
 /// Returns the name of a file of one rank: `rank-3.jsonl` for the stem `rank`.
@@ -88,8 +95,7 @@ impl Attempt {
             }
             _ => unwritable(dir, &error),
         };
-        let attempts = dir.join(ATTEMPTS);
-        fs::create_dir_all(&attempts).map_err(wrong)?;
+        fs::create_dir_all(dir).map_err(wrong)?;
         let waiting = |holder: &str| {
             log::info!(
                 "the directory of events {} is in use by {holder}; waiting for its lock",
@@ -97,7 +103,13 @@ impl Attempt {
             );
         };
         let lock = LockFile::acquire(&dir.join(LOCK), tries, waiting).map_err(wrong)?;
-        let mut number = newest_number(dir) + 1;
+        let own = own_number(dir);
+        if own > 0 && !dir.join(file_of_rank("rank", 0)).exists() {
+            return Ok(Attempt { number: own, directory: dir.to_path_buf(), _lock: lock });
+        }
+        fs::create_dir_all(dir.join(ATTEMPTS)).map_err(wrong)?;
+        // An equal number would mean `dir` itself.
+        let mut number = newest_number(dir).max(own) + 1;
         loop {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
@@ -162,6 +174,17 @@ mod tests {
         assert!(text.ends_with("Each job needs a directory of its own"), "{text}");
         assert!(!events.join("attempts/2").exists());
         drop(first);
+        // `armature run` has created the directory of an attempt. A second session in the same attempt has its own directory.
+        let third = events.join("attempts/3");
+        fs::create_dir(&third).unwrap();
+        let launched = Attempt::take(&third).unwrap();
+        assert_eq!((launched.number(), launched.directory()), (3, third.as_path()));
+        assert_eq!(join_attempt(&third, 3, 1).unwrap(), third);
+        drop(launched);
+        fs::write(third.join("rank-0.jsonl"), "").unwrap();
+        let second = Attempt::take(&third).unwrap();
+        assert_eq!((second.number(), second.directory()), (4, third.join("attempts/4").as_path()));
+        fs::remove_dir_all(&third).unwrap();
         // Entries that are not directories of attempts do not count and are not overwritten.
         fs::create_dir(events.join("attempts/007")).unwrap();
         fs::write(events.join("attempts/2"), "mine").unwrap();

@@ -36,10 +36,12 @@ const LONGEST: u64 = 4 << 20;
 pub struct JobStatus {
     /// State of the job.
     pub state: State,
-    /// Recommended exit code of the job: 0 only if it has finished.
+    /// Recommended exit code of the job: 0 only if it has finished, [`STOPPED`] if it was stopped.
     pub code: u8,
     /// Error message, which names the failed rank; empty unless the job has failed.
     pub message: String,
+    /// Sentence that says by what a stopped job was stopped and what is kept; empty unless the job was stopped.
+    pub kept: String,
     /// True if the same job may succeed when it is restarted; false if the program itself failed.
     pub restart: bool,
     /// Number of ranks at the start.
@@ -71,6 +73,9 @@ pub struct StatusLock {
 /// Name of the job status file in a directory of events.
 pub const BESIDE_EVENTS: &str = "job-status.json";
 
+/// Exit code of a job that was asked to stop and has kept what it can resume from.
+pub const STOPPED: u8 = 85;
+
 /// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -85,12 +90,14 @@ pub enum State {
     Finished,
     /// The job has ended with an error.
     Failed,
+    /// The job was asked to stop, by a signal for example, and has ended in order. The same command continues it.
+    Stopped,
 }
 
 impl State {
     /// Returns true if the job has ended.
     pub fn has_ended(self) -> bool {
-        matches!(self, State::Finished | State::Failed)
+        matches!(self, State::Finished | State::Failed | State::Stopped)
     }
 }
 

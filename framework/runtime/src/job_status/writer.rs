@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::comm::process::is_alive;
 use crate::error::{Error, ErrorKind, Result};
-use crate::job_status::{Attempt, BESIDE_EVENTS, JobStatus, State, StatusLock, place};
+use crate::job_status::{Attempt, BESIDE_EVENTS, JobStatus, STOPPED, State, StatusLock, place};
 
 /// Minimum time between two writes of the number of completed tasks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -23,6 +23,8 @@ pub(crate) struct StatusWriter {
     done_before: u64,
     /// Error message of the program if the job has failed although all ranks end without an error.
     verdict: Option<String>,
+    /// What is kept, if all ranks end because the job was asked to stop.
+    kept: Option<String>,
     next: Duration,
     /// Lock of the job status; held on rank 0, unless the launcher holds it.
     _lock: Option<StatusLock>,
@@ -112,6 +114,12 @@ impl StatusWriter {
         self.verdict = Some(failure);
     }
 
+    /// Sets what a job that ends because it was asked to stop has kept.
+    #[cfg_attr(not(test), expect(dead_code, reason = "called when a run can be stopped"))]
+    pub(crate) fn stop(&mut self, kept: String) {
+        self.kept = Some(kept);
+    }
+
     /// Records that the job continues without `rank`.
     pub(crate) fn lost(&mut self, rank: usize) {
         if self.rank == 0
@@ -142,14 +150,18 @@ impl StatusWriter {
         self.write_or_warn();
     }
 
-    /// Records that all ranks have finished their part. The job has finished, unless the program has set an error message.
+    /// Records that all ranks have finished their part. The job has finished, unless it was stopped or the program has set an error message.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        match self.verdict.take() {
-            None => self.job_status.state = State::Finished,
-            Some(message) => {
+        match (self.verdict.take(), self.kept.take()) {
+            (None, None) => self.job_status.state = State::Finished,
+            (None, Some(kept)) => {
+                let before = self.job_status.clone();
+                self.job_status = JobStatus { state: State::Stopped, code: STOPPED, kept, ..before };
+            }
+            (Some(message), _) => {
                 let before = self.job_status.clone();
                 self.job_status =
                     JobStatus { state: State::Failed, code: 1, message, restart: false, ..before };
@@ -246,6 +258,23 @@ mod tests {
         // A late rank cannot overwrite the final status.
         StatusWriter::start(Some(&path), None, 2, 3).unwrap().fail(&error(), true);
         assert_eq!(read(&path).state, State::Finished);
+    }
+
+    #[test]
+    fn a_stopped_job_says_what_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v");
+        let mut writer = StatusWriter::start(Some(&path), None, 0, 1).unwrap();
+        writer.stop("566 of 1,200 tasks are in j".into());
+        writer.finish().unwrap();
+        let status = read(&path);
+        assert_eq!(
+            (status.state, status.code, status.kept.as_str()),
+            (State::Stopped, STOPPED, "566 of 1,200 tasks are in j")
+        );
+        assert!(status.state.has_ended() && status.message.is_empty());
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(r#""state":"stopped""#), "{text}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) const SETTINGS: [&str; 20] = [
 
 /// Names and prefixes of other variables: those of the framework's tests, experiments and scripts, and those that describe a task of a workflow to
 /// its command. They may be set when a program starts.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "ARMATURE_TASK_",
     "ARMATURE_COMMAND",
     "ARMATURE_TEST_",
@@ -38,6 +38,7 @@ const OTHERS: [&str; 8] = [
     "ARMATURE_SMPI_",
     "ARMATURE_CI_RUN",
     "ARMATURE_SETUP",
+    "ARMATURE_RUN",
 ];
 
 /// Returns the names with the prefix that belong to no known variable, sorted.

@@ -1,0 +1,167 @@
+//! `armature logs`: the output of a run.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::batch::slurm;
+use crate::error::LaunchError;
+use crate::run_directory::RunDirectory;
+use crate::run_directory::attempt::Attempt;
+use crate::run_directory::reference::Reference;
+use crate::run_directory::state::{Facts, stage};
+
+/// Time between two looks at a log that grows.
+const EVERY: Duration = Duration::from_millis(300);
+/// Number of looks between two questions whether the run has ended. A question may need an answer of the batch system.
+const LOOKS: u32 = 30;
+
+/// Print what a run has printed, in all of its attempts or in one.
+///
+/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job; RUN@K is attempt K.
+///
+/// Exit code: 0; 2 if there is no such run, attempt or log.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Run [default: last]
+    #[arg(value_name = "RUN")]
+    run: Option<OsString>,
+    /// Print new output until the run has ended
+    #[arg(short, long)]
+    follow: bool,
+    /// Print only the output of attempt K
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    attempt: Option<u32>,
+    /// Print only lines that name rank R, such as messages of armature about it
+    #[arg(long, value_name = "R")]
+    rank: Option<usize>,
+    /// Print only the last N lines of the present output
+    #[arg(long, value_name = "N")]
+    tail: Option<usize>,
+}
+
+/// Prints the requested output. Returns the exit code.
+pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
+    let found = Reference::recorded(asked.run.as_deref())?;
+    let attempt = match (found.attempt, asked.attempt) {
+        (Some(one), Some(other)) if one != other => {
+            return Err(LaunchError::Usage(format!("--attempt {other} contradicts attempt {one} of RUN")));
+        }
+        (one, other) => one.or(other),
+    };
+    let run = found.run;
+    let (from, to) = section(&run, attempt)?;
+    let path = run.log();
+    let unreadable = |source| LaunchError::Unreadable { what: "log", file: path.clone(), source };
+    let mut file = File::open(&path).map_err(unreadable)?;
+    file.seek(SeekFrom::Start(from)).map_err(unreadable)?;
+    let mut text = Vec::new();
+    let length = to.map_or(u64::MAX, |to| to.saturating_sub(from));
+    (&mut file).take(length).read_to_end(&mut text).map_err(unreadable)?;
+    let mut lines = Lines { rank: asked.rank, rest: Vec::new() };
+    let shown = last_lines(&lines.select(&text, !asked.follow), asked.tail).to_vec();
+    if !write(&shown)? {
+        return Ok(0);
+    }
+    let mut looks = 0;
+    while asked.follow && to.is_none() {
+        // The state is read before the output, so that all output of a run that has ended is printed.
+        let has_ended = looks % LOOKS == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(unreadable)?;
+        if !write(&lines.select(&text, has_ended))? || has_ended {
+            break;
+        }
+        looks += 1;
+        std::thread::sleep(EVERY);
+    }
+    Ok(0)
+}
+
+/// Returns the positions in the log at which the output of an attempt begins and ends; that of the whole run without an attempt.
+fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
+    let Some(number) = attempt else { return Ok((0, None)) };
+    let known = run.attempts();
+    let missing = || LaunchError::NoAttempt { run: run.name(), number, newest: known.last().copied() };
+    let place = known.iter().position(|&known| known == number).ok_or_else(missing)?;
+    let offset = |number: u32| Attempt::of(run, number).start().map(|start| start.log_offset);
+    Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
+}
+
+/// Whole lines of a growing text, those that name one rank if it is asked for.
+struct Lines {
+    rank: Option<usize>,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// Returns the lines that the text completes; the last incomplete one as well if the text `is_last`.
+    fn select(&mut self, text: &[u8], is_last: bool) -> Vec<u8> {
+        let Some(rank) = self.rank else { return text.to_vec() };
+        self.rest.extend_from_slice(text);
+        let whole = self.rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let whole = if is_last { self.rest.len() } else { whole };
+        let lines: Vec<u8> = self.rest.drain(..whole).collect();
+        lines
+            .split_inclusive(|&byte| byte == b'\n')
+            .filter(|line| names(line, rank))
+            .flatten()
+            .copied()
+            .collect()
+    }
+}
+
+/// Returns true if a line contains `rank N` as words.
+fn names(line: &[u8], rank: usize) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let word = format!("rank {rank}");
+    text.match_indices(&word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+    })
+}
+
+/// Returns the last `count` lines of a text; the whole text without a number.
+fn last_lines(text: &[u8], count: Option<usize>) -> &[u8] {
+    let Some(count) = count else { return text };
+    let body = text.strip_suffix(b"\n").unwrap_or(text);
+    let ends = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    match count {
+        0 => &[],
+        _ => &text[ends.take(count).nth(count - 1).unwrap_or(0)..],
+    }
+}
+
+/// Writes to standard output. Returns false if its reader has closed the pipe.
+fn write(bytes: &[u8]) -> Result<bool, LaunchError> {
+    let mut output = io::stdout();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true).map_err(LaunchError::io("write to standard output")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_lines_are_counted_from_the_end() {
+        let last = |count| last_lines(b"a\nb\nc\n", Some(count));
+        assert_eq!([last(0), last(1), last(2), last(9)], [&b""[..], b"c\n", b"b\nc\n", b"a\nb\nc\n"]);
+        assert_eq!(last_lines(b"a\nb", Some(1)), b"b");
+        assert_eq!(last_lines(b"", Some(1)), b"");
+    }
+
+    #[test]
+    fn lines_of_a_rank_are_whole_words() {
+        let mut lines = Lines { rank: Some(1), rest: Vec::new() };
+        assert_eq!(lines.select(b"rank 1: x\nrank 12\nfrank 1\nat ra", false), b"rank 1: x\n");
+        assert_eq!(lines.select(b"nk 1", false), b"");
+        assert_eq!(lines.select(b"", true), b"at rank 1");
+    }
+}

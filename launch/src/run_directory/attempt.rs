@@ -1,0 +1,190 @@
+//! Attempts of a run: `attempts/K` with the events and the job status of the ranks, `start.json` and `why.json`.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use armature::job_status::{BESIDE_EVENTS, JobStatus};
+use serde::{Deserialize, Serialize};
+
+use super::RunDirectory;
+use super::description::{BatchJob, now, seconds_since_1970, write_json};
+use super::end_reason::End;
+use crate::batch::slurm;
+use crate::error::LaunchError;
+
+/// Name of the file that describes the start of an attempt.
+const START: &str = "start.json";
+/// Name of the file that describes the end of an attempt.
+const WHY: &str = "why.json";
+
+/// Directory of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    number: u32,
+    directory: PathBuf,
+}
+
+/// Start of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Start {
+    /// Version of the format.
+    pub(crate) schema: u32,
+    /// Time of the start.
+    pub(crate) started: String,
+    /// Host of the process that started the attempt.
+    pub(crate) host: String,
+    /// Number of that process.
+    pub(crate) process: u32,
+    /// Time at which that process began, in the kernel's units, which distinguishes it from a later process with the same number.
+    pub(crate) process_began: u64,
+    /// Scope in which the number is valid, as in the job status.
+    pub(crate) place: String,
+    /// Batch job of that process.
+    pub(crate) batch: Option<BatchJob>,
+    /// Time at which the batch system ends the job, in seconds since 1970.
+    pub(crate) ends_at: Option<u64>,
+    /// Nodes of the batch job.
+    pub(crate) nodes: String,
+    /// Number of ranks.
+    pub(crate) ranks: usize,
+    /// Length of the log before the attempt, in bytes.
+    pub(crate) log_offset: u64,
+    /// Command that starts the ranks.
+    pub(crate) launcher: String,
+}
+
+impl Start {
+    /// Describes an attempt that this process starts now.
+    pub(crate) fn now(ranks: usize, launcher: String, log_offset: u64) -> Self {
+        let get = |name: &str| std::env::var(name).ok();
+        let batch = BatchJob::own();
+        let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
+        let asked = || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
+        let ends_at = end.or_else(|| Some(seconds_since_1970() + asked()?));
+        Start {
+            schema: 1,
+            started: now(),
+            host: crate::supervise::host(),
+            process: std::process::id(),
+            process_began: crate::supervise::began(std::process::id()).unwrap_or(0),
+            place: armature::job_status::place(),
+            batch,
+            ends_at,
+            nodes: get("SLURM_JOB_NODELIST").unwrap_or_default(),
+            ranks,
+            log_offset,
+            launcher,
+        }
+    }
+
+    /// Returns true if the process that started the attempt is alive, and `None` if it runs on another host.
+    pub(crate) fn is_alive(&self) -> Option<bool> {
+        let is_here = !self.place.is_empty() && self.place == armature::job_status::place();
+        is_here.then(|| {
+            let is_same = crate::supervise::began(self.process) == Some(self.process_began);
+            is_same && crate::supervise::is_alive(self.process)
+        })
+    }
+}
+
+impl Attempt {
+    /// Takes the next attempt of a run by creating its directory.
+    pub(crate) fn take(run: &RunDirectory) -> Result<Self, LaunchError> {
+        let attempts = run.attempts_directory();
+        let failed =
+            |path: &Path| LaunchError::io(format!("create the directory of an attempt {}", path.display()));
+        fs::create_dir_all(&attempts).map_err(failed(&attempts))?;
+        let mut number = run.attempts().last().copied().unwrap_or(0) + 1;
+        loop {
+            let attempt = Attempt::of(run, number);
+            match fs::create_dir(&attempt.directory) {
+                Ok(()) => return Ok(attempt),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(failed(&attempt.directory)(error)),
+            }
+        }
+    }
+
+    /// Returns attempt `number` of a run.
+    pub(crate) fn of(run: &RunDirectory, number: u32) -> Self {
+        Attempt { number, directory: run.attempts_directory().join(number.to_string()) }
+    }
+
+    /// Returns the newest attempt of a run, if there is one.
+    pub(crate) fn newest(run: &RunDirectory) -> Option<Self> {
+        run.attempts().last().map(|&number| Attempt::of(run, number))
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Records the start.
+    pub(crate) fn write_start(&self, start: &Start) -> Result<(), LaunchError> {
+        write_json(&self.directory.join(START), start)
+    }
+
+    /// Records the end. A second end of the same attempt is not recorded.
+    pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
+        let file = self.directory.join(WHY);
+        if file.exists() { Ok(()) } else { write_json(&file, end) }
+    }
+
+    /// Returns the start, if it was recorded.
+    pub(crate) fn start(&self) -> Option<Start> {
+        serde_json::from_slice(&fs::read(self.directory.join(START)).ok()?).ok()
+    }
+
+    /// Returns the end, if it was recorded.
+    pub(crate) fn end(&self) -> Option<End> {
+        serde_json::from_slice(&fs::read(self.directory.join(WHY)).ok()?).ok()
+    }
+
+    /// Returns the job status that the ranks have written, if there is one.
+    pub(crate) fn status(&self) -> Option<JobStatus> {
+        JobStatus::read(&self.directory.join(BESIDE_EVENTS)).ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_starts_never_take_the_same_attempt() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDirectory::at(dir.path());
+        assert_eq!(Attempt::newest(&run), None);
+        let numbers: Vec<u32> = std::thread::scope(|scope| {
+            let takes: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| Attempt::take(&run).unwrap().number())).collect();
+            takes.into_iter().map(|take| take.join().unwrap()).collect()
+        });
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [1, 2, 3, 4, 5, 6, 7, 8]);
+        // The file of somebody else is kept.
+        fs::write(dir.path().join("attempts/9"), "mine").unwrap();
+        assert_eq!(Attempt::take(&run).unwrap().number(), 10);
+        assert_eq!(run.attempts(), [1, 2, 3, 4, 5, 6, 7, 8, 10]);
+    }
+
+    #[test]
+    fn start_survives_and_its_process_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let attempt = Attempt::take(&RunDirectory::at(dir.path())).unwrap();
+        assert_eq!((attempt.start(), attempt.end(), attempt.status()), (None, None, None));
+        let start = Start::now(3, "mpirun -n 3 x".into(), 17);
+        attempt.write_start(&start).unwrap();
+        assert_eq!(attempt.start(), Some(start.clone()));
+        assert_eq!(start.is_alive(), Some(true));
+        assert_eq!(Start { process_began: 1, ..start.clone() }.is_alive(), Some(false));
+        assert_eq!(Start { place: "elsewhere".into(), ..start }.is_alive(), None);
+    }
+}

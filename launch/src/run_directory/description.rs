@@ -1,0 +1,171 @@
+//! Description of a run: `run.json`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::RunDirectory;
+use crate::error::LaunchError;
+
+/// Name of the file.
+pub(crate) const FILE: &str = "run.json";
+/// Version of the format.
+const SCHEMA: u32 = 1;
+
+/// Prefixes of variables that influence a run: those of armature, of the MPI libraries, of the batch systems and of the loaded modules.
+const PREFIXES: [&str; 11] =
+    ["ARMATURE_", "OMPI_", "PRTE_", "PMIX_", "MPICH_", "I_MPI_", "UCX_", "OMP_", "SLURM_", "PBS_", "RUST_"];
+/// Names of other variables that influence a run.
+const NAMES: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "CONDA_PREFIX"];
+
+/// Description of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Description {
+    /// Version of the format.
+    pub(crate) schema: u32,
+    /// Program and its arguments.
+    pub(crate) command: Vec<String>,
+    /// Directory in which the run was created.
+    pub(crate) directory: String,
+    /// Host on which the run was created.
+    pub(crate) host: String,
+    /// Time at which the run was created.
+    pub(crate) created: String,
+    /// Version of this command.
+    pub(crate) version: String,
+    /// Batch system and number of its job.
+    pub(crate) batch: Option<BatchJob>,
+    /// Options with which the job was submitted.
+    pub(crate) options: Vec<String>,
+    /// Loaded modules.
+    pub(crate) modules: Vec<String>,
+    /// Variables that influence the run, sorted.
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+/// Job of a batch system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BatchJob {
+    /// `slurm`, `pbs` or `sge`.
+    pub(crate) system: String,
+    /// Number of the job; for an element of a job array in the form `48211_3`.
+    pub(crate) job: String,
+}
+
+impl BatchJob {
+    /// Returns the batch job that the variables describe.
+    pub(crate) fn of(get: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let get =
+            |name: &str| get(name).map(|value| value.trim().to_string()).filter(|value| !value.is_empty());
+        let job = |system: &str, job: String| BatchJob { system: system.into(), job };
+        if let Some(number) = get("SLURM_JOB_ID") {
+            let element = get("SLURM_ARRAY_JOB_ID").zip(get("SLURM_ARRAY_TASK_ID"));
+            return Some(job("slurm", element.map_or(number, |(array, task)| format!("{array}_{task}"))));
+        }
+        if let Some(number) = get("PBS_JOBID") {
+            return Some(job("pbs", number));
+        }
+        get("JOB_ID")
+            .filter(|_| get("SGE_ROOT").is_some() || get("PE_HOSTFILE").is_some())
+            .map(|number| job("sge", number))
+    }
+
+    /// Returns the batch job of this process.
+    pub(crate) fn own() -> Option<Self> {
+        BatchJob::of(|name| std::env::var(name).ok())
+    }
+}
+
+impl Description {
+    /// Describes a run of `command` that this process creates.
+    pub(crate) fn new(command: &[OsString]) -> Self {
+        let variables = std::env::vars_os();
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        let is_of_run =
+            |name: &str| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let mut environment: Vec<(String, String)> = variables
+            .map(|(name, value)| (text(&name), text(&value)))
+            .filter(|(name, _)| is_of_run(name))
+            .collect();
+        environment.sort_unstable();
+        let modules = std::env::var("LOADEDMODULES").unwrap_or_default();
+        Description {
+            schema: SCHEMA,
+            command: command.iter().map(text).collect(),
+            directory: std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default(),
+            host: crate::supervise::host(),
+            created: now(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            batch: BatchJob::own(),
+            options: Vec::new(),
+            modules: modules.split(':').filter(|name| !name.is_empty()).map(str::to_string).collect(),
+            environment,
+        }
+    }
+
+    /// Reads the description of a run. `None` if there is none, or if it is damaged.
+    pub(crate) fn read(run: &RunDirectory) -> Option<Self> {
+        serde_json::from_slice(&fs::read(run.path().join(FILE)).ok()?).ok()
+    }
+
+    /// Writes the description of a run.
+    pub(crate) fn write(&self, run: &RunDirectory) -> Result<(), LaunchError> {
+        write_json(&run.path().join(FILE), self)
+    }
+}
+
+/// Writes a value as JSON to a file, which is replaced as a whole.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), LaunchError> {
+    let write = || {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        armature_files::output::publish(path, &text)
+    };
+    write().map_err(LaunchError::io(format!("write {}", path.display())))
+}
+
+/// Returns the current time in seconds since 1970.
+pub(crate) fn seconds_since_1970() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
+}
+
+/// Returns the current time as in `2026-11-28T10:15:00Z`.
+pub(crate) fn now() -> String {
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Option<BatchJob> {
+        BatchJob::of(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_string()))
+    }
+
+    #[test]
+    fn batch_jobs_are_recognised_by_their_variables() {
+        let job = |system: &str, job: &str| Some(BatchJob { system: system.into(), job: job.into() });
+        assert_eq!(of(&[("SLURM_JOB_ID", "7")]), job("slurm", "7"));
+        let array = [("SLURM_JOB_ID", "9"), ("SLURM_ARRAY_JOB_ID", "7"), ("SLURM_ARRAY_TASK_ID", "2")];
+        assert_eq!(of(&array), job("slurm", "7_2"));
+        assert_eq!(of(&[("PBS_JOBID", "7.server")]), job("pbs", "7.server"));
+        assert_eq!(of(&[("JOB_ID", "7"), ("SGE_ROOT", "/x")]), job("sge", "7"));
+        assert_eq!([of(&[("JOB_ID", "7")]), of(&[("SLURM_JOB_ID", " ")])], [None, None]);
+    }
+
+    #[test]
+    fn description_survives_and_damage_is_no_description() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDirectory::at(dir.path());
+        assert_eq!(Description::read(&run), None);
+        let description = Description::new(&["a b".into(), "$(id)".into()]);
+        description.write(&run).unwrap();
+        assert_eq!(Description::read(&run), Some(description));
+        fs::write(dir.path().join(FILE), "{").unwrap();
+        assert_eq!(Description::read(&run), None);
+    }
+}

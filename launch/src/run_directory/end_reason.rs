@@ -1,0 +1,277 @@
+//! Reason for the end of an attempt: `why.json`. [`reason`] decides it without side effects, from the job status of the ranks, the kernel
+//! and the batch system.
+
+use std::fmt;
+
+use armature::job_status::{JobStatus, STOPPED, State};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
+
+use crate::batch::BatchState;
+
+/// A stop within this time before the end of the batch job is a stop for its time limit, in seconds. It is also the maximum of `--warn` of
+/// `armature submit`.
+pub(crate) const WARNING: u64 = 600;
+
+/// Time by which Slurm may send its warning too early, in seconds, as `man sbatch` says of `--signal`.
+const EARLY: u64 = 60;
+
+/// Tolerance between the clock of this host and that of the batch system, in seconds.
+const CLOCK: u64 = 5;
+
+/// Reason for the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reason {
+    /// The program has finished without an error.
+    #[serde(rename = "finished")]
+    Finished,
+    /// The program has failed.
+    #[serde(rename = "own error")]
+    OwnError,
+    /// The time limit of the batch job, or of `--timeout`.
+    #[serde(rename = "time limit")]
+    TimeLimit,
+    /// The batch system needed the nodes for another job.
+    #[serde(rename = "preempted")]
+    Preempted,
+    /// A user has cancelled the job.
+    #[serde(rename = "cancelled")]
+    Cancelled,
+    /// The batch job has lost a node.
+    #[serde(rename = "lost node")]
+    LostNode,
+    /// The kernel has killed a process because it was out of memory.
+    #[serde(rename = "out of memory")]
+    OutOfMemory,
+    /// Not all ranks have started.
+    #[serde(rename = "start failed")]
+    StartFailed,
+    /// The batch system does not answer.
+    #[serde(rename = "batch system gone")]
+    BatchSystemGone,
+    /// A user has asked the job to stop at a checkpoint.
+    #[serde(rename = "stopped")]
+    Stopped,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Finished => "finished",
+            Reason::OwnError => "own error",
+            Reason::TimeLimit => "time limit",
+            Reason::Preempted => "preempted",
+            Reason::Cancelled => "cancelled",
+            Reason::LostNode => "lost node",
+            Reason::OutOfMemory => "out of memory",
+            Reason::StartFailed => "start failed",
+            Reason::BatchSystemGone => "batch system gone",
+            Reason::Stopped => "stopped",
+        })
+    }
+}
+
+/// End of an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// Version of the format.
+    pub(crate) schema: u32,
+    pub(crate) reason: Reason,
+    /// What happened, as a part of a sentence; empty if the reason says it all.
+    pub(crate) detail: String,
+    /// Exit code.
+    pub(crate) code: u8,
+    /// True if the job has stopped at a checkpoint.
+    pub(crate) stopped: bool,
+    /// Number of completed tasks, items, units or sweeps.
+    pub(crate) done: u64,
+    /// Duration of the attempt in seconds.
+    pub(crate) seconds: f64,
+    /// Time of the end.
+    pub(crate) ended: String,
+}
+
+/// Observations about the end of an attempt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    /// Exit code of the attempt.
+    pub(crate) code: u8,
+    /// Job status that the ranks have written.
+    pub(crate) status: Option<JobStatus>,
+    /// Signal that asked this process to end or to stop the job.
+    pub(crate) signal: Option<u8>,
+    /// True if `--timeout` has ended the job.
+    pub(crate) timed_out: bool,
+    /// True if the kernel has killed a process because it was out of memory.
+    pub(crate) out_of_memory: bool,
+    /// Reason for which the job could not start, if one was detected.
+    pub(crate) missing: Option<String>,
+    /// State of the batch job.
+    pub(crate) batch: BatchState,
+}
+
+/// Returns the one reason for the end of an attempt, and its detail.
+pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
+    let state = seen.status.as_ref().map(|status| status.state);
+    let message = seen.status.as_ref().map(|status| status.message.clone()).unwrap_or_default();
+    let is_own_failure =
+        seen.status.as_ref().is_some_and(|status| status.state == State::Failed && !status.restart);
+    let kept = seen.status.as_ref().map(|status| status.kept.clone()).unwrap_or_default();
+    let batch = &seen.batch;
+    if seen.code == 0 {
+        return (Reason::Finished, String::new());
+    }
+    let limit = || (Reason::TimeLimit, kept.clone());
+    let is_warning = [SIGUSR1, SIGUSR2].iter().any(|&warning| seen.signal.map(i32::from) == Some(warning));
+    let ends_within = |seconds: u64| batch.seconds_left.is_some_and(|left| left <= seconds);
+    if seen.code == STOPPED {
+        return match seen.signal {
+            _ if batch.is_preempted => (Reason::Preempted, kept),
+            Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
+            Some(_) if ends_within(CLOCK) => limit(),
+            _ => (Reason::Stopped, kept),
+        };
+    }
+    if is_own_failure && seen.signal.is_none() && !seen.out_of_memory {
+        return (Reason::OwnError, message);
+    }
+    if seen.out_of_memory || batch.state == "OUT_OF_MEMORY" {
+        return (Reason::OutOfMemory, message);
+    }
+    if seen.timed_out {
+        return (Reason::TimeLimit, "--timeout".into());
+    }
+    if batch.is_preempted || batch.state == "PREEMPTED" {
+        return (Reason::Preempted, String::new());
+    }
+    if batch.has_lost_nodes || batch.state == "NODE_FAIL" {
+        return (Reason::LostNode, message);
+    }
+    if batch.state == "TIMEOUT" {
+        return limit();
+    }
+    // The launcher reports that its ranks were asked to end.
+    let was_asked = seen.signal.filter(|_| !is_warning).is_some() || matches!(seen.code, 129 | 130 | 143);
+    if batch.state == "CANCELLED" || was_asked {
+        return if ends_within(CLOCK) && batch.state != "CANCELLED" {
+            limit()
+        } else {
+            (Reason::Cancelled, cancelled_by(seen))
+        };
+    }
+    if let Some(missing) = &seen.missing {
+        return (Reason::StartFailed, missing.clone());
+    }
+    if is_own_failure {
+        return (Reason::OwnError, message);
+    }
+    if batch.is_gone {
+        return (Reason::BatchSystemGone, "the batch system did not answer".into());
+    }
+    match state {
+        Some(State::Starting) => (Reason::StartFailed, message),
+        _ if message.is_empty() => (Reason::OwnError, format!("exit code {}", seen.code)),
+        _ => (Reason::OwnError, message),
+    }
+}
+
+fn cancelled_by(seen: &Evidence) -> String {
+    let signal = seen.signal.map(i32::from).or_else(|| (seen.code > 128).then(|| i32::from(seen.code) - 128));
+    signal.and_then(signal_hook::low_level::signal_name).map(str::to_string).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(state: State, restart: bool, message: &str) -> Option<JobStatus> {
+        let mut status = JobStatus::default();
+        (status.state, status.restart, status.message) = (state, restart, message.into());
+        Some(status)
+    }
+
+    fn slurm(state: &str) -> BatchState {
+        BatchState { state: state.into(), seconds_left: Some(5_000), ..BatchState::default() }
+    }
+
+    #[track_caller]
+    fn expect(seen: Evidence, expected: Reason) {
+        assert_eq!(reason(&seen).0, expected, "{seen:?}");
+    }
+
+    #[test]
+    fn each_reason_has_its_evidence() {
+        let failed = |code: u8| Evidence { code, batch: slurm("RUNNING"), ..Evidence::default() };
+        let near = |state: &str| BatchState { seconds_left: Some(1), ..slurm(state) };
+        expect(Evidence { status: status(State::Finished, false, ""), ..failed(0) }, Reason::Finished);
+        expect(failed(3), Reason::OwnError);
+        expect(Evidence { status: status(State::Failed, false, "no fuel"), ..failed(1) }, Reason::OwnError);
+        expect(
+            Evidence { status: status(State::Failed, true, "rank 2 died"), ..failed(137) },
+            Reason::OwnError,
+        );
+        expect(Evidence { out_of_memory: true, ..failed(137) }, Reason::OutOfMemory);
+        expect(Evidence { batch: slurm("OUT_OF_MEMORY"), ..failed(137) }, Reason::OutOfMemory);
+        expect(Evidence { timed_out: true, ..failed(124) }, Reason::TimeLimit);
+        expect(Evidence { signal: Some(15), batch: near("RUNNING"), ..failed(143) }, Reason::TimeLimit);
+        expect(Evidence { batch: slurm("TIMEOUT"), ..failed(143) }, Reason::TimeLimit);
+        expect(Evidence { signal: Some(15), ..failed(143) }, Reason::Cancelled);
+        expect(failed(130), Reason::Cancelled);
+        // A job that a user cancels in its last seconds is cancelled.
+        expect(Evidence { signal: Some(15), batch: near("CANCELLED"), ..failed(143) }, Reason::Cancelled);
+        let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
+        expect(Evidence { signal: Some(15), batch: preempted, ..failed(143) }, Reason::Preempted);
+        let fewer = BatchState { has_lost_nodes: true, ..slurm("RUNNING") };
+        expect(Evidence { batch: fewer, ..failed(137) }, Reason::LostNode);
+        expect(Evidence { batch: slurm("NODE_FAIL"), signal: Some(15), ..failed(143) }, Reason::LostNode);
+        expect(Evidence { missing: Some("rank 3 is missing".into()), ..failed(1) }, Reason::StartFailed);
+        expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
+        let gone = BatchState { is_gone: true, ..BatchState::default() };
+        expect(Evidence { batch: gone, ..failed(1) }, Reason::BatchSystemGone);
+    }
+
+    #[test]
+    fn stop_is_for_the_time_limit_only_near_the_end() {
+        let left = |seconds: u64| BatchState { seconds_left: Some(seconds), ..slurm("RUNNING") };
+        let stopped = Evidence { code: STOPPED, batch: left(100), ..Evidence::default() };
+        expect(Evidence { signal: Some(SIGUSR1 as u8), ..stopped.clone() }, Reason::TimeLimit);
+        expect(
+            Evidence { signal: Some(SIGUSR1 as u8), batch: left(1_000), ..stopped.clone() },
+            Reason::Stopped,
+        );
+        // `armature stop` sends no signal.
+        expect(stopped.clone(), Reason::Stopped);
+        expect(Evidence { signal: Some(15), batch: left(0), ..stopped.clone() }, Reason::TimeLimit);
+        expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);
+        let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
+        expect(Evidence { batch: preempted, ..stopped }, Reason::Preempted);
+    }
+
+    #[test]
+    fn error_of_the_program_is_not_blamed_on_others() {
+        let failed =
+            Evidence { code: 1, status: status(State::Failed, false, "no fuel"), ..Evidence::default() };
+        let gone = BatchState { is_gone: true, ..BatchState::default() };
+        assert_eq!(reason(&Evidence { batch: gone, ..failed }), (Reason::OwnError, "no fuel".into()));
+        assert_eq!(reason(&Evidence { code: 7, ..Evidence::default() }).1, "exit code 7");
+        assert_eq!(reason(&Evidence { code: 143, ..Evidence::default() }).1, "SIGTERM");
+    }
+
+    #[test]
+    fn reasons_are_written_in_words() {
+        for reason in [
+            Reason::Finished,
+            Reason::OwnError,
+            Reason::TimeLimit,
+            Reason::Preempted,
+            Reason::Cancelled,
+            Reason::LostNode,
+            Reason::OutOfMemory,
+            Reason::StartFailed,
+            Reason::BatchSystemGone,
+            Reason::Stopped,
+        ] {
+            assert_eq!(serde_json::to_string(&reason).unwrap(), format!("\"{reason}\""));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Log of a run: a copy of what its attempts print, each below a heading.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use armature_files::regular::{Links, open_with};
+
+/// Maximum length of a line that is written to the log as a whole.
+const LINE: usize = 1 << 16;
+
+/// Time for the copies to end after the job has ended. Processes that a job leaves behind may keep its output open.
+const END: Duration = Duration::from_secs(2);
+
+/// Log of a run.
+#[derive(Debug)]
+pub(crate) struct Log {
+    file: File,
+    /// True if the standard output or error of this process is the log, as in a job that `armature submit` has submitted.
+    is_output: [bool; 2],
+    ends: Receiver<()>,
+    end: Sender<()>,
+    copies: usize,
+}
+
+impl Log {
+    /// Opens the log for appending.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = open_with(path, OpenOptions::new().append(true).create(true), Links::Refused)?;
+        let own = identity(file.as_fd());
+        let is_log = |stream: BorrowedFd<'_>| own.is_some() && identity(stream) == own;
+        let is_output = [is_log(io::stdout().as_fd()), is_log(io::stderr().as_fd())];
+        let (end, ends) = channel();
+        Ok(Log { file, is_output, ends, end, copies: 0 })
+    }
+
+    /// Returns the present length in bytes.
+    pub(crate) fn length(&self) -> u64 {
+        self.file.metadata().map_or(0, |file| file.len())
+    }
+
+    /// Appends a line that this process has not printed.
+    pub(crate) fn write_line(&self, line: &str) {
+        let _ = (&self.file).write_all(format!("{line}\n").as_bytes());
+    }
+
+    /// Returns a copy of the file for this process's messages, unless they reach the log already.
+    pub(crate) fn for_messages(&self) -> Option<File> {
+        if self.is_output[1] { None } else { self.file.try_clone().ok() }
+    }
+
+    /// Returns the standard output and error for a launcher whose output is to be copied. A regular file as standard output is not
+    /// copied, because it may be the large result of the program.
+    pub(crate) fn streams(&self) -> [Stdio; 2] {
+        let [output, error] = self.is_output;
+        let is_file = metadata(io::stdout().as_fd()).is_some_and(|meta| meta.is_file());
+        let stream = |is_inherited: bool| if is_inherited { Stdio::inherit() } else { Stdio::piped() };
+        [stream(output || is_file), stream(error)]
+    }
+
+    /// Copies the output of a launcher from now on.
+    pub(crate) fn copy(&mut self, child: &mut Child) {
+        if let Some(stream) = child.stdout.take() {
+            self.copy_stream(stream, io::stdout().as_fd());
+        }
+        if let Some(stream) = child.stderr.take() {
+            self.copy_stream(stream, io::stderr().as_fd());
+        }
+    }
+
+    fn copy_stream(&mut self, from: impl Read + Send + 'static, to: BorrowedFd<'_>) {
+        let (Ok(to), Ok(log)) = (to.try_clone_to_owned().map(File::from), self.file.try_clone()) else {
+            return;
+        };
+        let end = self.end.clone();
+        self.copies += 1;
+        std::thread::spawn(move || {
+            copy(from, to, log);
+            let _ = end.send(());
+        });
+    }
+
+    /// Waits until the output of the launcher is copied.
+    pub(crate) fn finish(&mut self) {
+        let until = Instant::now() + END;
+        while self.copies > 0
+            && self.ends.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok()
+        {
+            self.copies -= 1;
+        }
+        self.copies = 0;
+    }
+}
+
+/// Returns the metadata of the file that a descriptor refers to.
+fn metadata(descriptor: BorrowedFd<'_>) -> Option<std::fs::Metadata> {
+    File::from(descriptor.try_clone_to_owned().ok()?).metadata().ok()
+}
+
+/// Returns the device and the number of the file that a descriptor refers to.
+fn identity(descriptor: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    metadata(descriptor).map(|file| (file.dev(), file.ino()))
+}
+
+/// Copies a stream to `to` at once, and to `log` in whole lines, until it ends or `to` is closed by its reader. A log that cannot be
+/// written does not stop the program.
+fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
+    let (mut buffer, mut line) = (vec![0; LINE], Vec::new());
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        line.extend_from_slice(&buffer[..count]);
+        let whole = line.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let whole = if line.len() - whole > LINE { line.len() } else { whole };
+        let _ = log.write_all(&line[..whole]);
+        line.drain(..whole);
+        // A program whose reader has gone gets the same error as without a log.
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = log.write_all(&line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writer that counts calls.
+    #[derive(Default)]
+    struct Calls(Vec<Vec<u8>>);
+
+    impl Write for Calls {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if !bytes.is_empty() {
+                self.0.push(bytes.to_vec());
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Reader whose calls return the given parts.
+    struct Parts(Vec<&'static [u8]>);
+
+    impl Read for Parts {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            let part = self.0.remove(0);
+            buffer[..part.len()].copy_from_slice(part);
+            Ok(part.len())
+        }
+    }
+
+    #[test]
+    fn log_gets_whole_lines_and_the_terminal_everything_at_once() {
+        let (mut to, mut log) = (Calls::default(), Calls::default());
+        copy(Parts(vec![b"one\ntw", b"o\nth", b"ree"]), &mut to, &mut log);
+        assert_eq!(to.0, [&b"one\ntw"[..], b"o\nth", b"ree"]);
+        assert_eq!(log.0, [&b"one\n"[..], b"two\n", b"three"]);
+    }
+
+    #[test]
+    fn copy_ends_when_the_reader_has_gone() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (mut log, mut parts) = (Vec::new(), Parts(vec![b"one\n", b"two\n"]));
+        copy(&mut parts, Closed, &mut log);
+        assert_eq!((log, parts.0.len()), (b"one\n".to_vec(), 1));
+    }
+}

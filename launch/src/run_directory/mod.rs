@@ -1,0 +1,202 @@
+//! Run directories: `armature-runs/NAME-N`, the record of a run and of its attempts.
+//!
+//! | file | content |
+//! |---|---|
+//! | `run.json` | command, host, version, batch job, environment: [`description`] |
+//! | `log` | output of all attempts, each with a heading: [`log`] |
+//! | `attempts/K/` | events, job status, `start.json` and `why.json` of attempt K: [`attempt`] |
+//! | `lock` | lock of the process that runs an attempt |
+//! | `stop` | exists if `armature stop` has asked the run to stop |
+//!
+//! The number of a run and the number of an attempt are taken by creating their directories. A requeue, a restart and a second start by
+//! hand therefore never use the same number.
+
+pub(crate) mod attempt;
+pub(crate) mod description;
+pub(crate) mod end_reason;
+pub(crate) mod log;
+pub(crate) mod name;
+pub(crate) mod recorder;
+pub(crate) mod reference;
+pub(crate) mod state;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::LaunchError;
+
+/// Directory of all runs, in the current directory.
+pub(crate) const RUNS: &str = "armature-runs";
+/// Name of the link to the newest run.
+pub(crate) const LAST: &str = "last";
+/// Name of the directory of the attempts.
+const ATTEMPTS: &str = "attempts";
+/// Name of the file that asks the run to stop.
+const STOP: &str = "stop";
+
+/// Directory of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunDirectory {
+    path: PathBuf,
+}
+
+impl RunDirectory {
+    /// Creates the directory of the next run with this name in `runs`, and makes the link `last` point to it.
+    pub(crate) fn create(runs: &Path, name: &str) -> Result<Self, LaunchError> {
+        let run = RunDirectory::create_unlinked(runs, name)?;
+        run.link(runs);
+        Ok(run)
+    }
+
+    /// Creates the directory of the next run with this name in `runs`.
+    pub(crate) fn create_unlinked(runs: &Path, name: &str) -> Result<Self, LaunchError> {
+        let failed = |path: &Path| LaunchError::io(format!("create the run directory {}", path.display()));
+        fs::create_dir_all(runs).map_err(failed(runs))?;
+        let mut number = newest(runs, name).map_or(1, |(number, _)| number + 1);
+        loop {
+            let path = runs.join(format!("{name}-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(RunDirectory { path }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(failed(&path)(error)),
+            }
+        }
+    }
+
+    /// Returns the run directory at `path`, which must exist.
+    pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
+        RunDirectory { path: path.into() }
+    }
+
+    /// Returns the path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the name of the run with its number.
+    pub(crate) fn name(&self) -> String {
+        // The link `last` is shown as the run that it points to.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        path.file_name()
+            .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))
+    }
+
+    /// Returns the file with the output of all attempts.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// Returns the file that asks the run to stop.
+    pub(crate) fn stop_file(&self) -> PathBuf {
+        self.path.join(STOP)
+    }
+
+    /// Returns the directory of the attempts.
+    pub(crate) fn attempts_directory(&self) -> PathBuf {
+        self.path.join(ATTEMPTS)
+    }
+
+    /// Returns the numbers of the attempts, in ascending order.
+    pub(crate) fn attempts(&self) -> Vec<u32> {
+        let number = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let number: u32 = name.to_str()?.parse().ok()?;
+            (number.to_string().as_str() == name && entry.path().is_dir()).then_some(number)
+        };
+        let entries = fs::read_dir(self.attempts_directory()).into_iter().flatten().flatten();
+        let mut numbers: Vec<u32> = entries.filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// Makes the link `last` in `runs` point to this run. A failure is ignored, because the link is only a shortcut. If `last` is not a
+    /// link, it is left as it is.
+    pub(crate) fn link(&self, runs: &Path) {
+        let link = runs.join(LAST);
+        if fs::symlink_metadata(&link).is_ok_and(|entry| !entry.is_symlink()) {
+            return;
+        }
+        let Some(name) = self.path.file_name() else { return };
+        // The new link is renamed, so that a reader always finds one.
+        let new = runs.join(format!(".{LAST}-{}", armature_files::fresh()));
+        if std::os::unix::fs::symlink(name, &new).and_then(|()| fs::rename(&new, &link)).is_err() {
+            let _ = fs::remove_file(&new);
+        }
+    }
+}
+
+/// Returns the runs in `runs` as pairs of name with number and directory, newest last.
+pub(crate) fn all(runs: &Path) -> Vec<RunDirectory> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let is_run = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && name.to_str().is_some_and(|name| split(name).is_some())
+    };
+    let time = |entry: &fs::DirEntry| entry.metadata().and_then(|entry| entry.modified()).ok();
+    let mut found: Vec<_> =
+        entries.filter(is_run).map(|entry| (created(&entry.path()).or(time(&entry)), entry.path())).collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| RunDirectory { path }).collect()
+}
+
+/// Returns the time at which `run.json` was written, which is the time at which the run was created.
+fn created(run: &Path) -> Option<std::time::SystemTime> {
+    fs::metadata(run.join(description::FILE)).and_then(|file| file.modified()).ok()
+}
+
+/// Splits `NAME-N` into name and number.
+fn split(name: &str) -> Option<(&str, u32)> {
+    let (name, number) = name.rsplit_once('-')?;
+    let parsed: u32 = number.parse().ok()?;
+    (!name.is_empty() && parsed > 0 && parsed.to_string() == number).then_some((name, parsed))
+}
+
+/// Returns the number and the directory of the newest run in `runs` with this name.
+pub(crate) fn newest(runs: &Path, name: &str) -> Option<(u32, RunDirectory)> {
+    let number = |entry: fs::DirEntry| {
+        let file = entry.file_name();
+        let (of, number) = split(file.to_str()?)?;
+        (of == name && entry.path().is_dir()).then(|| (number, RunDirectory::at(entry.path())))
+    };
+    fs::read_dir(runs).into_iter().flatten().flatten().filter_map(number).max_by_key(|(number, _)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_of_a_name_has_the_next_number_and_last_is_the_newest() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = dir.path().join(RUNS);
+        let names = ["a", "b-2", "a"].map(|name| RunDirectory::create(&runs, name).unwrap().name());
+        assert_eq!(names, ["a-1", "b-2-1", "a-2"]);
+        assert_eq!(RunDirectory::at(runs.join(LAST)).name(), "a-2");
+        assert_eq!(newest(&runs, "b-2").unwrap().0, 1);
+        assert_eq!(newest(&runs, "b"), None);
+        // A file with the next name is not overwritten.
+        fs::write(runs.join("a-3"), "mine").unwrap();
+        assert_eq!(RunDirectory::create(&runs, "a").unwrap().name(), "a-4");
+        assert_eq!(fs::read_to_string(runs.join("a-3")).unwrap(), "mine");
+        assert_eq!(all(&runs).len(), 4);
+    }
+
+    #[test]
+    fn a_directory_named_last_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(LAST)).unwrap();
+        RunDirectory::create(dir.path(), "a").unwrap();
+        assert!(dir.path().join(LAST).is_dir() && !dir.path().join(LAST).is_symlink());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn numbers_at_the_end_of_a_name_are_split_off() {
+        assert_eq!(split("a-b-12"), Some(("a-b", 12)));
+        for name in ["a", "a-", "a-01", "-1", "a-0", "last", "a-4294967296"] {
+            assert_eq!(split(name), None, "{name}");
+        }
+    }
+}

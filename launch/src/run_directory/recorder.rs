@@ -1,0 +1,230 @@
+//! Record of the run that this process starts: takes attempts, copies the output, and writes how each attempt ended.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Instant;
+
+use armature::job_status::STOPPED;
+use armature_files::lock::{LockFile, TRIES};
+
+use super::attempt::{Attempt, Start};
+use super::description::{BatchJob, Description};
+use super::end_reason::{End, Evidence, reason};
+use super::log::Log;
+use super::{RUNS, RunDirectory, description, name, newest};
+use crate::batch::slurm;
+use crate::command_line::CommandLine;
+use crate::error::LaunchError;
+use crate::job_state::ExitCodeRecord;
+use crate::message;
+use crate::supervise::{MemoryGroup, Usage};
+
+/// Variables that the launcher gets with the directories of the run and of the attempt.
+pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
+
+/// Record of a run.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    run: RunDirectory,
+    log: Log,
+    current: Option<Current>,
+    _lock: LockFile,
+}
+
+/// Attempt that has not ended.
+#[derive(Debug)]
+struct Current {
+    attempt: Attempt,
+    began: Instant,
+    exit_code: Option<ExitCodeRecord>,
+    /// Memory cgroup of the job on this host, and its counters before the start.
+    memory: Option<(MemoryGroup, Usage)>,
+}
+
+impl Recorder {
+    /// Opens the run directory for a run of `command`: that of the run `name` if it names one, that of an earlier attempt of the same batch
+    /// job, or a new one. The run is locked until the value is dropped.
+    pub(crate) fn open(name: &str, command: &[OsString]) -> Result<Self, LaunchError> {
+        let runs = std::path::absolute(RUNS).map_err(LaunchError::io("find out the current directory"))?;
+        let run = match earlier(&runs, name, BatchJob::own().as_ref()) {
+            Some(run) => run,
+            None => RunDirectory::create(&runs, name)?,
+        };
+        let shown = run.path().display().to_string();
+        let waiting = |holder: &str| {
+            message::print_message(format_args!(
+                "the run directory {shown} is in use by {holder}; waiting for its lock"
+            ));
+        };
+        let lock =
+            LockFile::acquire(&run.path().join("lock"), TRIES, waiting).map_err(|error| {
+                match error.kind() {
+                    std::io::ErrorKind::ResourceBusy => {
+                        LaunchError::Usage(format!("the run directory {shown}: {error}"))
+                    }
+                    _ => LaunchError::io(format!("lock the run directory {shown}"))(error),
+                }
+            })?;
+        if Description::read(&run).is_none() {
+            Description::new(command).write(&run)?;
+        }
+        let path = run.log();
+        let log = Log::open(&path).map_err(LaunchError::io(format!("open the log {}", path.display())))?;
+        Ok(Recorder { run, log, current: None, _lock: lock })
+    }
+
+    /// Opens the run directory of a run that was not asked for by name. If that fails, the run has no record.
+    pub(crate) fn open_implicit(command: &[OsString]) -> Option<Self> {
+        let name = name::of_program(Path::new(&command[0]));
+        match Recorder::open(&name, command) {
+            Ok(recorder) => Some(recorder),
+            Err(error) => {
+                message::print_message(format_args!("the run has no run directory: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Returns the directory of the run.
+    pub(crate) fn run(&self) -> &RunDirectory {
+        &self.run
+    }
+
+    /// Takes the next attempt, and returns the variables of its launcher.
+    pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
+        let attempt = Attempt::take(&self.run)?;
+        let start = Start::now(line.ranks, line.display("hosts"), self.log.length());
+        attempt.write_start(&start)?;
+        // A request to stop belongs to the attempt that was running.
+        let _ = std::fs::remove_file(self.run.stop_file());
+        let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
+        self.log.write_line(&format!(
+            "=== attempt {} of {}, {} on {}{job} ===",
+            attempt.number(),
+            self.run.name(),
+            start.started,
+            start.host
+        ));
+        message::copy_to(self.log.for_messages());
+        let directory = attempt.directory().to_path_buf();
+        self.current = Some(Current {
+            exit_code: ExitCodeRecord::before_start(Some(directory.clone().into())),
+            memory: MemoryGroup::own().map(|group| (group.clone(), group.usage())),
+            attempt,
+            began: Instant::now(),
+        });
+        let [events, run] = VARIABLES;
+        Ok(vec![(events, directory), (run, self.run.path().to_path_buf())])
+    }
+
+    /// Returns the standard output and error for the launcher.
+    pub(crate) fn streams(&self) -> [Stdio; 2] {
+        self.log.streams()
+    }
+
+    /// Copies the output of the launcher to the log.
+    pub(crate) fn copy(&mut self, child: &mut Child) {
+        self.log.copy(child);
+    }
+
+    /// Asks the ranks to stop at a checkpoint.
+    pub(crate) fn request_stop(&self, why: &str) {
+        match write_stop_file(&self.run, why) {
+            Ok(()) => message::print_message(format_args!("{why}: the run is asked to stop at a checkpoint")),
+            Err(error) => message::print_message(error),
+        }
+    }
+
+    /// Waits until the output of the launcher has been copied.
+    pub(crate) fn finish_log(&mut self) {
+        self.log.finish();
+    }
+
+    /// Records how the attempt ended. The job status of the ranks, the memory cgroup and the batch system complete the
+    /// evidence.
+    pub(crate) fn end(&mut self, mut seen: Evidence) {
+        self.log.finish();
+        let Some(Current { attempt, began, exit_code, memory }) = self.current.take() else { return };
+        if let Some(record) = exit_code {
+            record.write(seen.code);
+        }
+        seen.status = attempt.status().or(seen.status);
+        seen.out_of_memory |= memory.is_some_and(|(group, before)| group.usage().kills > before.kills);
+        let start = attempt.start().unwrap_or_default();
+        if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
+            let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok().and_then(|nodes| nodes.trim().parse().ok());
+            seen.batch = slurm::state_of(&batch.job, nodes);
+        }
+        let left = || Some(start.ends_at?.saturating_sub(description::seconds_since_1970()));
+        seen.batch.seconds_left = seen.batch.seconds_left.or_else(left);
+        let (reason, detail) = reason(&seen);
+        let end = End {
+            schema: 1,
+            reason,
+            detail,
+            code: seen.code,
+            stopped: seen.code == STOPPED,
+            done: seen.status.as_ref().map_or(0, |status| status.done),
+            seconds: (began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            ended: description::now(),
+        };
+        if let Err(error) = attempt.write_end(&end) {
+            message::print_message(error);
+        }
+    }
+}
+
+/// Creates the file that asks the ranks of a run to stop at a checkpoint.
+pub(crate) fn write_stop_file(run: &RunDirectory, why: &str) -> Result<(), LaunchError> {
+    let file = run.stop_file();
+    let text = format!("{why}\n");
+    armature_files::output::publish(&file, text.as_bytes())
+        .map_err(LaunchError::io(format!("write {}", file.display())))
+}
+
+/// Returns the run in `runs` that a start with this name continues: the run whose name with its number this is, or the newest run of the
+/// name if it belongs to the same batch job, which was requeued.
+fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirectory> {
+    let exact = runs.join(name);
+    if super::split(name).is_some() && exact.is_dir() {
+        return Some(RunDirectory::at(exact));
+    }
+    let (_, run) = newest(runs, name)?;
+    let of_run = Description::read(&run).and_then(|description| description.batch);
+    (job.is_some() && of_run.as_ref() == job).then_some(run)
+}
+
+/// Returns true if the program is asked for a file from which it resumes, so that the run is likely to have several attempts.
+pub(crate) fn asks_for_journal(command: &[OsString]) -> bool {
+    let is_journal =
+        |word: &OsString| word == OsStr::new("--journal") || word.to_string_lossy().starts_with("--journal=");
+    command.iter().skip(1).any(is_journal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requeued_job_continues_its_run_and_another_job_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = |number: &str| BatchJob { system: "slurm".into(), job: number.into() };
+        assert_eq!(earlier(dir.path(), "a", Some(&job("7"))), None);
+        let run = RunDirectory::create(dir.path(), "a").unwrap();
+        let description = Description { batch: Some(job("7")), ..Description::default() };
+        description.write(&run).unwrap();
+        assert_eq!(earlier(dir.path(), "a", Some(&job("7"))), Some(run.clone()));
+        assert_eq!(earlier(dir.path(), "a", Some(&job("8"))), None);
+        assert_eq!(earlier(dir.path(), "a", None), None);
+        assert_eq!(earlier(dir.path(), "a-1", None), Some(run));
+        assert_eq!(earlier(dir.path(), "a-2", None), None);
+    }
+
+    #[test]
+    fn journal_is_found_among_the_arguments() {
+        let asks = |words: &[&str]| asks_for_journal(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(asks(&["x", "--journal", "f"]) && asks(&["x", "--journal=f"]));
+        assert!(!asks(&["--journal"]) && !asks(&["x", "journal"]) && !asks(&["x", "--journals"]));
+    }
+}

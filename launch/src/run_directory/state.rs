@@ -1,0 +1,299 @@
+//! State of a run, from its record and from the queue of the batch system.
+
+use armature::job_status::{JobStatus, STOPPED};
+
+use super::RunDirectory;
+use super::attempt::{Attempt, Start};
+use super::description::{BatchJob, Description};
+use super::end_reason::{End, Reason};
+use crate::batch::NoAnswer;
+use crate::batch::slurm::{self, Queued};
+
+/// Stage in the life of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Waiting,
+    Running,
+    Stopped,
+    Finished,
+    Failed,
+}
+
+impl Stage {
+    /// Returns the exit code of `armature status`.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Stage::Finished => 0,
+            Stage::Failed => 1,
+            Stage::Waiting | Stage::Running => 3,
+            Stage::Stopped => STOPPED,
+        }
+    }
+
+    /// Returns true if the run has ended and is not in a queue.
+    pub(crate) fn has_ended(self) -> bool {
+        !matches!(self, Stage::Waiting | Stage::Running)
+    }
+
+    /// Returns the word for the stage.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Stage::Waiting => "waiting",
+            Stage::Running => "running",
+            Stage::Stopped => "stopped",
+            Stage::Finished => "finished",
+            Stage::Failed => "failed",
+        }
+    }
+}
+
+/// Queue of the batch system: the jobs of this user, or no answer.
+pub(crate) type Queue = Result<Vec<Queued>, NoAnswer>;
+
+/// Record of a run and its entry in the queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Number of the newest attempt; 0 if there is none.
+    pub(crate) attempt: u32,
+    pub(crate) start: Option<Start>,
+    pub(crate) end: Option<End>,
+    pub(crate) status: Option<JobStatus>,
+    /// Batch job of the newest attempt, or as which the run was submitted.
+    pub(crate) batch: Option<BatchJob>,
+    /// Entry in the queue.
+    pub(crate) queued: Option<Queued>,
+    /// True if the queue was read.
+    pub(crate) knows_queue: bool,
+    /// True if the process that started the newest attempt is alive; `None` if it runs on another host.
+    pub(crate) is_alive: Option<bool>,
+    /// State in the accounting of the batch system, for a job that has left the queue without a record of its end.
+    pub(crate) final_state: Option<String>,
+}
+
+impl Facts {
+    /// Reads the record of a run. `queue` is the queue at about the same time.
+    pub(crate) fn read(run: &RunDirectory, queue: &Queue) -> Self {
+        let attempt = Attempt::newest(run);
+        let start = attempt.as_ref().and_then(Attempt::start);
+        let submitted = Description::read(run).and_then(|description| description.batch);
+        let batch = start.as_ref().and_then(|start| start.batch.clone()).or(submitted);
+        let of_run = |job: &BatchJob| {
+            let is_job = |queued: &&Queued| queued.job == job.job || is_element(&queued.job, &job.job);
+            queue.as_ref().ok()?.iter().find(is_job).cloned()
+        };
+        let mut facts = Facts {
+            attempt: attempt.as_ref().map_or(0, Attempt::number),
+            is_alive: start.as_ref().and_then(Start::is_alive),
+            end: attempt.as_ref().and_then(Attempt::end),
+            status: attempt.as_ref().and_then(Attempt::status),
+            queued: batch.as_ref().filter(|batch| batch.system == "slurm").and_then(of_run),
+            knows_queue: queue.is_ok(),
+            final_state: None,
+            start,
+            batch,
+        };
+        let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
+        if let Some(batch) = facts.batch.as_ref().filter(|batch| is_lost && batch.system == "slurm") {
+            facts.final_state = slurm::final_state(&batch.job);
+        }
+        facts
+    }
+}
+
+/// Returns true if `queued` is an element of the job array `job`.
+fn is_element(queued: &str, job: &str) -> bool {
+    queued.strip_prefix(job).is_some_and(|rest| rest.starts_with('_'))
+}
+
+/// Returns the stage of a run and the one reason for it.
+pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
+    const ENDED: [&str; 8] = [
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "TIMEOUT",
+        "NODE_FAIL",
+        "PREEMPTED",
+        "OUT_OF_MEMORY",
+        "BOOT_FAIL",
+    ];
+    let queued = facts.queued.as_ref().filter(|queued| !ENDED.contains(&queued.state.as_str()));
+    if let Some(queued) = queued.filter(|queued| !queued.is_running()) {
+        return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
+    }
+    if let Some(end) = &facts.end {
+        // A requeued job runs for a moment before it takes its next attempt.
+        let may_continue = matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
+        if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {
+            return (
+                Stage::Running,
+                format!("its batch job runs, after an attempt that ended: {}", end.reason),
+            );
+        }
+        return (ended(end), why(end));
+    }
+    let job = facts.batch.as_ref();
+    let left = || {
+        let state = facts.final_state.clone().or_else(|| Some(facts.queued.as_ref()?.state.clone()));
+        match (state, job) {
+            (Some(state), _) if facts.attempt == 0 => {
+                format!("its batch job ended as {state} before an attempt started")
+            }
+            (Some(state), _) => format!("its batch job ended as {state}, without a record of its end"),
+            (None, Some(job)) => {
+                format!("its batch job {} has left the queue without a record of its end", job.job)
+            }
+            (None, None) => "it was killed: the process that started it has ended without a record".into(),
+        }
+    };
+    match (&facts.start, facts.is_alive, job) {
+        (Some(_), Some(true), _) => (Stage::Running, String::new()),
+        _ if queued.is_some() => (Stage::Running, String::new()),
+        (Some(_), Some(false), _) => (Stage::Failed, left()),
+        (_, None, Some(job)) if facts.knows_queue && job.system == "slurm" => (Stage::Failed, left()),
+        (Some(start), None, _) => (
+            Stage::Running,
+            format!("as far as {} can tell: it runs on {}", crate::supervise::host(), start.host),
+        ),
+        (None, _, Some(job)) => {
+            (Stage::Waiting, format!("the queue with its batch job {} cannot be read", job.job))
+        }
+        (None, _, None) => (Stage::Failed, "it was created, but has not started".into()),
+    }
+}
+
+fn waiting(queued: &Queued, end: Option<&End>) -> String {
+    let before = end.map(|end| format!(", after an attempt that ended: {}", end.reason)).unwrap_or_default();
+    let start =
+        if queued.start == "N/A" { String::new() } else { format!(", expected start {}", queued.start) };
+    let reason = queued.reason.trim_matches(['(', ')']);
+    format!("{}{start}{before}", if reason == "None" { "not scheduled yet" } else { reason })
+}
+
+fn ended(end: &End) -> Stage {
+    match end.reason {
+        Reason::Finished => Stage::Finished,
+        _ if end.stopped => Stage::Stopped,
+        _ => Stage::Failed,
+    }
+}
+
+/// Returns the reason for an end with its detail.
+pub(crate) fn why(end: &End) -> String {
+    let detail = if end.detail.is_empty() { String::new() } else { format!(": {}", end.detail) };
+    format!("{}{detail}", end.reason)
+}
+
+/// Returns the next step for the user after an end.
+pub(crate) fn advice(end: &End, run: &str) -> Option<String> {
+    Some(match end.reason {
+        Reason::Finished | Reason::OwnError | Reason::Cancelled => return None,
+        _ if end.stopped => {
+            format!("armature run --run {run} with the same command: it continues at its checkpoint")
+        }
+        Reason::TimeLimit => "a longer --time, or --warn and --requeue of armature submit".into(),
+        Reason::OutOfMemory => {
+            "more memory for each rank (--mem-per-rank of armature submit), or fewer ranks on each host"
+                .into()
+        }
+        Reason::StartFailed => format!("armature logs {run}: the messages of the launcher"),
+        Reason::BatchSystemGone => "sinfo: whether the batch system answers again".into(),
+        _ => format!(
+            "armature run --run {run} with the same command: it resumes if it has a journal or a checkpoint"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(reason: Reason, code: u8) -> End {
+        End {
+            schema: 1,
+            reason,
+            detail: String::new(),
+            code,
+            stopped: code == STOPPED,
+            done: 0,
+            seconds: 1.0,
+            ended: String::new(),
+        }
+    }
+
+    fn queued(state: &str) -> Option<Queued> {
+        let reason = "(Resources)".into();
+        Some(Queued {
+            job: "7".into(),
+            state: state.into(),
+            reason,
+            start: "N/A".into(),
+            ..Queued::default()
+        })
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            attempt: 1,
+            start: Some(Start { host: "n1".into(), ..Start::default() }),
+            batch: Some(BatchJob { system: "slurm".into(), job: "7".into() }),
+            knows_queue: true,
+            ..Facts::default()
+        }
+    }
+
+    #[track_caller]
+    fn expect(facts: Facts, expected: Stage, part: &str) {
+        let (stage, why) = stage(&facts);
+        assert!(stage == expected && why.contains(part), "{stage:?} {why}");
+    }
+
+    #[test]
+    fn stages_follow_from_the_queue_and_the_record() {
+        expect(Facts { queued: queued("RUNNING"), ..facts() }, Stage::Running, "");
+        expect(
+            Facts { attempt: 0, start: None, queued: queued("PENDING"), ..facts() },
+            Stage::Waiting,
+            "Resources",
+        );
+        let requeued =
+            Facts { queued: queued("PENDING"), end: Some(end(Reason::TimeLimit, STOPPED)), ..facts() };
+        expect(requeued, Stage::Waiting, "after an attempt that ended: time limit");
+        let restarted =
+            Facts { queued: queued("RUNNING"), end: Some(end(Reason::TimeLimit, STOPPED)), ..facts() };
+        expect(restarted, Stage::Running, "after an attempt that ended: time limit");
+        let stopped =
+            Facts { queued: queued("RUNNING"), end: Some(end(Reason::Stopped, STOPPED)), ..facts() };
+        expect(stopped, Stage::Stopped, "stopped");
+        expect(Facts { end: Some(end(Reason::Finished, 0)), ..facts() }, Stage::Finished, "finished");
+        expect(Facts { end: Some(end(Reason::Stopped, STOPPED)), ..facts() }, Stage::Stopped, "stopped");
+        expect(Facts { end: Some(end(Reason::OwnError, 3)), ..facts() }, Stage::Failed, "own error");
+        // `squeue` shows a job for some time after its end.
+        expect(
+            Facts { end: Some(end(Reason::OwnError, 3)), queued: queued("FAILED"), ..facts() },
+            Stage::Failed,
+            "own",
+        );
+        expect(Facts { queued: queued("CANCELLED"), ..facts() }, Stage::Failed, "CANCELLED");
+        let gone = Facts { final_state: Some("NODE_FAIL".into()), ..facts() };
+        expect(gone, Stage::Failed, "its batch job ended as NODE_FAIL");
+        expect(facts(), Stage::Failed, "its batch job 7 has left the queue");
+    }
+
+    #[test]
+    fn process_on_this_host_decides_without_a_batch_system() {
+        let local = || Facts { batch: None, knows_queue: false, ..facts() };
+        expect(Facts { is_alive: Some(true), ..local() }, Stage::Running, "");
+        expect(Facts { is_alive: Some(false), ..local() }, Stage::Failed, "it was killed");
+        expect(local(), Stage::Running, "it runs on n1");
+        expect(Facts { start: None, ..local() }, Stage::Failed, "has not started");
+        // A controller that does not answer says nothing about the job.
+        expect(Facts { knows_queue: false, ..facts() }, Stage::Running, "it runs on n1");
+        expect(Facts { knows_queue: false, start: None, ..facts() }, Stage::Waiting, "cannot be read");
+    }
+
+    #[test]
+    fn elements_of_an_array_belong_to_its_job() {
+        assert!(is_element("7_3", "7") && !is_element("71_3", "7") && !is_element("7", "7"));
+    }
+}

@@ -1,0 +1,204 @@
+//! `armature status`: one reason and the next step for each run.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+
+use crate::batch::slurm;
+use crate::cli::print;
+use crate::error::LaunchError;
+use crate::run_directory::attempt::Attempt;
+use crate::run_directory::reference::Reference;
+use crate::run_directory::state::{Facts, Queue, Stage, advice, stage, why};
+use crate::run_directory::{RUNS, RunDirectory, all};
+
+/// Time between two pictures of `--watch`.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Show the state of runs: whether they wait, run or have ended, one reason, and the next step.
+///
+/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job. The queue of Slurm is read once, with squeue --me.
+///
+/// Exit code for one run: 0 if it has finished, 1 if it has failed, 3 if it waits or runs, 85 if it has stopped at a checkpoint. For several runs: 0.
+/// If there is no such run: 2.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// Runs [default: last]
+    #[arg(value_name = "RUN")]
+    runs: Vec<OsString>,
+    /// Show all runs in armature-runs, one line for each
+    #[arg(long, conflicts_with = "runs")]
+    all: bool,
+    /// Show the state every five seconds until all of the runs have ended
+    #[arg(long)]
+    watch: bool,
+    /// Print one object of JSON for each run
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the requested runs. Returns the exit code.
+pub(crate) fn status(asked: &Status) -> Result<u8, LaunchError> {
+    loop {
+        let runs = match (asked.all, asked.runs.as_slice()) {
+            (true, _) => all(Path::new(RUNS)),
+            (false, []) => vec![Reference::recorded(None)?.run],
+            (false, names) => names
+                .iter()
+                .map(|name| Ok(Reference::recorded(Some(name))?.run))
+                .collect::<Result<_, LaunchError>>()?,
+        };
+        let queue = slurm::queue();
+        let facts: Vec<Facts> = runs.iter().map(|run| Facts::read(run, &queue)).collect();
+        let is_single = !asked.all && runs.len() == 1;
+        let mut text = String::new();
+        for (run, facts) in runs.iter().zip(&facts) {
+            match (asked.json, is_single) {
+                (true, _) => json(&mut text, run, facts),
+                (false, true) => details(&mut text, run, facts),
+                (false, false) => line(&mut text, run, facts),
+            }
+        }
+        if runs.is_empty() {
+            text.push_str("There are no runs in armature-runs.\n");
+        }
+        note_missing_queue(&mut text, &queue, &facts);
+        print(&text)?;
+        let has_ended = facts.iter().all(|facts| stage(facts).0.has_ended());
+        if !asked.watch || has_ended {
+            return Ok(if is_single { stage(&facts[0]).0.code() } else { 0 });
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+/// Notes that the queue cannot be read, if the state of a run depends on it.
+fn note_missing_queue(text: &mut String, queue: &Queue, facts: &[Facts]) {
+    let depends = |facts: &Facts| facts.end.is_none() && facts.is_alive.is_none() && facts.batch.is_some();
+    if queue.is_err() && facts.iter().any(depends) {
+        text.push_str(
+            "note: the queue of the batch system cannot be read here; the state is that of the record\n",
+        );
+    }
+}
+
+fn line(text: &mut String, run: &RunDirectory, facts: &Facts) {
+    let (stage, why) = stage(facts);
+    let mut said = stage.word().to_string();
+    if !why.is_empty() && why != said {
+        said = format!("{said:<9} {why}");
+    }
+    let _ = writeln!(text, "{:<20} {}", run.name(), armature_text::line(said));
+}
+
+fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
+    let name = run.name();
+    let (stage, reason) = stage(facts);
+    let mut first = format!("{name:<12} {}", stage.word());
+    if let (Stage::Running, Some(start)) = (stage, &facts.start) {
+        first += &format!(" since {}", start.started);
+    }
+    if let Some(end) = facts.end.as_ref().filter(|_| stage.has_ended()) {
+        first += &format!(" at {}, exit code {}", end.ended, end.code);
+    }
+    if facts.attempt > 0 {
+        first += &format!(", attempt {}", facts.attempt);
+    }
+    if let Some(batch) = &facts.batch {
+        first += &format!(", job {}", batch.job);
+    }
+    if let (Stage::Running, Some(start)) = (stage, &facts.start) {
+        if !start.nodes.is_empty() {
+            first += &format!(" on {}", start.nodes);
+        }
+        if let Some(end) = start.ends_at {
+            let end = SystemTime::UNIX_EPOCH + Duration::from_secs(end);
+            first += &format!(", ends at {} at the latest", humantime::format_rfc3339_seconds(end));
+        }
+    }
+    let _ = writeln!(text, "{}", armature_text::line(first));
+    let mut row = |head: &str, said: String| {
+        if !said.is_empty() {
+            let _ = writeln!(text, "  {head:<10} {}", armature_text::line(said));
+        }
+    };
+    if stage != Stage::Finished {
+        row("why", reason);
+    }
+    if let Some(status) = &facts.status {
+        let age = age(run).map(|age| format!("   [written {age} ago]")).filter(|_| stage == Stage::Running);
+        row("progress", format!("{} done{}", status.done, age.unwrap_or_default()));
+        let lost: Vec<String> = status.lost.iter().map(ToString::to_string).collect();
+        let lost = if lost.is_empty() { "none lost".into() } else { format!("lost: {}", lost.join(", ")) };
+        row("ranks", format!("{}, {lost}", status.ranks));
+    }
+    for (n, number) in run.attempts().into_iter().enumerate() {
+        let told = match Attempt::of(run, number).end() {
+            Some(end) => {
+                format!("{number:>3} {:>10}  {}, {} done", duration(end.seconds), why(&end), end.done)
+            }
+            None if stage == Stage::Running && number == facts.attempt => {
+                format!("{number:>3}             running")
+            }
+            None => format!("{number:>3}             without a record of its end"),
+        };
+        row(if n == 0 { "attempts" } else { "" }, told);
+    }
+    let ended = facts.end.as_ref().filter(|_| stage.has_ended());
+    row("try", ended.and_then(|end| advice(end, &name)).unwrap_or_default());
+    match (stage, facts.attempt) {
+        (Stage::Failed, 0) => row("see", format!("armature logs {name}")),
+        (Stage::Failed, number) => {
+            row("see", format!("armature logs {name}@{number}, armature explain {name}@{number}"));
+        }
+        _ => {}
+    }
+}
+
+/// Returns the age of the job status of the newest attempt.
+fn age(run: &RunDirectory) -> Option<String> {
+    let file = Attempt::newest(run)?.directory().join(armature::job_status::BESIDE_EVENTS);
+    let age = std::fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
+    Some(duration(age.as_secs_f64()))
+}
+
+/// Returns a duration as in `2:05:09` or `12:40`.
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+fn json(text: &mut String, run: &RunDirectory, facts: &Facts) {
+    let (stage, why) = stage(facts);
+    let attempts: Vec<_> = run
+        .attempts()
+        .into_iter()
+        .map(|number| serde_json::json!({ "number": number, "end": Attempt::of(run, number).end() }))
+        .collect();
+    let object = serde_json::json!({
+        "schema": 1,
+        "name": run.name(),
+        "directory": run.path().display().to_string(),
+        "state": stage.word(),
+        "why": why,
+        "code": facts.end.as_ref().filter(|_| stage.has_ended()).map(|end| end.code),
+        "job": facts.batch.as_ref().map(|batch| &batch.job),
+        "done": facts.status.as_ref().map(|status| status.done),
+        "attempts": attempts,
+    });
+    let _ = writeln!(text, "{object}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!([0.4, 61.0, 7509.0].map(duration), ["0:00", "1:01", "2:05:09"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! `armature stop` and `armature cancel`: the end of a run at a checkpoint, and at once.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::batch::{NoAnswer, ask, slurm};
+use crate::cli::print;
+use crate::error::LaunchError;
+use crate::run_directory::recorder::write_stop_file;
+use crate::run_directory::reference::Reference;
+use crate::run_directory::state::{Facts, Stage, stage};
+
+/// Exit code for a run that has already ended.
+const ENDED: u8 = 3;
+
+/// Ask a run to stop at a checkpoint, from which the same command continues.
+///
+/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job. The file `stop` in the run directory asks rank 0 to
+/// stop; no signal is sent. The exit code of a run that has stopped is 85.
+///
+/// Exit code: 0; 3 if the run does not run; 2 if there is no such run.
+#[derive(Debug, Args)]
+pub(crate) struct Stop {
+    /// Run [default: last]
+    #[arg(value_name = "RUN")]
+    run: Option<OsString>,
+}
+
+/// End a run at once, or remove it from the queue. Its files stay.
+///
+/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job. A batch job is cancelled with scancel. A run that was
+/// started on this host gets SIGTERM.
+///
+/// Exit code: 0; 3 if the run has already ended or the batch system refuses; 2 if there is no such run; 4 if there is no batch system here; 1 if the
+/// run was started on another host.
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// Run [default: last]
+    #[arg(value_name = "RUN")]
+    run: Option<OsString>,
+}
+
+/// Asks a run to stop. Returns the exit code.
+pub(crate) fn stop(asked: &Stop) -> Result<u8, LaunchError> {
+    let run = Reference::recorded(asked.run.as_deref())?.run;
+    let name = run.name();
+    match stage(&Facts::read(&run, &slurm::queue())) {
+        (Stage::Running, _) => {
+            write_stop_file(&run, "armature stop")?;
+            print(&format!("{name} is asked to stop at a checkpoint\n"))
+        }
+        (Stage::Waiting, _) => {
+            print(&format!("{name} has not started; `armature cancel {name}` removes it from the queue\n"))
+                .map(|_| ENDED)
+        }
+        (stage, why) => already_ended(&name, stage, &why),
+    }
+}
+
+/// Cancels a run. Returns the exit code.
+pub(crate) fn cancel(asked: &Cancel) -> Result<u8, LaunchError> {
+    let run = Reference::recorded(asked.run.as_deref())?.run;
+    let name = run.name();
+    let facts = Facts::read(&run, &slurm::queue());
+    let (stage, why) = stage(&facts);
+    if stage.has_ended() {
+        return already_ended(&name, stage, &why);
+    }
+    let start = facts.start.as_ref().filter(|_| facts.is_alive == Some(true) && facts.end.is_none());
+    match (start, &facts.batch) {
+        // The run may have been started by hand inside an allocation, which may have other uses.
+        (Some(start), _) => {
+            let process = i32::try_from(start.process).ok().and_then(Pid::from_raw);
+            let sent =
+                process.map_or(Err(rustix::io::Errno::SRCH), |process| kill_process(process, Signal::TERM));
+            sent.map_err(|error| LaunchError::io(format!("signal process {}", start.process))(error.into()))?;
+            print(&format!("{name} is being ended: SIGTERM was sent to process {}\n", start.process))
+        }
+        (None, Some(batch)) => {
+            let program = if batch.system == "slurm" { "scancel" } else { "qdel" };
+            match ask(program, [batch.job.as_str()]) {
+                Ok(answer) if answer.is_success => {
+                    print(&format!("{name} is being ended: {program} {}\n", batch.job))
+                }
+                Ok(answer) => Err(LaunchError::Batch { program, said: answer.errors }),
+                Err(NoAnswer::Missing) => Err(LaunchError::NoBatch { program }),
+                Err(NoAnswer::Silent) => Err(LaunchError::Batch { program, said: "no answer".into() }),
+            }
+        }
+        (None, None) => {
+            let host = facts.start.map(|start| start.host).unwrap_or_default();
+            Err(LaunchError::Elsewhere { run: name, host })
+        }
+    }
+}
+
+fn already_ended(name: &str, stage: Stage, why: &str) -> Result<u8, LaunchError> {
+    let why = if why.is_empty() || why == stage.word() { String::new() } else { format!(" ({why})") };
+    print(&format!("{name} has already ended: {}{}\n", stage.word(), armature_text::line(why))).map(|_| ENDED)
+}

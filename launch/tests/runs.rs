@@ -1,0 +1,368 @@
+//! Tests of run directories and of the verbs that read them, with launchers and batch systems that are shell scripts.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Directory of a user, with programs in `bin`.
+struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    /// Creates a home with a launcher that runs its program once, as rank 0.
+    fn new() -> Self {
+        let home = Home { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(home.path("bin")).unwrap();
+        home.script("mpirun.mpich", "while [ \"$1\" != /bin/sh ]; do shift; done; exec \"$@\"");
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let file = self.path("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Returns the command `armature ARGS` in this directory. `PATH` has only the scripts and the tools of the system.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+        command.args(args).env_clear().current_dir(self.dir.path()).env("PATH", self.path("bin"));
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, args: &[&str], code: i32) -> String {
+        checked(self.command(args).output().unwrap(), code)
+    }
+
+    /// Starts a shell script as the program of the run `name`.
+    #[track_caller]
+    fn program(&self, name: &str, script: &str, code: i32) -> String {
+        self.run(&["run", "--run", name, "-n", "1", "/bin/sh", "-c", script], code)
+    }
+
+    fn start(&self, name: &str, script: &str) -> Child {
+        let mut command = self.command(&["run", "--run", name, "-n", "1", "/bin/sh", "-c", script]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn why(&self, attempt: &str) -> serde_json::Value {
+        serde_json::from_str(&self.read(&format!("armature-runs/{attempt}/why.json"))).unwrap()
+    }
+}
+
+/// Returns everything that a command has printed, after a check of its exit code.
+#[track_caller]
+fn checked(output: Output, code: i32) -> String {
+    let said = [&output.stdout[..], &output.stderr]
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .concat();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    said
+}
+
+#[track_caller]
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(process: u32, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(process.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
+}
+
+#[test]
+fn each_attempt_has_a_record_and_a_part_of_the_log() {
+    let home = Home::new();
+    home.program("day", "echo \"$ARMATURE_EVENTS $ARMATURE_RUN\"; echo problem >&2; exit 7", 7);
+    let run = home.path("armature-runs/day-1");
+    let log = home.read("armature-runs/day-1/log");
+    let place = format!("{}/attempts/1 {}\n", run.display(), run.display());
+    assert!(
+        log.starts_with("=== attempt 1 of day-1, ") && log.contains(&place) && log.contains("problem\n"),
+        "{log}"
+    );
+    let why = home.why("day-1/attempts/1");
+    assert_eq!((why["reason"].as_str(), why["code"].as_u64()), (Some("own error"), Some(7)));
+    let description: serde_json::Value =
+        serde_json::from_str(&home.read("armature-runs/day-1/run.json")).unwrap();
+    assert_eq!(
+        (description["schema"].as_u64(), description["command"][0].as_str()),
+        (Some(1), Some("/bin/sh"))
+    );
+    // The name with its number continues the run, the name begins another.
+    home.program("day-1", "echo second", 0);
+    home.program("day", "echo third", 0);
+    assert_eq!(home.why("day-1/attempts/2")["reason"], "finished");
+    assert_eq!(fs::read_link(home.path("armature-runs/last")).unwrap(), Path::new("day-2"));
+    let first = home.run(&["logs", "day-1", "--attempt", "1"], 0);
+    assert!(first.contains("problem") && !first.contains("second"), "{first}");
+    assert!(home.run(&["logs", "day-1@2"], 0).ends_with("===\nsecond\n"));
+    assert_eq!(home.run(&["logs", "day-1", "--tail", "1"], 0), "second\n");
+    assert!(home.run(&["logs", "--follow"], 0).ends_with("third\n"));
+}
+
+#[test]
+fn the_program_prints_as_without_a_record() {
+    let home = Home::new();
+    let output = home
+        .command(&["run", "--run", "a", "-n", "1", "/bin/sh", "-c", "echo one; echo two >&2"])
+        .output()
+        .unwrap();
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"one\n"[..], &b"two\n"[..]));
+    // A large result in a file is not copied to the log.
+    let result = fs::File::create(home.path("result")).unwrap();
+    let mut command =
+        home.command(&["run", "--run", "a", "-n", "1", "/bin/sh", "-c", "echo one; echo two >&2"]);
+    assert!(command.stdout(result).stderr(Stdio::null()).status().unwrap().success());
+    assert_eq!(home.read("result"), "one\n");
+    assert!(!home.read("armature-runs/a-2/log").contains("one"));
+}
+
+#[test]
+fn runs_have_a_record_if_they_may_have_several_attempts() {
+    let home = Home::new();
+    home.run(&["run", "-n", "1", "/bin/sh", "-c", "true"], 0);
+    home.run(&["run", "--no-run-directory", "-n", "1", "/bin/sh", "-c", "true", "--journal", "j"], 0);
+    let mut command = home.command(&["run", "-n", "1", "/bin/sh", "-c", "true", "--journal", "j"]);
+    checked(command.env("ARMATURE_EVENTS", home.path("events")).output().unwrap(), 0);
+    assert!(!home.path("armature-runs").exists());
+    home.run(&["run", "-n", "1", "/bin/sh", "-c", "true", "--journal", "j"], 0);
+    assert_eq!(home.why("sh-1/attempts/1")["reason"], "finished");
+    // A directory that cannot be written does not keep the program from running.
+    fs::remove_dir_all(home.path("armature-runs")).unwrap();
+    fs::write(home.path("armature-runs"), "").unwrap();
+    let said = home.run(&["run", "-n", "1", "/bin/sh", "-c", "echo ran", "--journal", "j"], 0);
+    assert!(said.contains("ran\n") && said.contains("the run has no run directory: cannot create"), "{said}");
+    assert!(
+        home.run(&["run", "--run", "a", "-n", "1", "/bin/sh"], 1).contains("cannot create the run directory")
+    );
+}
+
+#[test]
+fn each_restart_is_an_attempt() {
+    let home = Home::new();
+    let script = concat!(
+        r#"by=$(/usr/bin/sed 's/.*"started_by":\("[^"]*"\).*/\1/' "$ARMATURE_JOB_STATUS"); "#,
+        r#"set -- $(/bin/ls "$ARMATURE_RUN/attempts" | /usr/bin/wc -l); "#,
+        r#"printf '{"state":"running","done":%s,"started_by":%s}' $1 "$by" >"$ARMATURE_JOB_STATUS.new"; "#,
+        r#"/bin/mv "$ARMATURE_JOB_STATUS.new" "$ARMATURE_JOB_STATUS"; /bin/kill -9 $$"#,
+    );
+    home.run(&["run", "--restarts", "2", "--run", "a", "-n", "1", "/bin/sh", "-c", script], 137);
+    for attempt in 1..=3 {
+        assert_eq!(home.why(&format!("a-1/attempts/{attempt}"))["code"], 137, "{attempt}");
+    }
+    assert!(!home.path("armature-runs/a-1/attempts/4").exists());
+    let log = home.read("armature-runs/a-1/log");
+    let heading = log.find("=== attempt 2").unwrap();
+    assert!(log[..heading].contains("restart 1 of 2"), "{log}");
+}
+
+#[test]
+fn unusable_names_options_and_runs_are_refused_with_exit_code_2() {
+    let home = Home::new();
+    home.program("a", "true", 0);
+    for name in ["last", "48211", "a b", "../a", "$(touch hacked)", "a\nb", "", "-a"] {
+        let said = home.run(&["run", "--run", name, "/bin/sh"], 2);
+        assert!(said.contains("name of a run") || name == "-a", "{said}");
+    }
+    for verb in ["status", "logs", "stop", "cancel", "explain", "report", "events", "trace", "top"] {
+        let said = home.run(&[verb, "no such run"], 2);
+        assert!(
+            said.starts_with("armature: there is no run \"no such run\": expected a directory, "),
+            "{verb}: {said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(home.run(&[verb, "a@7"], 2).contains("a-1 has no attempt 7: the newest is 1"), "{verb}");
+    }
+    assert!(home.run(&["logs", "a@1", "--attempt", "2"], 2).contains("contradicts"));
+    assert!(home.run(&["run", "--requeue", "2", "/bin/sh"], 2).contains("inside a Slurm job only"));
+    home.run(&["run", "--run", "a", "--no-run-directory", "/bin/sh"], 2);
+    // A directory without the record of a run.
+    assert!(home.run(&["status", "bin"], 2).contains("there is no run \"bin\""));
+    fs::remove_file(home.path("armature-runs/a-1/log")).unwrap();
+    assert!(home.run(&["logs"], 2).contains("cannot read the log"));
+    fs::remove_dir_all(home.path("armature-runs")).unwrap();
+    assert!(home.run(&["status"], 2).contains("there is no run \"last\""));
+    assert!(home.run(&["status", "--all"], 0).contains("There are no runs"));
+    assert!(!home.path("hacked").exists());
+}
+
+#[test]
+fn every_verb_finds_the_events_of_a_run() {
+    let home = Home::new();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/events");
+    let script = format!("/bin/cp {}/*.jsonl \"$ARMATURE_EVENTS\"", sample.display());
+    let mut command = home.command(&["run", "--run", "day", "-n", "1", "/bin/sh", "-c", &script]);
+    checked(command.env("SLURM_JOB_ID", "48211").output().unwrap(), 0);
+    for verb in [&["explain"][..], &["events"], &["top", "--once"], &["report"], &["trace"]] {
+        for run in [
+            "day",
+            "day-1",
+            "last",
+            "48211",
+            "day@1",
+            "armature-runs/day-1",
+            "armature-runs/day-1/attempts/1",
+        ] {
+            home.run(&[verb, &[run]].concat(), 0);
+        }
+    }
+    assert!(home.path("armature-runs/day-1/report.html").exists());
+    assert!(home.path("armature-runs/day-1/attempts/1/report.html").exists());
+}
+
+#[test]
+fn a_run_in_progress_is_shown_stopped_and_cancelled() {
+    let home = Home::new();
+    let mut running = home.start("a", "/bin/sleep 60");
+    wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
+    let said = home.run(&["status"], 3);
+    assert!(said.starts_with("a-1          running since ") && said.contains("attempt 1"), "{said}");
+    assert!(home.run(&["status", "--json"], 3).contains(r#""state":"running""#));
+    assert!(home.run(&["stop"], 0).contains("a-1 is asked to stop"));
+    assert_eq!(home.read("armature-runs/a-1/stop"), "armature stop\n");
+    assert!(home.run(&["cancel", "a"], 0).contains("SIGTERM was sent to process"));
+    assert_eq!(running.wait().unwrap().code(), Some(143));
+    let said = home.run(&["status", "a"], 1);
+    assert!(said.contains("cancelled: SIGTERM") && said.contains("armature logs a-1@1"), "{said}");
+    assert!(home.run(&["cancel", "a"], 3).contains("a-1 has already ended: failed (cancelled: SIGTERM)"));
+    home.run(&["stop", "a"], 3);
+    // The request belongs to the attempt that has ended.
+    home.program("a-1", "test ! -e \"$ARMATURE_RUN/stop\"", 0);
+    home.run(&["status", "a"], 0);
+}
+
+#[test]
+fn usr1_becomes_a_request_to_stop_and_does_not_reach_the_ranks() {
+    let home = Home::new();
+    let running = home.start("a", "while [ ! -e \"$ARMATURE_RUN/stop\" ]; do /bin/sleep 0.05; done; exit 85");
+    wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
+    signal(running.id(), rustix::process::Signal::USR1);
+    checked(running.wait_with_output().unwrap(), 85);
+    assert_eq!(home.why("a-1/attempts/1")["reason"], "stopped");
+    let said = home.run(&["status"], 85);
+    assert!(
+        said.contains("stopped") && said.contains("armature run --run a-1 with the same command"),
+        "{said}"
+    );
+}
+
+#[test]
+fn killed_starter_leaves_a_run_that_counts_as_failed() {
+    let home = Home::new();
+    let mut running = home.start("a", "/bin/sleep 60");
+    wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(home.run(&["status"], 1).contains("it was killed"), "{}", home.run(&["status"], 1));
+    home.run(&["cancel"], 3);
+}
+
+#[test]
+fn one_process_at_a_time_runs_a_run() {
+    let home = Home::new();
+    let mut running = home.start("a", "/bin/sleep 60");
+    wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
+    let said = home.program("a-1", "true", 2);
+    assert!(said.contains("the run directory ") && said.contains("has not released its lock"), "{said}");
+    assert!(!home.path("armature-runs/a-1/attempts/2").exists());
+    signal(running.id(), rustix::process::Signal::TERM);
+    running.wait().unwrap();
+}
+
+/// Creates a run that was submitted as job 7 and has not started.
+fn submitted(home: &Home) {
+    fs::create_dir_all(home.path("armature-runs/s-1")).unwrap();
+    let text = r#"{"schema":1,"batch":{"system":"slurm","job":"7"}}"#;
+    fs::write(home.path("armature-runs/s-1/run.json"), text).unwrap();
+}
+
+#[test]
+fn status_reads_the_queue_once_and_never_asks_for_one_job() {
+    let home = Home::new();
+    submitted(&home);
+    home.script(
+        "squeue",
+        "echo \"$*\" >>asked; echo '7|PENDING|N/A|2026-11-28T14:00:00|(Priority)|s $(touch hacked)'",
+    );
+    let said = home.run(&["status", "s", "7"], 0);
+    assert_eq!(said.matches("waiting   Priority, expected start 2026-11-28T14:00:00").count(), 2, "{said}");
+    let asked = home.read("asked");
+    assert!(asked.lines().count() == 1 && asked.contains("--me") && !asked.contains("-j"), "{asked}");
+    home.run(&["status", "s"], 3);
+    assert!(home.run(&["stop", "s"], 3).contains("has not started"));
+    home.script("squeue", "exit 0");
+    home.script("sacct", "echo TIMEOUT");
+    assert!(home.run(&["status", "s"], 1).contains("its batch job ended as TIMEOUT"));
+    // A controller that does not answer is no evidence.
+    home.script("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
+    home.script("sacct", "exit 1");
+    assert!(home.run(&["status", "s"], 3).contains("cannot be read"));
+    assert!(!home.path("hacked").exists());
+}
+
+#[test]
+fn cancel_removes_a_waiting_job_from_the_queue() {
+    let home = Home::new();
+    submitted(&home);
+    home.script("squeue", "echo '7|PENDING|N/A|N/A|(Priority)|s'");
+    assert!(home.run(&["cancel", "s"], 4).contains("there is no scancel in the PATH"));
+    home.script("scancel", "echo 'scancel: error: Access denied' >&2; exit 1");
+    assert!(home.run(&["cancel", "s"], 3).contains("scancel has refused: scancel: error: Access denied"));
+    home.script("scancel", "echo \"$*\" >cancelled");
+    home.run(&["cancel", "7"], 0);
+    assert_eq!(home.read("cancelled"), "7\n");
+}
+
+/// Runs a program in a Slurm job that ends within some seconds.
+#[track_caller]
+fn in_a_job_that_ends_soon(home: &Home, script: &str, code: i32) -> String {
+    let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 60;
+    let args =
+        ["run", "--launcher", "mpirun", "--requeue", "1", "--run", "a", "-n", "1", "/bin/sh", "-c", script];
+    let mut command = home.command(&args);
+    command.env("SLURM_JOB_ID", "7").env("SLURM_JOB_END_TIME", soon.to_string());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the program starts", || home.path("ready").exists());
+    signal(child.id(), rustix::process::Signal::USR1);
+    let said = checked(child.wait_with_output().unwrap(), code);
+    fs::remove_file(home.path("ready")).unwrap();
+    said
+}
+
+#[test]
+fn stop_for_the_time_limit_is_requeued_as_often_as_allowed() {
+    let home = Home::new();
+    home.script(
+        "scontrol",
+        "echo \"$*\" >>asked; [ \"$1\" = requeue ] || echo JobId=7 JobState=RUNNING NumNodes=1",
+    );
+    let script = ": >ready; while [ ! -e \"$ARMATURE_RUN/stop\" ]; do /bin/sleep 0.05; done; exit 85";
+    assert!(in_a_job_that_ends_soon(&home, script, 85).contains("requeue 1 of 1: scontrol requeue 7"));
+    assert_eq!(home.read("asked").lines().last(), Some("requeue 7"));
+    assert_eq!(home.why("a-1/attempts/1")["reason"], "time limit");
+    // The requeued job continues the same run.
+    assert!(in_a_job_that_ends_soon(&home, script, 85).contains("is not requeued again"));
+    assert_eq!(home.why("a-1/attempts/2")["reason"], "time limit");
+    assert_eq!(home.read("asked").matches("requeue 7").count(), 1);
+    // A stop that a user has asked for is not requeued.
+    let before = home.read("asked");
+    in_a_job_that_ends_soon(&home, ": >ready; /bin/sleep 1; exit 3", 3);
+    assert_eq!(home.read("asked").matches("requeue").count(), before.matches("requeue").count());
+}

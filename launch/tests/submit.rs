@@ -1,0 +1,223 @@
+//! Tests of `armature submit` with an `sbatch` that is a shell script.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Directory of a user on a login node, with programs in `bin`.
+struct Home {
+    dir: tempfile::TempDir,
+    /// Name of the working directory.
+    name: String,
+}
+
+/// An `sbatch` that accepts every script and runs it at once, as job 48211.
+const RUNS: &str = r#"if [ "$1" = --test-only ]; then /bin/cat >tested; exit 0; fi
+echo "$@" >asked
+SLURM_JOB_ID=48211 SLURM_JOB_END_TIME=4000000000 /bin/bash "$2" >output 2>&1
+echo "48211;cluster""#;
+
+impl Home {
+    fn new(name: &str) -> Self {
+        let home = Home { dir: tempfile::tempdir().unwrap(), name: name.into() };
+        fs::create_dir_all(home.dir.path().join("bin")).unwrap();
+        fs::create_dir(home.path("")).unwrap();
+        home.script(
+            "app",
+            "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
+        );
+        // A command that a script could be made to run.
+        home.script("touch", ": >\"$1\"");
+        // The launcher runs its program once, as rank 0.
+        home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(&self.name).join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let file = self.dir.path().join("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn armature(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", self.dir.path().join("bin"))
+            .current_dir(self.path(""))
+            .output()
+            .unwrap()
+    }
+
+    #[track_caller]
+    fn submit(&self, args: &[&str], code: i32) -> String {
+        let output = self.armature(&[&["submit"], args].concat());
+        let said = [&output.stdout[..], &output.stderr];
+        let said = said.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    }
+
+    /// Returns the names of the files in the working directory.
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("")).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn submitted_script_continues_the_run_directory_of_the_submission() {
+    let home = Home::new("work");
+    home.script("sbatch", RUNS);
+    let said = home.submit(&["--name", "day", "-n", "1", "--time", "2h", "app", "one", "--two"], 0);
+    assert_eq!(said, "day-1 is job 48211: armature-runs/day-1\n");
+    assert_eq!(home.read("asked"), "--parsable armature-runs/day-1/job.sh\n");
+    assert_eq!(home.read("words"), "one\0--two\0");
+    let script = home.read("armature-runs/day-1/job.sh");
+    assert_eq!(home.read("tested"), script);
+    let run: serde_json::Value = serde_json::from_str(&home.read("armature-runs/day-1/run.json")).unwrap();
+    assert_eq!(run["batch"]["job"], "48211");
+    assert!(run["options"].as_array().unwrap().iter().any(|option| option == "--time=02:00:00"), "{run}");
+    let why: serde_json::Value =
+        serde_json::from_str(&home.read("armature-runs/day-1/attempts/1/why.json")).unwrap();
+    assert_eq!(why["reason"], "finished", "{}", home.read("output"));
+    assert_eq!(home.armature(&["status", "48211"]).status.code(), Some(0));
+    assert!(
+        home.submit(&["--name", "day", "-n", "1", "--after", "day-1", "--dry-run", "app"], 0)
+            .contains("afterok:48211")
+    );
+}
+
+#[test]
+fn a_refused_job_leaves_nothing_behind() {
+    let home = Home::new("work");
+    home.script("sbatch", "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1");
+    let said = home.submit(&["-n", "1", "-p", "nowhere", "app"], 3);
+    assert_eq!(said, "armature: sbatch has refused: sbatch: error: invalid partition specified: nowhere\n");
+    home.script("sbatch", "[ \"$1\" = --test-only ] && exit 0; echo 'sbatch: error: job limit' >&2; exit 1");
+    assert!(home.submit(&["-n", "1", "app"], 3).contains("job limit"));
+    home.script("sbatch", "exit 0");
+    assert!(home.submit(&["-n", "1", "app"], 3).contains("it has printed no job number"));
+    fs::remove_file(home.dir.path().join("bin/sbatch")).unwrap();
+    assert_eq!(home.files(), [""; 0]);
+}
+
+#[test]
+fn a_dry_run_prints_the_script_and_writes_nothing() {
+    let home = Home::new("work");
+    let said = home
+        .submit(&["--batch", "slurm", "--dry-run", "-n", "8", "-N", "2", "-c", "4", "--recover", "app"], 0);
+    let expected = [
+        "--job-name=app-1",
+        "--nodes=2",
+        "--ntasks=8",
+        "--cpus-per-task=4",
+        "--open-mode=append",
+        "--no-kill",
+    ];
+    for directive in expected {
+        assert!(said.contains(&format!("\n#SBATCH {directive}\n")), "{directive}\n{said}");
+    }
+    assert!(said.ends_with(" run --run app-1 -n 8 --recover -- app\n"), "{said}");
+    for system in ["pbs", "sge"] {
+        let said = home.submit(&["--batch", system, "--dry-run", "-n", "8", "app"], 0);
+        assert!(said.contains("has not been tried"), "{said}");
+        assert!(home.submit(&["--batch", system, "-n", "8", "app"], 2).contains("works with Slurm only"));
+        home.submit(&["--batch", system, "--dry-run", "-n", "8", "--requeue", "1", "app"], 2);
+    }
+    let said = home.submit(&["--batch", "slurm", "--dry-run", "-n", "1", "--array", "1-8%2", "app"], 0);
+    assert!(said.contains("--array=1-8%2") && said.contains("/log.%a"), "{said}");
+    assert!(said.ends_with(" run --run \"app-1.$SLURM_ARRAY_TASK_ID\" -n 1 -- app\n"), "{said}");
+    assert_eq!(home.files(), [""; 0]);
+}
+
+#[test]
+fn unusable_options_are_refused_before_the_batch_system_is_asked() {
+    let home = Home::new("work");
+    home.script("sbatch", ": >asked");
+    let wrong: [&[&str]; 20] = [
+        &["app"],
+        &["-n", "0", "app"],
+        &["-n", "1", "--time", "soon", "app"],
+        &["-n", "1", "--time", "1m", "--warn", "1m", "app"],
+        &["-n", "1", "--warn", "1h", "app"],
+        &["-n", "1", "--mem-per-rank", "400", "app"],
+        &["-n", "9", "-N", "2", "--ranks-per-node", "4", "app"],
+        &["-n", "1", "--partition", "a\n#SBATCH --wrap=id", "app"],
+        &["-n", "1", "--account", "$(touch hacked)", "app"],
+        &["-n", "1", "--option", "qos", "app"],
+        &["-n", "1", "--option", "--comment='x'", "app"],
+        &["-n", "1", "--array", "1-x", "app"],
+        &["-n", "1", "--module", "a;touch hacked", "app"],
+        &["-n", "1", "--env", "touch hacked", "app"],
+        &["-n", "1", "--env", "A B=1", "app"],
+        &["-n", "1", "--name", "$(touch hacked)", "app"],
+        &["-n", "1", "--after", "no-such-run", "app"],
+        &["-n", "1", "app", ":"],
+        &["-n", "1", "--walltime", "1h", "app"],
+        &["-n", "1"],
+    ];
+    for args in wrong {
+        home.submit(args, 2);
+    }
+    home.submit(&["-n", "1", "no-such-program"], 127);
+    fs::remove_file(home.dir.path().join("bin/sbatch")).unwrap();
+    assert_eq!(home.files(), [""; 0]);
+}
+
+#[test]
+fn without_a_batch_system_the_exit_code_is_4() {
+    let home = Home::new("work");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+    let args = ["submit", "-n", "1", "app"];
+    let output = command.args(args).env_clear().env("PATH", home.dir.path().join("bin")).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        said,
+        "armature: there is no sbatch in the PATH: run this command on a login node of the cluster\n"
+    );
+}
+
+/// Arguments, values and directories with characters that a shell treats specially must reach the program unchanged.
+#[test]
+fn text_of_the_user_is_never_run() {
+    let texts = [
+        "$(touch hacked)",
+        "`touch hacked`",
+        "'; touch hacked; '",
+        "\"; touch hacked; \"",
+        "a\ntouch hacked\n",
+        "\n#SBATCH --wrap=id",
+        "\\",
+        "$HOME",
+        "*",
+        "",
+        "--",
+        "-n",
+    ];
+    for (n, name) in ["work", "a b'c\"$(touch hacked)", "a\nb"].into_iter().enumerate() {
+        let home = Home::new(name);
+        home.script("sbatch", RUNS);
+        let value = format!("VALUE={}", texts.concat());
+        let args = [&["--name", "day", "-n", "1", "--env", &value, "--", "app"][..], &texts].concat();
+        home.submit(&args, 0);
+        let words = home.read("words");
+        assert_eq!(words.split_terminator('\0').collect::<Vec<_>>(), texts, "{n}: {}", home.read("output"));
+        assert_eq!(home.read("value"), texts.concat());
+        assert_eq!(home.files(), ["armature-runs", "asked", "output", "tested", "value", "words"]);
+    }
+}
