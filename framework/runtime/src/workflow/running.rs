@@ -130,6 +130,7 @@ impl<'c, 'w> Running<'c, 'w> {
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
+                root.stop_if_asked(out.endpoint(), at.now())?;
                 root.master.on_report(0, report)
             }
             None => out.send(0, Content::Report(report).encode(out.run())?),
@@ -201,6 +202,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
+                root.stop_if_asked(out.endpoint(), at.now())?;
                 root.master.on_report(from, report)?;
             }
             Content::Final(report) => {
@@ -274,6 +276,12 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_turn(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.turn_commands(at, out)
+    }
+
+    fn on_stop(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(root) = &mut self.root else { return Ok(()) };
+        root.master.stop();
+        self.flush(true, at, out)
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {

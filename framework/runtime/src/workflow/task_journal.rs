@@ -104,6 +104,10 @@ impl TaskJournal {
         Ok((TaskJournal { journal, place, notes }, known))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.place.path
+    }
+
     /// Appends the value of a task.
     ///
     /// # Errors

@@ -116,9 +116,10 @@ impl<T: Pod + Send> GridLoop<T> {
         let what = self.announcement(&format!("runs the {} {:?}", self.kind, self.name));
         let what = self.settings.announced(what.with("sweeps", sweeps).with("run number", self.runs));
         let what = until.map_or(what.clone(), |until| until.announced(what));
-        endpoint.begin_run(&what, config.join_limit)?;
+        endpoint.begin_work(&what, config.join_limit)?;
         let result =
             self.on_rank((endpoint, config), passes, begin, make, work, end).and_then(|(summary, last)| {
+                endpoint.check_run_stopped()?;
                 let last =
                     if until.is_some() { share(endpoint, &self.name, config.limits(), last)? } else { None };
                 Ok(Converged::new(last, sweeps, summary))

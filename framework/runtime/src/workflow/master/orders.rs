@@ -65,6 +65,9 @@ impl Master {
 
     /// Orders tasks on all ranks that have room for more orders.
     pub(super) fn fill(&mut self) {
+        if self.is_stopping {
+            return;
+        }
         for task in std::mem::take(&mut self.urgent) {
             if self.tasks[task].state == State::Waiting
                 && let Some(rank) = self.least_busy(task)

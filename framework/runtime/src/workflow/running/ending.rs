@@ -19,6 +19,9 @@ impl Running<'_, '_> {
         self.has_ended = true;
         root.ended = Some(at.now());
         self.events.record(at.now(), || root.end_event(at.now()));
+        if root.master.is_cut() {
+            out.endpoint().stop_run(&root.kept())?;
+        }
         for rank in 1..out.ranks() {
             // A lost rank whose process may live gets the message as well.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
