@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use armature::job_status::{BESIDE_EVENTS, JobStatus, State, place};
+use armature::job_status::{BESIDE_EVENTS, JobStatus, STOPPED, State, place};
 use armature::observe::newest_attempt;
 
 use crate::error::LaunchError;
@@ -29,6 +29,8 @@ pub(crate) enum JobState {
         /// Reason, if the job status has one.
         message: String,
     },
+    /// The job was asked to stop and can be continued. The text says what is kept.
+    Stopped(String),
     /// Rank 0 has died without a final status, and the process that started the job is gone as well.
     Killed,
 }
@@ -41,6 +43,7 @@ impl JobState {
         let is_gone = |process| alive(status, process) == Some(false);
         match status.state {
             State::Finished => JobState::Finished,
+            State::Stopped => JobState::Stopped(status.kept.clone()),
             State::Failed => JobState::Failed { code: status.code.max(1), message: status.message.clone() },
             _ if status.process != 0
                 && is_gone(status.process)
@@ -59,6 +62,7 @@ impl JobState {
             JobState::Unknown | JobState::Starting | JobState::Running => None,
             JobState::Finished => Some(0),
             JobState::Failed { code, .. } => Some(*code),
+            JobState::Stopped(_) => Some(STOPPED),
             // The real exit code is unknown.
             JobState::Killed => Some(1),
         }
@@ -76,6 +80,7 @@ impl std::fmt::Display for JobState {
                 write!(f, "failed, exit code {code}")
             }
             JobState::Failed { code, message } => write!(f, "failed, exit code {code}: {message}"),
+            JobState::Stopped(kept) => write!(f, "{kept}, exit code {STOPPED}"),
             JobState::Killed => f.write_str("killed: rank 0 has died without a final status"),
         }
     }
@@ -111,12 +116,13 @@ impl ExitCodeRecord {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }
 
-    /// Records the exit code of the job. A status `Finished` stays if the code is 0, and the message of a failed job stays. A status that
+    /// Records the exit code of the job. A status `Finished` or `Stopped` stays if its code is the exit code, and the message of a failed job stays. A status that
     /// has not changed since before the start belongs to an earlier job and is not modified.
     pub(crate) fn write(self, code: u8) {
         let Ok(Some(mut status)) = status_in(&self.directory) else { return };
         let is_of_another = self.before.is_some_and(|before| before == status);
-        if is_of_another || (status.state == State::Finished && code == 0) {
+        let is_recorded = matches!(status.state, State::Finished | State::Stopped) && code == status.code;
+        if is_of_another || is_recorded {
             return;
         }
         if status.state != State::Failed {

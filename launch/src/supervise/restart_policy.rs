@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature::job_status::{JobStatus, State};
+use armature::job_status::{JobStatus, STOPPED, State};
 
 use crate::execute::TIMED_OUT;
 
@@ -70,6 +70,9 @@ impl RestartPolicy {
         }
         if ended.timed_out {
             return Next::Exit(TIMED_OUT, None);
+        }
+        if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
+            return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
             let code = if ended.by_us || ended.code == 0 { signal.saturating_add(128) } else { ended.code };
@@ -328,6 +331,15 @@ mod tests {
             assert!(matches!(RestartPolicy::new(3).decide(&by_us), Next::Restart(_)));
         }
         assert!(matches!(RestartPolicy::new(3).decide(&ended(137, State::Running)), Next::Restart(_)));
+    }
+
+    #[test]
+    fn stopped_job_is_not_restarted() {
+        exits(3, &ended(85, State::Stopped), 85, None);
+        // The launcher ends all ranks when the first has exited, or was itself asked to end.
+        exits(3, &Ended { signal: Some(15), by_us: true, ..ended(143, State::Stopped) }, 85, None);
+        exits(3, &ended(85, State::Running), 85, None);
+        exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);
     }
 
     #[test]
