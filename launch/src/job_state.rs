@@ -120,7 +120,7 @@ impl ExitCodeRecord {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }
 
-    /// Records the exit code of the job. A status `Finished` stays if the code is 0, and the message of a failed job stays. A status that
+    /// Records the exit code of the job. A status `Finished` or `Stopped` stays if its code is the exit code, and the message of a failed job stays. A status that
     /// has not changed since before the start belongs to an earlier job and is not modified.
     pub(crate) fn write(self, code: u8) {
         let Ok(Some(mut status)) = status_in(&self.directory) else { return };

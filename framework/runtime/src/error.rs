@@ -90,6 +90,8 @@ pub enum ErrorKind {
     Timeout,
     /// The run was asked to stop by a signal.
     Interrupted,
+    /// The job was asked to stop, by a signal or a file, and has ended in order. The message says what is kept.
+    Stopped,
 }
 
 impl Error {
@@ -183,6 +185,12 @@ impl Error {
     /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
+    }
+
+    /// Returns the exit code for a program that ends with this error: [85](crate::job_status::STOPPED) if the job was asked to stop, otherwise
+    /// 1. [`armature::exit_code`](crate::exit_code()) does this for a `main` that returns an `ExitCode`.
+    pub fn exit_code(&self) -> u8 {
+        if self.inner.kind == ErrorKind::Stopped { crate::job_status::STOPPED } else { 1 }
     }
 
     /// Returns the message without rank, stage and item.

@@ -91,12 +91,12 @@ impl RestartPolicy {
         if job_status.state == State::Finished {
             return finished(ended, &job_status);
         }
-        if job_status.state == State::Stopped {
-            let text = (!job_status.kept.is_empty()).then(|| job_status.kept.clone());
-            return Next::Exit(STOPPED, text);
-        }
         if ended.timed_out {
             return Next::Exit(TIMED_OUT, None);
+        }
+        if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
+            let text = (!job_status.kept.is_empty()).then(|| job_status.kept.clone());
+            return Next::Exit(STOPPED, text);
         }
         if let Some(signal) = ended.signal {
             let code = if ended.by_us || ended.code == 0 { signal.saturating_add(128) } else { ended.code };
@@ -357,6 +357,15 @@ mod tests {
             assert!(matches!(RestartPolicy::new(3).decide(&by_us), Next::Restart(_)));
         }
         assert!(matches!(RestartPolicy::new(3).decide(&ended(137, State::Running)), Next::Restart(_)));
+    }
+
+    #[test]
+    fn stopped_job_is_not_restarted() {
+        exits(3, &ended(85, State::Stopped), 85, None);
+        // The launcher ends all ranks when the first has exited, or was itself asked to end.
+        exits(3, &Ended { signal: Some(15), by_us: true, ..ended(143, State::Stopped) }, 85, None);
+        exits(3, &ended(85, State::Running), 85, None);
+        exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);
     }
 
     #[test]

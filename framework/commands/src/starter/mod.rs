@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getppid, set_child_subreaper, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::connection::Connection;
 use crate::error::Result;
@@ -67,7 +67,7 @@ impl Starter {
     fn new(guard: Pid) -> Outcomes<Self> {
         let (signals, sender) = UnixStream::pair()?;
         signals.set_nonblocking(true)?;
-        for signal in [SIGCHLD, SIGHUP, SIGINT, SIGTERM] {
+        for signal in [SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2] {
             signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;

@@ -217,6 +217,8 @@ messages! {
         Values = 12,
         /// To rank 0 after a failure: the user code of a rank has ended, and the rank can leave.
         Answer = 13,
+        /// To rank 0: a rank was asked to stop the job, and by what. From rank 0: the run was stopped, and what is kept. Handled in every run.
+        Stop = 14,
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod mpi;
 mod part;
 pub(crate) mod process;
 pub(crate) mod run_delay;
+pub(crate) mod signals;
 mod transport;
 pub(crate) mod waiting;
 

@@ -296,7 +296,7 @@ impl FarmRun<'_, '_> {
         let (endpoint, config) = session.endpoint();
         let checked = self.options.check().map_err(|e| e.in_farm(self.name).at_rank(endpoint.rank()));
         checked.inspect_err(|error| endpoint.report(error))?;
-        let run = endpoint.begin_run(&self.announcement(method), config.join_limit)?;
+        let run = endpoint.begin_work(&self.announcement(method), config.join_limit)?;
         let FarmRun { name, slot, codecs, options } = self;
         let (rank, clock) = (endpoint.rank(), endpoint.clock());
         if options.task_limit.is_some()
@@ -343,6 +343,7 @@ impl FarmRun<'_, '_> {
             // other ranks do not wait for that thread.
             result.inspect_err(|error| endpoint.report(error))
         })
+        .and_then(|summary| endpoint.check_run_stopped().map(|()| summary))
     }
 }
 
@@ -416,6 +417,9 @@ fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         let mut delivery = run.delivery(scope, sink, true)?;
         run.stream(&mut source, &mut delivery)?;
         delivery.finish()?;
+        if run.master.is_cut() {
+            return Ok(iteration + 1);
+        }
         let begin = run.master.clock.now();
         match run.beside(|| sets.next(iteration))? {
             Ok(Some(next)) => {

@@ -115,7 +115,6 @@ impl StatusWriter {
     }
 
     /// Sets what a job that ends because it was asked to stop has kept.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called when a run can be stopped"))]
     pub(crate) fn stop(&mut self, kept: String) {
         self.kept = Some(kept);
     }

@@ -7,6 +7,7 @@ use armature_planner::loops::LoopBalancer;
 
 use super::controller::LoopController;
 use super::summary::{RankReport, Summary};
+use crate::comm::endpoint::stopping::kept;
 use crate::error::Result;
 use crate::observe::{Event, Progress};
 use crate::persist::snapshot::{Saved, SnapshotCoordinator};
@@ -21,6 +22,8 @@ pub(super) struct Coordinator {
     pub(super) first: Vec<u64>,
     begun: Duration,
     pub(super) ended: Option<Duration>,
+    /// True if the job was asked to stop.
+    pub(super) stop_asked: bool,
 }
 
 /// State that rank 0 passes to the next run of the loop.
@@ -40,7 +43,15 @@ impl Coordinator {
         first: Vec<u64>,
         now: Duration,
     ) -> Self {
-        Coordinator { name: name.to_string(), controller, snapshots, first, begun: now, ended: None }
+        Coordinator {
+            name: name.to_string(),
+            controller,
+            snapshots,
+            first,
+            begun: now,
+            ended: None,
+            stop_asked: false,
+        }
     }
 
     /// Records that a rank has written its units to a checkpoint.
@@ -65,6 +76,26 @@ impl Coordinator {
     /// Returns the number of the pass if the units are to be written to a checkpoint as they are after `pass` passes.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(pass, now))
+    }
+
+    /// Returns true if the run is to stop at the next pass for which there can be a checkpoint.
+    pub(super) fn is_stop_due(&self) -> bool {
+        self.stop_asked && !self.is_saving()
+    }
+
+    /// Returns true if a checkpoint is being written.
+    pub(super) fn is_saving(&self) -> bool {
+        self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
+    }
+
+    /// Starts the checkpoint of a run that stops after `pass` passes. Returns the number of the pass for the checkpoint, if one has to be written.
+    pub(super) fn last_snapshot(&mut self, pass: u64) -> Option<u64> {
+        self.snapshots.as_mut().and_then(|snapshots| snapshots.begin(pass))
+    }
+
+    /// Describes what is kept of a run that was stopped after `done` of `total` passes.
+    pub(super) fn kept(&self, done: u64, total: u64, what: &str) -> String {
+        kept((done, Some(total)), what, self.snapshots.as_ref().map(SnapshotCoordinator::dir))
     }
 
     /// Returns the summary of a run of `passes` passes over `units` units, and the state for the next run. `block` is the final block size, `ranks`

@@ -62,7 +62,7 @@ pub(super) fn of_indices(
     let mut rank_loop = RankLoop::new(name, units, settings.clone());
     let rank = endpoint.rank();
     rank_loop.check(LoopKind::Indices, rank).inspect_err(|error| endpoint.report(error))?;
-    endpoint.begin_run(&what, config.join_limit)?;
+    endpoint.begin_work(&what, config.join_limit)?;
     if let Some(range) = rank_loop.wants(rank, endpoint.size())? {
         rank_loop.give(range, ())?;
     }

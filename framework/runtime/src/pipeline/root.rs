@@ -21,6 +21,7 @@ use super::stats::RankReport;
 use super::summary::Summary;
 use crate::balance::probe::{Probe, Probed, Speed, Step};
 use crate::comm::endpoint::Endpoint;
+use crate::comm::endpoint::stopping::kept;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::count;
@@ -218,6 +219,10 @@ impl<'c, 'p> Root<'c, 'p> {
         self.ended = at.now();
         let (items, elapsed) = (self.drawn(), self.ended.saturating_sub(self.start));
         self.observer.log(at, || Event::Finish { items, seconds: elapsed.as_secs_f64() });
+        if let Some(source) = self.machine.source().filter(|source| source.is_cut()) {
+            let total = source.items_left().map(|left| items + left);
+            out.endpoint().stop_run(&kept((items, total), "items", None))?;
+        }
         for to in 1..self.size {
             out.send(to, Directive::Finish)?;
         }
@@ -318,6 +323,13 @@ impl<'p> Protocol for Root<'_, 'p> {
         self.observer.tick(&mut self.machine, now, at);
         self.look_if_due(now, at, out)?;
         Ok(self.machine.has_request())
+    }
+
+    fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        if let (Phase::Streaming, Some(source)) = (&self.phase, self.machine.source_mut()) {
+            source.end();
+        }
+        Ok(())
     }
 
     fn on_idle(&mut self, at: &Moment) {

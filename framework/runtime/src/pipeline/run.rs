@@ -121,7 +121,7 @@ impl<'p> PipelineDef<'p> {
         let Parts { endpoint, config, sharing, probed, .. } = session.parts();
         let settings = self.settings(config).map_err(|error| error.at_rank(endpoint.rank()));
         let config = &settings.inspect_err(|error| endpoint.report(error))?;
-        let run = endpoint.begin_run(&self.announcement(&sink.name, method), config.join_limit)?;
+        let run = endpoint.begin_work(&self.announcement(&sink.name, method), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
         let mut kinds = vec![self.source_name.clone()];
@@ -160,6 +160,7 @@ impl<'p> PipelineDef<'p> {
             // reported first.
             result.inspect_err(|error| endpoint.report(error))
         })
+        .and_then(|summary| endpoint.check_run_stopped().map(|()| summary))
     }
 
     /// Returns the properties of the run that must agree on all ranks. Mappings and the kind of dispatch are not among them: only rank 0 reads them,

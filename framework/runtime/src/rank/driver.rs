@@ -334,6 +334,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             return Ok(has_task);
         }
         endpoint.look(now);
+        if endpoint.is_stop_requested(now)? && endpoint.rank() == 0 {
+            protocol.on_stop(&at, &mut Outgoing::new(endpoint))?;
+        }
         if self.display.is_due(now) {
             self.display.show(now, || protocol.progress());
         }

@@ -63,6 +63,12 @@ pub(crate) trait Protocol: Sized {
         Ok(false)
     }
 
+    /// Ends the run before its work is done, because the job was asked to stop. Called on rank 0 at every tick from the request on. A skeleton
+    /// that ends before its work is done calls [`Endpoint::stop_run`].
+    fn on_stop(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// Called before each wait of a rank that computes nothing and has nothing to compute.
     fn on_idle(&mut self, _at: &Moment) {}
 

@@ -153,6 +153,26 @@ impl Endpoint {
         begun.inspect_err(|error| self.report(error))
     }
 
+    /// Like [`begin_run`](Endpoint::begin_run), for a run that does not begin if the job was asked to stop.
+    ///
+    /// # Errors
+    /// The errors of [`begin_run`](Endpoint::begin_run); [`ErrorKind::Stopped`] on all ranks if the job was asked to stop.
+    pub(crate) fn begin_work(&mut self, mine: &Announcement, limit: Duration) -> Result<u32> {
+        if self.rank() > 0 {
+            let run = self.begin_run(mine, limit)?;
+            return self.check_run_stopped().map(|()| run);
+        }
+        let run = self.next_run_of(mine).inspect_err(|error| self.report(error))?;
+        // The other ranks must learn of the stop before the announcement lets them begin.
+        let is_stopped =
+            self.is_stop_requested(self.clock().now()).and_then(|is_requested| match is_requested {
+                true => self.stop_run(&format!("the job {} when it is continued", mine.what)),
+                false => Ok(()),
+            });
+        is_stopped.and_then(|()| self.announce(mine)).inspect_err(|error| self.report(error))?;
+        self.check_run_stopped().map(|()| run)
+    }
+
     /// Starts the next run and returns its number.
     ///
     /// # Errors

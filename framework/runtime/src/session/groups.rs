@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use super::config::Config;
 use super::values::from_all;
-use super::{Announcement, Prepared, Session, on_rank};
+use super::{Announcement, Left, Prepared, Session, on_rank};
 use crate::comm::Group;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 
@@ -17,7 +17,8 @@ impl Session {
     /// Returns the value of `body` when all ranks of the group have reached its end. A group does not wait for other groups.
     ///
     /// A group has no [commands](crate::Commands) and no [job status](crate::Config::job_status). Its events go to the directory
-    /// `group-COLOR` in the directory of the job. A failure in a group ends the whole job, as does the death of a rank.
+    /// `group-COLOR` in the directory of the job. A failure in a group ends the whole job, as does the death of a rank. A
+    /// [request to stop](Config::handle_signals) takes effect in this session, when the group has reached its end.
     ///
     /// # Errors
     /// The errors of [`broadcast`](Session::broadcast), of `body` and of the skeletons that it runs.
@@ -60,12 +61,16 @@ impl Session {
             Ok(())
         };
         let left = on_rank(transport, &config, Ok(Prepared::default()), &mut once);
-        let lost = left.map_err(|(_, error)| {
+        let Left { lost, stopped } = left.map_err(|(_, error)| {
             // The group has printed the error. The ranks of the other groups do not know of it yet.
             let error = if self.endpoint.is_process() { error.printed() } else { error };
             self.endpoint.report(&error);
             error
         })?;
+        if let Some(stopped) = stopped {
+            self.endpoint.stop_with(&stopped);
+            return Err(stopped);
+        }
         if lost.is_empty() {
             return Ok(value);
         }
@@ -121,7 +126,9 @@ impl Config {
     /// Returns the settings of the group with this color, for a rank with `cores` cores.
     fn of_group(&self, color: u32, cores: usize) -> Config {
         let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
-        Config { job_status: None, commands: None, events, cores: Some(cores), ..self.clone() }
+        let cores = Some(cores);
+        let config = Config { job_status: None, commands: None, events, cores, ..self.clone() };
+        config.handle_signals(false).run_directory(None)
     }
 }
 

@@ -18,17 +18,21 @@ mod logging;
 mod placement;
 mod program;
 mod run;
+#[cfg(all(test, feature = "farm", feature = "loops", feature = "pipeline", feature = "workflow"))]
+mod stop_tests;
 #[cfg(test)]
 mod tests;
 pub(crate) mod topology;
 mod values;
 
+use std::io::Write;
 use std::time::Duration;
 
 use crate::comm::Transport;
 use crate::comm::clock::Stopwatch;
 use crate::comm::endpoint::Endpoint;
-use crate::error::{BoxError, Error, Result};
+use crate::comm::endpoint::stopping::StopRequests;
+use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::job_status::Attempt;
 use crate::job_status::writer::StatusWriter;
 use crate::user_code;
@@ -170,6 +174,36 @@ impl Session {
         self.endpoint.conclude(message.to_string());
     }
 
+    /// Returns true if the job was asked to stop, by a [signal](Config::handle_signals) or a [file](Config::run_directory). Skeletons end by
+    /// themselves then. Call it in a loop of the program's own, outside of skeletons, and end the loop with [`stop`](Session::stop).
+    ///
+    /// The ranks do not learn of a request at the same moment. To end on all ranks in the same pass, let rank 0 decide, and share its answer:
+    ///
+    /// ```
+    /// armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     for pass in 0..3 {
+    ///         let is_requested = session.stop_requested()?;
+    ///         if session.broadcast(session.is_root().then_some(is_requested))? {
+    ///             return Err(session.stop(format!("{pass} passes are in state.bin")).into());
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of the message layer.
+    pub fn stop_requested(&mut self) -> Result<bool> {
+        self.endpoint.poll_for_stop()
+    }
+
+    /// Returns the error with which a program ends that was [asked to stop](Session::stop_requested). `kept` says what is kept, for the message
+    /// and the [job status](crate::job_status); that of rank 0 counts. All ranks must end with this error.
+    pub fn stop(&mut self, kept: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::Stopped, self.endpoint.stop_here(&kept.to_string()))
+    }
+
     /// Opens the session of a rank: all ranks register with rank 0, which answers with the hosts of all ranks.
     fn open(
         transport: Box<dyn Transport>,
@@ -182,6 +216,14 @@ impl Session {
         match StatusWriter::start(config.job_status.as_deref(), attempt, endpoint.rank(), endpoint.size()) {
             Ok(writer) => endpoint.keep(writer),
             Err(error) => return Err((Box::new(endpoint), error)),
+        }
+        // In a simulator ranks share a process, and the time is not that of the signals.
+        if endpoint.capabilities().real_time {
+            let file = config.run_directory.as_ref().filter(|_| endpoint.rank() == 0);
+            endpoint.accept_stops(StopRequests::new(
+                config.handle_signals,
+                file.map(|directory| directory.join("stop")),
+            ));
         }
         match bootstrap::exchange(&mut endpoint, config, number) {
             Ok((sharing, events)) => Ok(Session {
@@ -225,13 +267,21 @@ impl Prepared {
     }
 }
 
-/// Runs one rank from start to end. Returns the ranks that have died.
+/// End of a session on a rank that has left it in order.
+struct Left {
+    /// Ranks that have died.
+    lost: Vec<usize>,
+    /// Error with which the session ends, if it was stopped.
+    stopped: Option<Error>,
+}
+
+/// Runs one rank from start to end.
 fn on_rank(
     transport: Box<dyn Transport>,
     config: &Config,
     prepared: Result<Prepared>,
     body: &mut dyn FnMut(&mut Session) -> Result<(), BoxError>,
-) -> Result<Vec<usize>, (Box<Endpoint>, Error)> {
+) -> Result<Left, (Box<Endpoint>, Error)> {
     let attempt = || match &config.events {
         Some(directory) if transport.rank() == 0 => Attempt::take(directory).map(Some),
         _ => Ok(None),
@@ -256,16 +306,28 @@ fn on_rank(
     let result = user_code::call(|| body(&mut session)).map_err(|e| e.at_rank(rank));
     // Includes objects of MPI, which is about to be finalised.
     let mut endpoint = session.into_endpoint();
+    // The program may have replaced the error of a stopped run by its own.
+    let stopped = endpoint.stopped();
+    let result = result.or_else(|error| match (&stopped, error.kind()) {
+        (Some(_), ErrorKind::Stopped | ErrorKind::User) => Ok(()),
+        _ => Err(error),
+    });
     let result = result.and_then(|()| endpoint.check_failure());
+    if let Some(stopped) = stopped.as_ref().filter(|_| rank == 0) {
+        endpoint.note_kept(stopped.message().to_string());
+    }
     let result = result.and_then(|()| finalize::leave(&mut endpoint, config));
     match result {
         Ok(()) => {
+            if let Some(stopped) = stopped.as_ref().filter(|_| rank == 0 && endpoint.is_process()) {
+                let _ = std::io::stderr().write_all(format!("armature: {stopped}\n").as_bytes());
+            }
             let lost = endpoint.lost().to_vec();
             if !lost.is_empty() {
                 // MPI may still read messages to dead ranks.
                 std::mem::forget(endpoint);
             }
-            Ok(lost)
+            Ok(Left { lost, stopped })
         }
         Err(error) => {
             endpoint.report(&error);

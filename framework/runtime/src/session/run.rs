@@ -11,6 +11,7 @@ use super::failure;
 use super::{Prepared, RankCommands, Session, logging, on_rank};
 use crate::comm::Transport;
 use crate::comm::local::{LocalTransport, World};
+use crate::comm::signals::Handling;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 #[cfg(feature = "mpi")]
 use crate::job_status::writer::StatusWriter;
@@ -59,6 +60,7 @@ fn run_ranks(config: &Config, body: &Body) -> Result<()> {
     // A process that was started to run commands enters here and does not return.
     super::commands::enter();
     config.validate()?;
+    let _handling = if config.handle_signals { Some(Handling::start()?) } else { None };
     #[cfg(feature = "mpi")]
     {
         let wanted = match config.transport {
@@ -93,7 +95,7 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
         let transport = LocalTransport::open(world.clone(), r);
         let prepared = commands(config, r).map(Prepared::with);
         let result = on_rank(Box::new(transport), config, prepared, &mut |session| body(session));
-        result.map(drop).map_err(|(_, error)| error)
+        result.map_or_else(|(_, error)| Err(error), |left| left.stopped.map_or(Ok(()), Err))
     };
     let rank = &rank;
     let result = thread::scope(|scope| {
@@ -178,14 +180,21 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
         config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
     }
     let result = on_rank(Box::new(transport), config, prepared, &mut |session| body(session));
-    result.map(drop).map_err(|(mut endpoint, error)| {
-        failure::leave(&mut endpoint);
-        if !endpoint.lost().is_empty() {
-            // MPI may still read messages to dead ranks.
-            std::mem::forget(endpoint);
+    let error = match result {
+        Ok(left) => left.stopped,
+        Err((mut endpoint, error)) => {
+            failure::leave(&mut endpoint);
+            if !endpoint.lost().is_empty() {
+                // MPI may still read messages to dead ranks.
+                std::mem::forget(endpoint);
+            }
+            Some(error)
         }
-        if is_process { error.printed() } else { error }
-    })
+    };
+    match error {
+        None => Ok(()),
+        Some(error) => Err(if is_process { error.printed() } else { error }),
+    }
 }
 
 /// Starts the process that runs commands for a rank, if commands are enabled.

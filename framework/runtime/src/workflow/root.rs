@@ -19,6 +19,7 @@ use crate::balance::probe::{self, Probe, Speed};
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
+use crate::comm::endpoint::stopping::kept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
@@ -306,6 +307,21 @@ impl Root {
             what: "tasks",
             rest: left.map_or(String::new(), |left| format!("critical path {}", seconds(left))),
         }
+    }
+
+    /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same moment.
+    pub(super) fn stop_if_asked(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
+        if endpoint.is_stop_requested(now)? {
+            self.master.stop();
+        }
+        Ok(())
+    }
+
+    /// Describes what is kept of a run that was stopped.
+    pub(super) fn kept(&self) -> String {
+        let (done, all) = self.master.progress();
+        let journal = self.journal.as_ref().map(TaskJournal::path);
+        kept((done as u64, Some(all as u64)), "tasks", journal)
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -83,7 +83,7 @@ impl Workflow<'_> {
         let mut files = self.files(rank, ranks)?;
         let cores = rank_commands.as_ref().map_or(0, |commands| commands.cores);
         let what = self.announcement(&graph, &closure_of, (collect, cores));
-        let run = endpoint.begin_run(&what, config.join_limit)?;
+        let run = endpoint.begin_work(&what, config.join_limit)?;
         let begin = clock.now();
         let directory = files.as_ref().map(|files| files.folder.path()).or(self.options.directory.as_deref());
         let mut commands = Commands::new((rank_commands, rank), &self.description, directory)?;
@@ -179,8 +179,11 @@ impl Workflow<'_> {
         if is_bounded {
             endpoint.transport().keep_freed_memory(true);
         }
-        let Running { root: Some(mut root), mut events, .. } = running else { return Ok(None) };
+        let Running { root: Some(mut root), mut events, .. } = running else {
+            return endpoint.check_run_stopped().map(|()| None);
+        };
         root.journal.take().map_or(Ok(()), TaskJournal::close)?;
+        endpoint.check_run_stopped()?;
         let (results, summary) = summed_up(root, &graph, endpoint.lost(), begin);
         events.record(endpoint.clock().now(), || Event::totals_of(&summary));
         Ok(Some((results, summary)))

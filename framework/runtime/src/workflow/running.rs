@@ -102,7 +102,10 @@ impl<'c, 'w> Running<'c, 'w> {
             {
                 self.unreported = Duration::ZERO;
                 match &mut self.root {
-                    Some(root) => root.master.on_report(0, report)?,
+                    Some(root) => {
+                        root.stop_if_asked(out.endpoint(), at.now())?;
+                        root.master.on_report(0, report)?;
+                    }
                     None => out.send(0, Content::Report(report))?,
                 }
             }
@@ -139,6 +142,9 @@ impl<'c, 'w> Running<'c, 'w> {
         self.has_ended = true;
         root.ended = Some(at.now());
         self.events.record(at.now(), || root.end_event(at.now()));
+        if root.master.is_cut() {
+            out.endpoint().stop_run(&root.kept())?;
+        }
         for rank in 1..out.ranks() {
             // A lost rank whose process may live gets the message as well.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
@@ -267,7 +273,11 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 self.worker.on_lost(rank, out)?;
             }
             Content::Gone(task) => self.worker.on_gone(from, task),
-            Content::Report(report) => self.root(from)?.master.on_report(from, report)?,
+            Content::Report(report) => {
+                let root = self.root(from)?;
+                root.stop_if_asked(out.endpoint(), at.now())?;
+                root.master.on_report(from, report)?;
+            }
             Content::Final(report) => self.root(from)?.finals[from] = Some(report),
             content => self.on_file_message(from, content, out)?,
         }
@@ -354,6 +364,12 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             self.begin_command(task, (attempt, limit), out)?;
         }
         Ok(has_moved)
+    }
+
+    fn on_stop(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(root) = &mut self.root else { return Ok(()) };
+        root.master.stop();
+        self.flush(true, at, out)
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {

@@ -101,6 +101,10 @@ impl TaskJournal {
         Ok((TaskJournal { journal, place }, known))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.place.path
+    }
+
     /// Appends the value of a task.
     ///
     /// # Errors

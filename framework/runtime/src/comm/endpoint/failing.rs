@@ -42,6 +42,10 @@ impl Endpoint {
     /// waits on any rank return the error, and if this rank is a process that is still running user code after a grace period, it ends
     /// itself.
     pub(crate) fn report(&mut self, error: &Error) {
+        // All ranks end a stopped run with this error.
+        if error.kind() == ErrorKind::Stopped {
+            return;
+        }
         if error.kind() == ErrorKind::Peer {
             self.await_failure();
         }

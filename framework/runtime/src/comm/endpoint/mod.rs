@@ -8,6 +8,7 @@ mod drain;
 mod exchanged;
 mod failing;
 mod staying;
+pub(crate) mod stopping;
 #[cfg(test)]
 mod tests;
 
@@ -57,6 +58,7 @@ pub(crate) struct Endpoint {
     /// Processes of other ranks whose end this rank can observe.
     seen: BTreeMap<usize, Process>,
     exchanged: Exchanged,
+    stops: stopping::StopRequests,
     /// Journals and directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
     /// Total duration of skeleton runs since progress was last reported.
@@ -82,6 +84,7 @@ impl Endpoint {
             own: Process::own(),
             seen: BTreeMap::new(),
             exchanged: Exchanged::new(transport.size()),
+            stops: stopping::StopRequests::default(),
             claimed: BTreeSet::new(),
             untold: Duration::ZERO,
             transport,
@@ -136,6 +139,11 @@ impl Endpoint {
     /// completed and recorded in a journal or a checkpoint are included. Called on rank 0.
     pub(crate) fn note_done(&mut self, tasks: u64) {
         self.job_status.done(tasks, self.clock.now());
+    }
+
+    /// Records in the job status what a job that ends because it was asked to stop has kept. Called on rank 0.
+    pub(crate) fn note_kept(&mut self, kept: String) {
+        self.job_status.stop(kept);
     }
 
     /// Marks the job as failed in the job status, with this message, although all ranks end without an error. Called on rank 0.
@@ -286,11 +294,15 @@ impl Endpoint {
     fn arrival(&mut self) -> Result<Option<Arrival>> {
         while let Some((from, frame)) = self.transport.poll()? {
             self.exchanged.messages += 1;
-            if frame.head.get(TAG_AT) != Some(&Control::Answer.byte()) {
-                return Ok(Some(Arrival { from, frame }));
+            let (tag, arrival) = (frame.head.get(TAG_AT).copied(), Arrival { from, frame });
+            if tag == Some(Control::Stop.byte()) {
+                self.on_stop(&arrival)?;
+            } else if tag == Some(Control::Answer.byte()) {
+                // The failure that the rank answers may not have arrived yet.
+                self.answered.insert(from);
+            } else {
+                return Ok(Some(arrival));
             }
-            // The failure that the rank answers may not have arrived yet.
-            self.answered.insert(from);
         }
         Ok(None)
     }

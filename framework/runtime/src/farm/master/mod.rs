@@ -60,6 +60,10 @@ pub(super) struct MasterRank {
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
+    /// True if the job was asked to stop.
+    stop_asked: bool,
+    /// Total number of tasks, if it is known, of a run that was stopped before all of them were dispatched.
+    cut: Option<Option<u64>>,
     /// Rank that has answered the current probe.
     echo: Option<usize>,
     /// Position of the last probed worker among the ranks from 1 on.
@@ -100,6 +104,8 @@ impl MasterRank {
             rests: VecDeque::new(),
             choice_recorded: false,
             streaming: false,
+            stop_asked: false,
+            cut: None,
             echo: None,
             probed: 0,
             clock,

@@ -6,8 +6,10 @@ use super::super::messages::ToWorker;
 use super::super::result_journal::ResultJournal;
 use super::super::state::{TaskCounts, WorkerState};
 use super::super::summary::Summary;
+use super::super::task_source::Source;
 use super::MasterRank;
 use super::run::MasterRun;
+use crate::comm::endpoint::stopping::kept;
 use crate::comm::message::Encode;
 use crate::error::Result;
 use crate::observe::{Event, EventLog};
@@ -25,6 +27,25 @@ impl MasterRank {
             _ => {}
         }
         self.state.tasks.workers_mut().set(rank, WorkerState::Left);
+    }
+
+    /// Ends the source if the job was asked to stop: the remaining tasks are not dispatched, and outstanding chunks are waited for. Returns true if
+    /// tasks remained.
+    pub(super) fn stop_if_asked(&mut self, source: &mut dyn Source) -> bool {
+        let remain = self.stop_asked && !(source.has_ended() && self.state.tasks.waiting() == 0);
+        if remain {
+            let (left, is_certain) = source.left();
+            let all = is_certain && self.streaming;
+            self.cut.get_or_insert(all.then(|| source.taken() + left));
+            source.end();
+            self.state.tasks.drop_waiting();
+        }
+        remain
+    }
+
+    /// Returns true if the run was stopped before all tasks were dispatched.
+    pub(in super::super) fn is_cut(&self) -> bool {
+        self.cut.is_some()
     }
 
     /// Dismisses a rank, which learns the incumbent of rank 0.
@@ -57,6 +78,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let sub_masters = self.master.state.groups.leaders();
         let size = self.endpoint.size();
         self.master.close(elapsed)?;
+        if let Some(total) = self.master.cut {
+            let done = self.master.state.tasks.counts().ended;
+            let journal = self.master.options.journal.as_ref().map(|(path, _)| path.as_path());
+            self.endpoint.stop_run(&kept((done, total), "tasks", journal))?;
+        }
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
         for rank in 1..size {

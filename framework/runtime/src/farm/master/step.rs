@@ -104,6 +104,11 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
         self.step.is_interleaved()
     }
 
+    fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        self.master.stop_asked = true;
+        Ok(())
+    }
+
     fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.master.on_tick(now, out).map(|()| false)
     }
@@ -160,6 +165,7 @@ impl Step for Stream<'_, '_, '_> {
             return Ok(true);
         }
         moved |= self.source.advance()?;
+        moved |= master.stop_if_asked(self.source);
         master.replay(self.source, self.delivery)?;
         master.give_up(self.delivery)?;
         let served = master.serve(self.source, out)?;

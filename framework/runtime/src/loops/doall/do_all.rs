@@ -171,7 +171,7 @@ impl<L: DoAll> DoAllLoop<L> {
 
     fn go(&mut self, endpoint: &mut Endpoint, config: &Config, passes: u64) -> Result<Option<Summary>> {
         self.rank_loop.check(LoopKind::DoAll, endpoint.rank())?;
-        endpoint.begin_run(&self.rank_loop.announcement(passes), config.join_limit)?;
+        endpoint.begin_work(&self.rank_loop.announcement(passes), config.join_limit)?;
         if passes == 0 {
             return self.make(endpoint).map(|()| None);
         }

@@ -80,7 +80,8 @@ impl<U: Units> RankLoop<U> {
             // other ranks do not wait for the compute thread.
             result.map_err(|error| self.placed(error)).inspect_err(|error| endpoint.report(error)).map(drop)
         })?;
-        Ok(self.end(run))
+        let summary = self.end(run);
+        endpoint.check_run_stopped().map(|()| summary)
     }
 
     /// Ends the run and returns the summary on rank 0.

@@ -145,6 +145,11 @@ impl<'l, U: Units, C> Running<'l, U, C> {
             self.run.is_dirty = false;
             let Some(coordinator) = &mut self.run.coordinator else { continue };
             if let Some(directive) = coordinator.step(at.now())? {
+                if let Some(passes) = coordinator.stopped_after() {
+                    let before = self.of.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.before);
+                    let all = before + self.run.passes;
+                    out.endpoint().stop_run(&coordinator.of_run.kept(before + passes, all, "passes"))?;
+                }
                 self.issue(directive, at, out)?;
             }
         }
@@ -164,7 +169,10 @@ impl<'l, U: Units, C> Running<'l, U, C> {
                 self.run.is_dirty = true;
                 Ok(())
             }
-            ToCoordinator::Saved(pass, pieces) => coordinator.of_run.on_saved(from, pass, pieces),
+            ToCoordinator::Saved(pass, pieces) => {
+                self.run.is_dirty = true;
+                coordinator.of_run.on_saved(from, pass, pieces)
+            }
         }
     }
 
@@ -220,6 +228,14 @@ impl<'l, U: Units, C> Running<'l, U, C> {
             self.run.metrics.moved(took, part_done.sent, part_done.received);
         }
         Ok(())
+    }
+
+    /// Returns true if the last checkpoint of a run that was stopped is being written.
+    fn is_saving(&self, out: &mut Outgoing<'_>) -> bool {
+        let is_writing =
+            || self.of.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.writer.is_busy());
+        let is_open = || self.run.coordinator.as_ref().is_some_and(|star| star.of_run.is_saving());
+        out.endpoint().is_run_stopped() && (is_writing() || is_open())
     }
 
     fn carry_out(&mut self, directive: &Directive, out: &mut Outgoing<'_>) -> Result<()> {
@@ -329,6 +345,13 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         self.take_waiting(at, out)
     }
 
+    fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        if let Some(coordinator) = &mut self.run.coordinator {
+            coordinator.of_run.stop_asked = true;
+        }
+        Ok(())
+    }
+
     fn on_tick(&mut self, _: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(self.interact(at, out)? && self.run.in_hand.is_none())
     }
@@ -364,7 +387,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
             self.run.in_hand = Some(InHand::Block(block.clone()));
             return Ok(Next::Task(Job::Block { block, units, at, pass }));
         }
-        let is_over = self.of.worker.is_over();
+        let is_over = self.of.worker.is_over() && !self.is_saving(out);
         if is_over {
             self.end_idle(at);
         }

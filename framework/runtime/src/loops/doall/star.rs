@@ -124,7 +124,9 @@ impl Star {
             return Ok(None);
         }
         if self.is_pass_over() {
-            return self.next_pass(now).map(Some);
+            // A run that stops waits for the checkpoint that is being written, and then writes its last one.
+            let is_waiting = self.is_stopping() && !self.of_run.is_stop_due();
+            return if is_waiting { Ok(None) } else { self.next_pass(now).map(Some) };
         }
         if self.workers.len() == 1 {
             return Ok(None);
@@ -226,12 +228,23 @@ impl Star {
         self.decide(Ahead::Passes((self.passes - self.pass + 1) as f64 * self.times as f64))
     }
 
+    /// Returns true if the job was asked to stop, and passes follow the present one.
+    fn is_stopping(&self) -> bool {
+        self.of_run.stop_asked && self.pass < self.passes
+    }
+
+    /// Returns the number of passes if the run has ended before its last pass.
+    pub(super) fn stopped_after(&self) -> Option<u64> {
+        (self.of_run.ended.is_some() && self.is_stopping()).then_some(self.pass)
+    }
+
     fn next_pass(&mut self, now: Duration) -> Result<Directive> {
-        if self.pass == self.passes {
+        if self.pass == self.passes || self.is_stopping() {
+            let save = if self.is_stopping() { self.of_run.last_snapshot(self.pass) } else { None };
             self.of_run.ended = Some(now);
             self.of_run.controller.close_movement();
             let instruction = Instruction { moves: Vec::new(), period: 0.0 };
-            return Ok(self.directive(Command::End, instruction));
+            return Ok(Directive { save, ..self.directive(Command::End, instruction) });
         }
         // Every unit is done, and no unit is in transit.
         let save = self.of_run.snapshot_due(self.pass, now);

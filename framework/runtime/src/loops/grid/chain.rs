@@ -23,6 +23,8 @@ pub(super) struct Chain {
     earlier: (&'static str, u64),
     /// True if the run was stopped before its last sweep.
     is_stopped: bool,
+    /// True if a directive has ended the run before its last sweep.
+    is_ending: bool,
     /// True if movements are drawn at random, as often as possible.
     eager: bool,
     /// Time at which the last sweep began.
@@ -52,6 +54,7 @@ impl Chain {
             sweeps,
             earlier: ("sweeps", 0),
             is_stopped: false,
+            is_ending: false,
             eager,
             sweep_began: None,
             asked: (0, now),
@@ -90,6 +93,12 @@ impl Chain {
     pub(super) fn stop(&mut self, sweep: u64) {
         self.sweeps = sweep;
         self.is_stopped = true;
+    }
+
+    /// Describes what is kept of a run that ends before this sweep.
+    pub(super) fn kept(&self, sweep: u64) -> String {
+        let (what, before) = self.earlier;
+        self.of_run.kept(before + sweep, before + self.sweeps, what)
     }
 
     /// Returns the ranks that have not reported that they are done.
@@ -142,8 +151,13 @@ impl Chain {
     /// Returns the directive that rank 0 issues before it begins `sweep`, if one is due. Rows can move `delay` sweeps later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Directive>> {
         let before = sweep + delay;
-        if before >= self.sweeps {
+        if before >= self.sweeps || self.is_ending {
             return Ok(None);
+        }
+        if self.of_run.is_stop_due() {
+            self.is_ending = true;
+            self.of_run.last_snapshot(before);
+            return Ok(Some(Directive::stop(sweep, before)));
         }
         let now = self.sweep_began.unwrap_or_default();
         let save = self.of_run.snapshot_due(before, now);

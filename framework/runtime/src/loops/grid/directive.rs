@@ -8,12 +8,22 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Directive {
     /// Sweep that rank 0 is about to begin.
     pub(super) sweep: u64,
-    /// Sweep after which ranks report.
+    /// Sweep after which ranks report; [`NEVER`] if the loop ends before the sweep `save_before`.
     pub(super) report_after: u64,
     /// Movement of rows, if there is one.
     pub(super) movement: Option<Movement>,
     /// Sweep before which rows are written to a checkpoint.
     pub(super) save_before: Option<u64>,
+}
+
+/// Sweep after which ranks would report in a loop that ends before.
+pub(super) const NEVER: u64 = u64::MAX;
+
+impl Directive {
+    /// Creates the directive that ends the loop before a sweep.
+    pub(super) fn stop(sweep: u64, before: u64) -> Self {
+        Directive { sweep, report_after: NEVER, movement: None, save_before: Some(before) }
+    }
 }
 
 /// Movement of rows between two sweeps.

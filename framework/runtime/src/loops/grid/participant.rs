@@ -74,6 +74,8 @@ pub(super) struct Participant<'w, 'd> {
     /// Convergence checks, in a loop until convergence.
     checks: Option<Checks<'d>>,
     has_reported: bool,
+    /// True if the loop has ended before its last sweep because the job was asked to stop.
+    is_stopped: bool,
     /// Time at which the rank next reports its progress.
     next_word: Duration,
 }
@@ -105,6 +107,7 @@ impl<'w, 'd> Participant<'w, 'd> {
             checkpoints,
             checks,
             has_reported: false,
+            is_stopped: false,
             next_word: clock.now() + HEARTBEAT_PERIOD,
         }
     }
@@ -195,7 +198,21 @@ impl<'w, 'd> Participant<'w, 'd> {
                 self.report(saved, out)?;
             }
         }
+        if self.worker.is_stopped_before(sweep) {
+            return self.stop(sweep, out);
+        }
         self.check(sweep, out)
+    }
+
+    /// Ends the loop before a sweep, because the job was asked to stop.
+    fn stop(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
+        (self.is_stopped, self.phase, self.checks) = (true, Phase::Sweeping, None);
+        self.worker.stop();
+        if let Some(coordinator) = &mut self.coordinator {
+            out.endpoint().stop_run(&coordinator.kept(sweep))?;
+            coordinator.stop(sweep);
+        }
+        Ok(())
     }
 
     /// Decides on rank 0 before a sweep, from all reports received. Returns `None` when the sweep can begin.
@@ -242,7 +259,11 @@ impl<'w, 'd> Participant<'w, 'd> {
             let report = self.times.metrics.report(self.worker.held());
             self.report(ToCoordinator::Total(report), out)?;
         }
-        let Some(coordinator) = &mut self.coordinator else { return Ok(Next::Finished) };
+        let Some(coordinator) = &mut self.coordinator else {
+            // The directive to stop came along the chain, and the message of rank 0 to all ranks may still be on its way.
+            let is_informed = !self.is_stopped || out.endpoint().is_run_stopped();
+            return Ok(if is_informed { Next::Finished } else { Next::Wait });
+        };
         if !coordinator.missing().is_empty() {
             self.times.wait(false);
             return Ok(Next::Wait);
@@ -353,6 +374,13 @@ impl<'w> Protocol for Participant<'w, '_> {
             Some(coordinator) if coordinator.is_done(rank) => Watch::No,
             _ => Watch::Usual,
         }
+    }
+
+    fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.of_run.stop_asked = true;
+        }
+        Ok(())
     }
 
     fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::directive::Directive;
+use super::directive::{Directive, NEVER};
 use super::messages::{Outgoing, ToNeighbour};
 use super::row_migration::RowMigration;
 use crate::error::{Error, ErrorKind, Result};
@@ -145,6 +145,11 @@ pub(super) trait Worker {
 
     /// Returns the sweep before which the rows are to be written to a checkpoint, if there is one.
     fn save_before(&self) -> Option<u64>;
+
+    /// Returns true if the loop ends before this sweep, by a directive of rank 0.
+    fn is_stopped_before(&self, sweep: u64) -> bool {
+        self.report_after() == NEVER && self.save_before() == Some(sweep)
+    }
 
     /// Returns the present rows as pieces of a checkpoint.
     fn pieces(&self) -> Vec<Piece>;

@@ -1,5 +1,6 @@
 //! Distribution of the starting point to the ranks, and rank 0's schedule of the checkpoints of a run.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -121,8 +122,24 @@ impl SnapshotCoordinator {
             return None;
         }
         self.last = now;
+        self.begin(pass)
+    }
+
+    /// Starts a checkpoint after `pass` passes of this run, and returns the total number of passes; `None` if there is a checkpoint of this pass. No
+    /// other checkpoint may be [open](SnapshotCoordinator::is_open).
+    pub(crate) fn begin(&mut self, pass: u64) -> Option<u64> {
         let pass = self.before + pass;
         self.store.begin(pass, self.ranks).then_some(pass)
+    }
+
+    /// Returns true if a checkpoint is being written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.store.is_open()
+    }
+
+    /// Returns the directory of the checkpoints.
+    pub(crate) fn dir(&self) -> &Path {
+        self.store.dir()
     }
 
     /// Records that a rank has written its part of a checkpoint.

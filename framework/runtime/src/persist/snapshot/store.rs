@@ -81,6 +81,10 @@ impl SnapshotStore {
         &self.attempt
     }
 
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Returns true if a checkpoint is being written.
     pub(crate) fn is_open(&self) -> bool {
         self.next.is_some()

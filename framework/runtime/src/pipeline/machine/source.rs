@@ -22,6 +22,8 @@ pub(crate) struct Source {
     delivered: u64,
     drawing: bool,
     ended: bool,
+    /// True if [`end`](Source::end) has ended the source.
+    is_cut: bool,
     /// True if an empty batch is still to be drawn behind all others.
     wants_end: bool,
     /// Requests for room by the number of their first piece: requesting rank and number of pieces.
@@ -41,6 +43,7 @@ impl Source {
             delivered: 0,
             drawing: false,
             ended: false,
+            is_cut: false,
             wants_end,
             asked: BTreeMap::new(),
             left: None,
@@ -65,11 +68,25 @@ impl Source {
     pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool, left: Option<u64>) {
         self.drawing = false;
         self.ended |= ended;
+        self.is_cut &= !ended;
         self.left = left;
         if let Some(items) = items {
             self.window.produced();
             self.next_item += u64::from(items);
         }
+    }
+
+    /// Ends the source before its last item, unless it has ended. Items that have been drawn still pass the stages, but the stages do not finish, because
+    /// the stream is not complete.
+    pub(crate) fn end(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            (self.is_cut, self.wants_end) = (true, false);
+        }
+    }
+
+    /// Returns true if items of the source were not drawn because it was ended.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Registers that a batch has reached the sink.

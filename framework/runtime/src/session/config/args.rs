@@ -99,7 +99,8 @@ impl Config {
 /// Runs a program that has no arguments besides those of the framework: reads the settings with [`Config::from_args`], [runs](crate::run) `body` on
 /// every rank, and prints an error on standard error.
 ///
-/// Returns the exit code: 0, or 1 if a rank has failed, or 2 if an argument or a variable cannot be used.
+/// Returns the exit code: 0, or 1 if a rank has failed, or 2 if an argument or a variable cannot be used, or
+/// [85](crate::job_status::STOPPED) if the job was asked to stop.
 ///
 /// ```
 /// use armature::farm::Farm;
@@ -152,7 +153,7 @@ pub fn exit_code<T, E: Into<BoxError>>(result: std::result::Result<T, E>) -> Exi
         let text = format!("{}: {}\n", name(), armature_text::indented(&error));
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
-    ExitCode::FAILURE
+    error.downcast_ref::<Error>().map_or(ExitCode::FAILURE, |error| ExitCode::from(error.exit_code()))
 }
 
 fn arguments() -> impl Iterator<Item = String> {

@@ -53,6 +53,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: refusal of a job whose ranks run different builds | `on` |
 /// | `ARMATURE_CHECK_ARGUMENTS` | [`check_arguments`](Config::check_arguments) | `on`, `off`: refusal of a job whose ranks have different command lines | `on` |
 /// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file for the [state of the job](crate::job_status) | none |
+/// | `ARMATURE_RUN` | [`run_directory`](Config::run_directory) | directory in which a file `stop` asks the job to stop | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
 #[derive(Clone, Debug)]
@@ -78,6 +79,8 @@ pub struct Config {
     pub(crate) check_build: bool,
     pub(crate) check_arguments: bool,
     pub(crate) job_status: Option<PathBuf>,
+    pub(crate) run_directory: Option<PathBuf>,
+    pub(crate) handle_signals: bool,
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
     pub(crate) communicator: Option<Given>,
@@ -110,6 +113,8 @@ impl Default for Config {
             check_build: true,
             check_arguments: true,
             job_status: None,
+            run_directory: None,
+            handle_signals: false,
             commands: None,
             #[cfg(feature = "mpi")]
             communicator: None,
@@ -223,6 +228,25 @@ impl Config {
     /// Sets the file to which the job writes its state and its end, for [the program that started it](crate::job_status).
     pub fn job_status(mut self, file: Option<PathBuf>) -> Self {
         self.job_status = file;
+        self
+    }
+
+    /// Sets the directory of the run, or `None` for none. Rank 0 looks in it about once a second for a file `stop`, which
+    /// [asks the job to stop](Config::handle_signals), and removes the file.
+    pub fn run_directory(mut self, directory: Option<PathBuf>) -> Self {
+        self.run_directory = directory;
+        self
+    }
+
+    /// Sets whether SIGTERM, SIGUSR1 and SIGUSR2 ask the job to stop. The default is `true` for settings of the
+    /// [environment](Config::from_env), and `false` for [`Config::new`], because a program that contains armature as a part may handle signals
+    /// itself. If only some ranks handle signals, a signal to one of them stops the job.
+    ///
+    /// After the first signal, the running skeleton writes its journal or checkpoint and ends before its work is done, and
+    /// [`run`](crate::run()) returns an error of the kind [`Stopped`](ErrorKind::Stopped) on every rank. A second signal, more than a second
+    /// later, ends the process at once. Between runs the signals have their default action.
+    pub fn handle_signals(mut self, handle: bool) -> Self {
+        self.handle_signals = handle;
         self
     }
 

@@ -33,6 +33,7 @@ impl Config {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let mut config = Config::from_lookup(|name| std::env::var_os(name).map(text))?;
         let is_set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+        config.handle_signals = true;
         config.unknown = unknown(is_set.map(|(name, _)| text(name)));
         Ok(config)
     }
@@ -132,6 +133,9 @@ impl Config {
         if let Some(v) = read("ARMATURE_JOB_STATUS") {
             c.job_status = Some(PathBuf::from(v));
         }
+        if let Some(v) = read("ARMATURE_RUN") {
+            c.run_directory = Some(directory("ARMATURE_RUN", &v)?);
+        }
         Ok(c)
     }
 }
@@ -189,6 +193,7 @@ mod tests {
         assert!(!with("ARMATURE_CHECK_BUILD", "off").unwrap().check_build);
         assert!(!with("ARMATURE_CHECK_ARGUMENTS", "off").unwrap().check_arguments);
         assert_eq!(with("ARMATURE_JOB_STATUS", "v").unwrap().job_status, Some(PathBuf::from("v")));
+        assert_eq!(with("ARMATURE_RUN", "r").unwrap().run_directory, Some(PathBuf::from("r")));
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
         assert_eq!(c.idle_sleep, Duration::from_micros(20));
         let c = with("ARMATURE_BATCH_MICROSECONDS", "70").unwrap();

@@ -17,6 +17,10 @@ impl Master {
             return Ok(());
         }
         self.withdraw(task, rank);
+        // The signal that stops the job may have reached the command as well.
+        if self.is_stopping && self.graph.needs(task).is_command {
+            return Ok(());
+        }
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {

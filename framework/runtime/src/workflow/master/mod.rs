@@ -120,6 +120,8 @@ pub(super) struct Master {
     pub(super) retried: u64,
     pub(super) again: u64,
     pub(super) skipped: u64,
+    /// True if the job was asked to stop, so that no task is ordered any more.
+    is_stopping: bool,
     deaths: Deaths,
     /// Tasks whose lost values have to be restored on rank 0.
     to_restore: Vec<usize>,
@@ -161,6 +163,7 @@ impl Master {
             retried: 0,
             again: 0,
             skipped: 0,
+            is_stopping: false,
             deaths: Deaths::default(),
             to_restore: Vec::new(),
             journalled: vec![false; graph.len()],
@@ -315,9 +318,32 @@ impl Master {
         self.ranks[rank].is_lost
     }
 
-    /// Returns true if all tasks have ended.
+    /// Stops the run: no more tasks are ordered, and ranks return the orders that they have not begun.
+    pub(super) fn stop(&mut self) {
+        if std::mem::replace(&mut self.is_stopping, true) {
+            return;
+        }
+        for rank in 0..self.ranks.len() {
+            for task in self.ranks[rank].outstanding.clone() {
+                let orders = &mut self.ranks[rank].orders;
+                if orders.forget(task) {
+                    self.withdraw(task, rank);
+                } else {
+                    orders.recalled.push(task);
+                }
+            }
+        }
+    }
+
+    /// Returns true if the run was stopped before all tasks had ended.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_stopping && self.left > 0
+    }
+
+    /// Returns true if all tasks have ended, or no rank has an order in a run that was stopped.
     pub(super) fn is_over(&self) -> bool {
-        self.left == 0
+        let is_idle = |rank: &Rank| rank.is_lost || rank.outstanding.is_empty();
+        self.left == 0 || (self.is_stopping && self.ranks.iter().all(is_idle))
     }
 
     /// Returns the number of tasks that have ended, and the number of all tasks.

@@ -81,6 +81,9 @@ impl Master {
 
     /// Orders tasks on all ranks that have room for more orders.
     pub(super) fn fill(&mut self) {
+        if self.is_stopping {
+            return;
+        }
         for task in std::mem::take(&mut self.supply.urgent) {
             if self.tasks[task].state == State::Waiting
                 && let Some(rank) = self.least_busy(task)

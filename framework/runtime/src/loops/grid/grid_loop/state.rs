@@ -108,7 +108,7 @@ impl LoopState {
         let what = self.announcement(&format!("runs the {} {:?}", self.kind, self.name));
         let what = self.settings.announced(what.with("sweeps", passes.sweeps).with("run number", self.runs));
         let what = until.map_or(what.clone(), |until| until.announced(what));
-        endpoint.begin_run(&what, config.join_limit)?;
+        endpoint.begin_work(&what, config.join_limit)?;
         let position = self.position(rank, endpoint.size());
         let resumed = self.resume(endpoint, position, config, &passes, has_rows);
         let resumed = self.reported(endpoint, resumed)?;
@@ -128,6 +128,7 @@ impl LoopState {
     ) -> Result<Converged> {
         let (sweeps, is_until) = (run.passes.sweeps, run.passes.until.is_some());
         let ended = self.on_rank(endpoint, config, run, worker, work).and_then(|(summary, last)| {
+            endpoint.check_run_stopped()?;
             let last = if is_until { share(endpoint, &self.name, config.limits(), last)? } else { None };
             Ok(Converged::new(last, sweeps, summary))
         });
