@@ -88,8 +88,6 @@ pub enum ErrorKind {
     Peer,
     /// A wait reached its limit; the message names the rank that waited and what it waited for.
     Timeout,
-    /// The run was asked to stop by a signal.
-    Interrupted,
     /// The job was asked to stop, by a signal or a file, and has ended in order. The message says what is kept.
     Stopped,
 }
