@@ -66,6 +66,9 @@ impl Place {
     }
 }
 
+/// Exit code of a job that was asked to stop and has kept what it can resume from.
+pub const STOPPED: u8 = 85;
+
 /// Kind of an [`Error`]. New kinds may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -88,8 +91,6 @@ pub enum ErrorKind {
     Peer,
     /// A wait reached its limit; the message names the rank that waited and what it waited for.
     Timeout,
-    /// The run was asked to stop by a signal.
-    Interrupted,
     /// The job was asked to stop, by a signal or a file, and has ended in order. The message says what is kept.
     Stopped,
 }
@@ -190,7 +191,7 @@ impl Error {
     /// Returns the exit code for a program that ends with this error: [85](crate::job_status::STOPPED) if the job was asked to stop, otherwise
     /// 1. [`armature::exit_code`](crate::exit_code()) does this for a `main` that returns an `ExitCode`.
     pub fn exit_code(&self) -> u8 {
-        if self.inner.kind == ErrorKind::Stopped { crate::job_status::STOPPED } else { 1 }
+        if self.inner.kind == ErrorKind::Stopped { STOPPED } else { 1 }
     }
 
     /// Returns the message without rank, stage and item.

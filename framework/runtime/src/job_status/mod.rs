@@ -21,6 +21,7 @@ use armature_files::lock::{LockFile, TRIES};
 use armature_files::{output, regular};
 use serde::{Deserialize, Serialize};
 
+pub use crate::error::STOPPED;
 use crate::error::{Error, ErrorKind, Result};
 
 pub use attempt::newest_attempt;
@@ -72,9 +73,6 @@ pub struct StatusLock {
 
 /// Name of the job status file in a directory of events.
 pub const BESIDE_EVENTS: &str = "job-status.json";
-
-/// Exit code of a job that was asked to stop and has kept what it can resume from.
-pub const STOPPED: u8 = 85;
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

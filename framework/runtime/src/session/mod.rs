@@ -31,7 +31,7 @@ use std::time::Duration;
 use crate::comm::Transport;
 use crate::comm::clock::Stopwatch;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::endpoint::stopping::StopRequests;
+use crate::comm::endpoint::stop_requests::StopRequests;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::job_status::Attempt;
 use crate::job_status::writer::StatusWriter;

@@ -167,7 +167,7 @@ fn stopped_workflow_continues_from_its_journal() {
                 for unit in 0..160 {
                     builder.task(Task::new(unit.to_string(), Action::Closure("work".into())));
                     if unit % 20 > 0 {
-                        builder.edge(&(unit - 1).to_string(), &unit.to_string(), 0);
+                        builder.edge((unit - 1).to_string(), unit.to_string(), 0);
                     }
                 }
                 let mut workflow = Workflow::from_description(builder.build()?)

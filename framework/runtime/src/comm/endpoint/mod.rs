@@ -8,6 +8,7 @@ mod drain;
 mod exchanged;
 mod failing;
 mod staying;
+pub(crate) mod stop_requests;
 pub(crate) mod stopping;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 use self::exchanged::Exchanged;
 pub(crate) use self::exchanged::Sent;
+use self::stop_requests::StopRequests;
 use super::backoff::Backoff;
 use super::liveness::Liveness;
 use super::message::{
@@ -58,7 +60,7 @@ pub(crate) struct Endpoint {
     /// Processes of other ranks whose end this rank can observe.
     seen: BTreeMap<usize, Process>,
     exchanged: Exchanged,
-    stops: stopping::StopRequests,
+    stops: StopRequests,
     /// Journals and directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
     /// Total duration of skeleton runs since progress was last reported.
@@ -84,7 +86,7 @@ impl Endpoint {
             own: Process::own(),
             seen: BTreeMap::new(),
             exchanged: Exchanged::new(transport.size()),
-            stops: stopping::StopRequests::default(),
+            stops: StopRequests::default(),
             claimed: BTreeSet::new(),
             untold: Duration::ZERO,
             transport,

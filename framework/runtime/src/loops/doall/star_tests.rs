@@ -162,3 +162,19 @@ fn a_loop_without_units_waits_until_all_have_come() {
     coordinator.on_report(1, &report(0, 0, 0, 0.0, 0.0, 0), NOW);
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
 }
+
+#[test]
+fn run_stops_after_the_present_pass_unless_it_is_the_last() {
+    for asked_in in 1..=3 {
+        let mut star = coordinator(&[10], 3);
+        for pass in 1..=asked_in {
+            star.of_run.stop_asked = pass == asked_in;
+            let round = star.round;
+            star.on_report(0, &report(round, 10, 0, 10.0, 0.1, 0), NOW);
+            let directive = star.step(NOW).unwrap().unwrap();
+            let expected = if pass < asked_in { Command::BeginPass } else { Command::End };
+            assert_eq!(directive.what, expected, "in pass {pass}, asked in {asked_in}");
+        }
+        assert_eq!(star.stopped_after(), (asked_in < 3).then_some(asked_in));
+    }
+}

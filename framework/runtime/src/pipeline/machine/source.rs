@@ -53,7 +53,7 @@ impl Source {
     /// Returns the job that draws the next batch, if there is one and the window is open.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         // The end of the stream follows when everything else has arrived: in an unordered stream it could overtake other batches.
-        let is_end = self.ended && self.wants_end && self.window.is_empty();
+        let is_end = self.ended && self.wants_end && !self.is_cut && self.window.is_empty();
         if self.drawing || !(is_end || !self.ended && self.window.is_open()) {
             return None;
         }
@@ -79,9 +79,7 @@ impl Source {
     /// Ends the source before its last item, unless it has ended. Items that have been drawn still pass the stages, but the stages do not finish, because
     /// the stream is not complete.
     pub(crate) fn end(&mut self) {
-        if !std::mem::replace(&mut self.ended, true) {
-            (self.is_cut, self.wants_end) = (true, false);
-        }
+        self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
 
     /// Returns true if items of the source were not drawn because it was ended.
@@ -163,7 +161,7 @@ impl Source {
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
     pub(crate) fn is_over(&self) -> bool {
-        !self.drawing && self.window.is_empty() && self.ended && !self.wants_end
+        !self.drawing && self.window.is_empty() && self.ended && (!self.wants_end || self.is_cut)
     }
 
     /// Returns the number of items that have not reached the sink, if the user's iterator knows its length.
@@ -189,5 +187,44 @@ impl Source {
     /// Returns the number of drawn items, which is also the number of the next item.
     pub(crate) fn items_drawn(&self) -> u64 {
         self.next_item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::BatchMode;
+
+    fn source() -> Source {
+        let batch_time = Duration::from_micros(500);
+        let (fixed, bytes) = (Some(4), 1 << 20);
+        let plan =
+            WindowPlan { batch: BatchMode::Auto, batch_time, fixed, bytes, hosts: 1, ranks: 1, ahead: 2 };
+        Source::new(plan, 0, true, Duration::ZERO)
+    }
+
+    #[test]
+    fn ended_source_draws_nothing_more_and_knows_whether_it_is_cut() {
+        // Between two draws.
+        let mut between = source();
+        between.end();
+        assert!(between.next_draw().is_none() && between.is_cut() && between.is_over());
+        // During a draw, whose batch still passes the stages.
+        let mut during = source();
+        assert!(during.next_draw().is_some());
+        during.end();
+        during.drawn(Some(2), false, Some(7));
+        assert!(during.next_draw().is_none() && during.is_cut() && !during.is_over());
+        // During the draw that finds the end of the stream, and after it: the stages finish.
+        let mut last = source();
+        assert!(last.next_draw().is_some());
+        last.end();
+        last.drawn(None, true, Some(0));
+        assert!(!last.is_cut());
+        let mut after = source();
+        assert!(after.next_draw().is_some());
+        after.drawn(None, true, Some(0));
+        after.end();
+        assert!(!after.is_cut() && matches!(after.next_draw(), Some(Job::Draw { is_end: true, .. })));
     }
 }

@@ -1,0 +1,101 @@
+//! Requests to stop the job that have reached a rank.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::comm::signals;
+
+/// Time between two checks whether the file exists that asks the job to stop.
+const FILE_PERIOD: Duration = Duration::from_secs(1);
+
+/// Requests to stop that have reached a rank, and stopped runs. It has no clock and sends nothing.
+#[derive(Debug, Default)]
+pub(crate) struct StopRequests {
+    handles_signals: bool,
+    /// File that asks the job to stop; only on rank 0.
+    file: Option<PathBuf>,
+    /// Time of the next check of the file.
+    next_check: Duration,
+    /// Cause of the request, in words that follow "stopped by".
+    pub(super) cause: Option<String>,
+    /// True if rank 0 knows of the request.
+    is_reported: bool,
+    /// What is kept, by the numbers of stopped runs.
+    pub(super) stopped: BTreeMap<u32, String>,
+}
+
+impl StopRequests {
+    pub(crate) fn new(handles_signals: bool, file: Option<PathBuf>) -> Self {
+        StopRequests { handles_signals, file, ..StopRequests::default() }
+    }
+
+    /// Checks at time `now` whether a signal or the file asks the job to stop. Returns true if the job has been asked to stop.
+    pub(super) fn check(&mut self, now: Duration) -> bool {
+        if self.cause.is_none() && self.handles_signals {
+            self.cause = signals::first().map(str::to_string);
+        }
+        if let Some(file) = self.file.as_ref().filter(|_| self.cause.is_none() && now >= self.next_check) {
+            self.next_check = now + FILE_PERIOD;
+            // The file is removed, so that the same command can continue the job.
+            if std::fs::remove_file(file).is_ok() {
+                self.cause = Some(format!("the file {}", armature_text::path(file)));
+            }
+        }
+        self.cause.is_some()
+    }
+
+    /// Returns the request that this rank has to report to rank 0 now, if there is one.
+    pub(super) fn take_report(&mut self) -> Option<&str> {
+        match std::mem::replace(&mut self.is_reported, self.cause.is_some()) {
+            true => None,
+            false => self.cause.as_deref(),
+        }
+    }
+
+    /// Handles the message about a stop: on rank 0 the request of another rank, on the other ranks the end of a run.
+    pub(super) fn on_message(&mut self, is_root: bool, run: u32, text: String) {
+        if is_root {
+            self.cause.get_or_insert(text);
+        } else {
+            self.stopped.insert(run, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_is_checked_once_a_second_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("stop");
+        let mut stops = StopRequests::new(false, Some(file.clone()));
+        assert!(!stops.check(Duration::ZERO));
+        std::fs::write(&file, "").unwrap();
+        assert!(!stops.check(Duration::from_millis(999)) && file.exists());
+        assert!(stops.check(Duration::from_secs(1)) && !file.exists());
+        assert!(stops.check(Duration::from_millis(1001)));
+        assert!(stops.cause.unwrap().starts_with("the file "));
+    }
+
+    #[test]
+    fn request_is_reported_once() {
+        let mut stops = StopRequests { cause: Some("SIGUSR1".into()), ..StopRequests::default() };
+        assert_eq!(stops.take_report(), Some("SIGUSR1"));
+        assert_eq!(stops.take_report(), None);
+        assert_eq!(StopRequests::default().take_report(), None);
+    }
+
+    #[test]
+    fn first_request_counts_and_stops_are_of_their_run() {
+        let mut root = StopRequests::default();
+        root.on_message(true, 3, "SIGTERM".into());
+        root.on_message(true, 3, "SIGUSR2".into());
+        assert!(root.cause.as_deref() == Some("SIGTERM") && root.stopped.is_empty());
+        let mut other = StopRequests::default();
+        other.on_message(false, 4, "stopped".into());
+        assert!(other.cause.is_none() && other.stopped.keys().eq([&4]));
+    }
+}
