@@ -19,7 +19,7 @@ fn launcher(name: &str, script: &str) -> tempfile::TempDir {
 /// Returns the command `armature run ARGS` outside of any batch job. Only the launchers in `launchers` can be found.
 fn armature(launchers: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
-    command.arg("run").args(args).env_clear().env("PATH", launchers);
+    command.arg("run").args(args).env_clear().env("PATH", launchers).current_dir(launchers);
     command
 }
 

@@ -179,6 +179,10 @@ impl Job {
         // Output goes to files, because a process left behind would keep a pipe open.
         let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
         let line = match &self.through {
+            // Jobs with restarts would leave run directories in the source tree.
+            Some(command) if command.get(1).is_some_and(|verb| verb == "run") => {
+                [&command[..2], &["--no-run-directory".into()], &command[2..]].concat()
+            }
             Some(command) => command.clone(),
             None => self.line().into_iter().map(OsString::from).collect(),
         };
