@@ -143,18 +143,18 @@ fn short_tasks_stay_where_they_are() {
 #[test]
 fn stopped_run_recalls_all_orders_and_waits_for_begun_tasks() {
     let mut master = fan(2);
-    orders(&mut master);
+    all_orders(&mut master);
     master.stop();
-    assert_eq!(orders(&mut master)[&0].recalled, [0, 1, 2, 3]);
+    assert_eq!(all_orders(&mut master)[&0].recalled, [0, 1, 2, 3]);
     master.on_report(0, Report { returned: vec![1, 2, 3], ..Report::default() }).unwrap();
     assert!(!master.is_over(), "task 0 has begun");
     master.on_report(0, done(0, LONG)).unwrap();
     assert!(master.is_over() && master.is_cut());
-    assert!(orders(&mut master).values().all(|orders| orders.orders.is_empty()));
+    assert!(all_orders(&mut master).values().all(|orders| orders.orders.is_empty()));
     assert_eq!(master.progress(), (1, 4));
     // A second request changes nothing.
     master.stop();
-    assert!(orders(&mut master).is_empty());
+    assert!(all_orders(&mut master).is_empty());
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn stopped_run_forgets_orders_that_were_not_sent_and_a_complete_run_is_not_cut()
     master.stop();
     assert!(master.is_over() && master.is_cut());
     assert!(
-        orders(&mut master).values().all(|orders| orders.orders.is_empty() && orders.recalled.is_empty())
+        all_orders(&mut master).values().all(|orders| orders.orders.is_empty() && orders.recalled.is_empty())
     );
     let mut master = fan(4);
-    orders(&mut master);
+    all_orders(&mut master);
     for task in 0..4 {
         master.on_report(0, done(task, 1_000)).unwrap();
     }
