@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::completion_log::repair;
 use crate::notes::Notes;
 
-/// Rescue file, to which every rank appends with its [ledger](crate::ledger).
+/// Rescue file, to which every rank appends with its [completion log](crate::completion_log).
 #[derive(Clone, Debug)]
 pub struct Rescue {
     path: PathBuf,

@@ -6,6 +6,7 @@ mod losses;
 mod orders;
 #[cfg(test)]
 mod orders_tests;
+mod plans;
 mod replanning;
 mod supply;
 

@@ -1,15 +1,13 @@
-//! Plans of the master: the first plan, and when, why and from which state a new plan is computed.
+//! State of replanning, and what a new plan is computed for.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::{Cluster, Plan, Replanned};
+use armature_planner::workflow::Plan;
 
-use super::{Master, State};
-use crate::balance::is_affordable;
 use crate::workflow::forecast::{Deviation, Forecast};
-use crate::workflow::planning::{AskAnew, Clusters, Standing};
+use crate::workflow::planning::Clusters;
 
 /// Reason for a new plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,14 +31,14 @@ impl fmt::Display for Cause {
 #[derive(Debug)]
 pub(super) struct Replanning {
     pub(super) forecast: Forecast,
-    clusters: Arc<Clusters>,
-    plan: Arc<Plan>,
+    pub(super) clusters: Arc<Clusters>,
+    pub(super) plan: Arc<Plan>,
     /// Time at which the planner was last asked or answered. `takes` is the expected time to compute a new plan.
-    at: Duration,
-    takes: Duration,
-    lost: Option<usize>,
+    pub(super) at: Duration,
+    pub(super) takes: Duration,
+    pub(super) lost: Option<usize>,
     /// Number of lost ranks when the planner was asked; `None` if no answer is outstanding.
-    asked: Option<usize>,
+    pub(super) asked: Option<usize>,
 }
 
 /// Result of replanning.
@@ -58,128 +56,5 @@ impl Replanning {
     /// Records the loss of a rank as the reason for a new plan.
     pub(super) fn on_lost(&mut self, rank: usize) {
         self.lost = Some(rank);
-    }
-}
-
-impl Master {
-    /// Activates the first plan, for the ranks of `clusters`, at time `now`. `takes` is the expected time to compute a new plan.
-    pub(in crate::workflow) fn has_planned(
-        &mut self,
-        plan: Plan,
-        clusters: Clusters,
-        takes: Duration,
-        now: Duration,
-    ) {
-        let lost = self.lost().last().copied();
-        // A plan that uses a rank that has died meanwhile is not activated.
-        if lost.is_none() {
-            self.plan(&plan.processor_of, &plan.sequence);
-        }
-        let processors = clusters.in_memory.processors();
-        let speeds = processors.iter().map(|processor| processor.speed).collect();
-        self.replanning = Some(Replanning {
-            forecast: Forecast::new(self.graph.clone(), speeds),
-            clusters: Arc::new(clusters),
-            plan: Arc::new(plan),
-            at: now,
-            takes,
-            lost,
-            asked: None,
-        });
-    }
-
-    /// Returns the active plan, if there is one, with the ranks as the plan models them.
-    pub(in crate::workflow) fn plan_in_force(&self) -> Option<(&Plan, &Cluster)> {
-        let replanning = self.replanning.as_ref()?;
-        self.supply.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
-    }
-
-    /// Returns the question for the planner at time `now` and its cause, if there is a cause and planning is short enough. Its time is compared with
-    /// the time since the planner was last asked or answered, and with the remaining time.
-    pub(in crate::workflow) fn ask_anew(&mut self, now: Duration) -> Option<(Cause, Box<AskAnew>)> {
-        let replanning = self.replanning.as_mut().filter(|replanning| replanning.asked.is_none())?;
-        let cause = match replanning.lost {
-            // After a loss there is no active plan, so the interval since the last plan does not matter.
-            Some(rank) => Cause::Lost(rank),
-            None if is_affordable(replanning.takes, now.saturating_sub(replanning.at)) => {
-                Cause::Deviation(replanning.forecast.deviation()?)
-            }
-            None => return None,
-        };
-        replanning.at = now;
-        replanning.forecast.refit();
-        let replanning = self.replanning.as_ref()?;
-        let left = self.left_at_least(replanning);
-        if left.is_zero() || !is_affordable(replanning.takes, left) {
-            // The remaining run is too short for a plan: ranks run any task that is ready.
-            self.replanning.as_mut()?.lost = None;
-            return None;
-        }
-        let lost = self.lost();
-        let ask = AskAnew {
-            clusters: replanning.clusters.clone(),
-            speeds: replanning.forecast.speeds(),
-            weights: replanning.forecast.weights(),
-            standings: (0..self.tasks.len()).map(|task| self.standing(task)).collect(),
-            plan: replanning.plan.clone(),
-            takes: replanning.takes.as_secs_f64(),
-            lost,
-        };
-        let replanning = self.replanning.as_mut()?;
-        (replanning.lost, replanning.asked) = (None, Some(ask.lost.len()));
-        Some((cause, Box::new(ask)))
-    }
-
-    /// Handles the answer of the planner, which arrives at time `now` and took `takes` to compute.
-    pub(in crate::workflow) fn on_planned_anew(
-        &mut self,
-        found: armature_planner::Result<Replanned>,
-        takes: Duration,
-        now: Duration,
-    ) -> Change {
-        let lost = self.lost().len();
-        let Some(replanning) = &mut self.replanning else { return Change::None };
-        (replanning.at, replanning.takes) = (now, takes);
-        let is_stale = replanning.asked.take() != Some(lost);
-        let Replanned { plan, kept } = match found {
-            Ok(found) if !is_stale => found,
-            // If a rank was lost meanwhile, its loss causes another question.
-            _ => return Change::None,
-        };
-        let makespan = plan.makespan;
-        // After a loss no plan is active, so that even a kept plan has to be activated again.
-        if !kept || !self.supply.is_planned() {
-            self.plan(&plan.processor_of, &plan.sequence);
-            self.recount();
-            self.fill();
-        }
-        if let Some(replanning) = &mut self.replanning {
-            replanning.plan = Arc::new(plan);
-        }
-        if kept { Change::Kept(makespan) } else { Change::Fresh(makespan) }
-    }
-
-    /// Returns a lower bound of the remaining time of the run.
-    fn left_at_least(&self, replanning: &Replanning) -> Duration {
-        let waits = |task: &usize| self.tasks[*task].state == State::Waiting;
-        let work: f64 = (0..self.tasks.len()).filter(waits).map(|task| replanning.forecast.work(task)).sum();
-        let speeds = replanning.forecast.speeds();
-        let alive = (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost);
-        let left = work / alive.map(|rank| speeds[rank]).sum::<f64>();
-        Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX)
-    }
-
-    fn lost(&self) -> Vec<usize> {
-        (0..self.ranks.len()).filter(|&rank| self.ranks[rank].is_lost).collect()
-    }
-
-    fn standing(&self, task: usize) -> Standing {
-        match self.tasks[task].state {
-            State::Waiting => Standing::Waiting,
-            State::Ordered(rank) => Standing::Ordered(rank),
-            State::Done(rank) => Standing::Ended(rank),
-            // No task reads the value any more, so that its rank does not matter.
-            State::Gone | State::Failed | State::Skipped => Standing::Ended(0),
-        }
     }
 }

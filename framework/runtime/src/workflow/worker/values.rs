@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
-use super::queue::Key;
 use crate::workflow::value::Value;
 
 /// Maximum size in bytes of a value that is sent without reserved memory if memory is limited. Such values may exceed the limit until
@@ -282,10 +281,10 @@ impl Values {
     /// Returns the value in memory that is needed last, according to `next_use`; it returns `None` for a value that no order on this rank
     /// reads. Values of size 0, inputs of running tasks and `spared` values are excluded, and so are values that are being sent, because
     /// they would stay in memory after a spill.
-    pub(super) fn victim(
+    pub(super) fn victim<K: Ord>(
         &self,
         spared: impl Fn(usize) -> bool,
-        next_use: impl Fn(usize) -> Option<Key>,
+        next_use: impl Fn(usize) -> Option<K>,
     ) -> Option<usize> {
         let candidates = self.in_memory.iter().copied().filter(|&task| {
             let held = &self.all[task];
