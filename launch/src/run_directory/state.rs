@@ -178,10 +178,14 @@ fn ended(end: &End) -> Stage {
     }
 }
 
-/// Returns the reason for an end with its detail.
+/// Returns the reason for an end with its detail. A detail that begins with the reason says it already.
 pub(crate) fn why(end: &End) -> String {
-    let detail = if end.detail.is_empty() { String::new() } else { format!(": {}", end.detail) };
-    format!("{}{detail}", end.reason)
+    let reason = end.reason.to_string();
+    match end.detail.as_str() {
+        "" => reason,
+        detail if detail.starts_with(&reason) => detail.into(),
+        detail => format!("{reason}: {detail}"),
+    }
 }
 
 /// Returns the next step for the user after an end.
@@ -219,6 +223,14 @@ mod tests {
             seconds: 1.0,
             ended: String::new(),
         }
+    }
+
+    #[test]
+    fn reason_is_not_said_twice() {
+        let of = |reason, detail: &str| why(&End { detail: detail.into(), ..end(reason, 85) });
+        assert_eq!(of(Reason::Stopped, "stopped by SIGTERM after 5.0 s"), "stopped by SIGTERM after 5.0 s");
+        assert_eq!(of(Reason::TimeLimit, "the job ends at 12:00"), "time limit: the job ends at 12:00");
+        assert_eq!(of(Reason::Cancelled, ""), "cancelled");
     }
 
     fn queued(state: &str) -> Option<Queued> {
