@@ -59,7 +59,9 @@ check "the reason is the time limit" equal "time limit" "$(reason limit-1 1)"
 is_requeued() { [ "$(state_of "$(job_of limit-1)")" = PENDING ]; }
 check "it is in the queue again" within 60 is_requeued
 check "it shows as waiting" status_is 3 limit-1
-# Slurm starts requeued jobs after two minutes, unless it is asked to start them earlier once they have left their nodes.
+# Slurm starts requeued jobs after two minutes, unless it is asked to start them earlier. Until KillWait (5 s) has passed, it may still end the step of
+# the first attempt, and the step of the second has the same number.
+sleep 8
 is_restarted() { has_started limit-1 2 || { scontrol update "JobId=$(job_of limit-1)" StartTime=now 2>/dev/null; sleep 1; return 1; }; }
 check "it starts again" within 150 is_restarted
 check "the second attempt stops as well" within 150 [ -e armature-runs/limit-1/attempts/2/why.json ]
