@@ -33,7 +33,7 @@ PROGRAMS=(
   "local"
   "mpi -- --skip without_eager_sends"
   "faults phases"
-  "farm_deaths restarts"
+  "farm_deaths restarts stops"
   "progress memory porting properties compile_errors"
   "workflow_commands workflow_files workflows"
   "beside_mpi disagreement examples starter"

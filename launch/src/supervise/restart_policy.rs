@@ -95,8 +95,8 @@ impl RestartPolicy {
             return Next::Exit(TIMED_OUT, None);
         }
         if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
-            let text = (!job_status.kept.is_empty()).then(|| job_status.kept.clone());
-            return Next::Exit(STOPPED, text);
+            // Rank 0 has said what is kept.
+            return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
             let code = if ended.by_us || ended.code == 0 { signal.saturating_add(128) } else { ended.code };
@@ -260,7 +260,7 @@ mod tests {
         exits(3, &Ended { by_us: true, ..ended(137, State::Finished) }, 0, None);
         exits(3, &Ended { timed_out: true, ..ended(0, State::Finished) }, 0, None);
         let stopped = with(ended(143, State::Stopped), |v| v.kept = "40 tasks are kept".into());
-        exits(3, &Ended { signal: Some(15), by_us: true, ..stopped }, 85, Some("40 tasks are kept"));
+        exits(3, &Ended { signal: Some(15), by_us: true, ..stopped }, 85, None);
         let text = "all ranks have finished, but the program has failed after that: exit code 3";
         exits(3, &ended(3, State::Finished), 3, Some(text));
     }
