@@ -31,7 +31,7 @@ pub(crate) enum JobState {
     },
     /// The job has stopped in order, because it was asked to. The same command continues it.
     Stopped {
-        /// What is kept.
+        /// Sentence about the stop and the results that are kept.
         kept: String,
     },
     /// Rank 0 has died without a final status, and the process that started the job is gone as well.

@@ -73,7 +73,7 @@ fn supervised_job_stops_with_its_status_and_is_not_restarted() {
     };
     let running = job().start();
     running.wait_for("kept 20\n");
-    // As `scancel` does, the signal reaches all ranks.
+    // All ranks receive the signal at the same time, like those of a job that `scancel --signal=TERM` stops.
     for rank in 0..3 {
         kill_process(running.process(rank), Signal::TERM).expect("the rank can be signalled");
     }

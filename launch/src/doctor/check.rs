@@ -5,7 +5,7 @@ use std::path::Path;
 use super::probe::Probe;
 use super::site::Site;
 
-/// What a check examines.
+/// Machine, job and reports of ranks that a check examines.
 pub(super) struct Facts<'a> {
     /// This machine.
     pub(super) site: &'a dyn Site,
@@ -48,7 +48,7 @@ pub(super) enum Finding {
 /// Problem with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// What was found.
+    /// Sentence about the problem.
     pub(super) found: String,
     /// Command, setting or line of a job script that helps.
     pub(super) remedy: String,
@@ -103,9 +103,9 @@ impl Finding {
 pub(super) struct Check {
     /// Name for `--only` and `--explain`.
     pub(super) id: &'static str,
-    /// What a user sees if the check fails.
+    /// Message or behaviour that a user sees if the check fails.
     pub(super) symptom: &'static str,
-    /// What is examined, why it matters, and what helps.
+    /// Explanation for `--explain`: the examined setting, its effect on jobs, and the remedy.
     pub(super) about: &'static str,
     pub(super) examine: fn(&Facts<'_>) -> Finding,
 }

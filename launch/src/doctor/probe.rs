@@ -98,7 +98,7 @@ pub(super) fn start(
     if let Some(hostfile) = hostfile {
         command.arg("--hostfile").arg(hostfile);
     }
-    command.arg("--").arg(probe).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg("--").arg(probe).stdin(Stdio::null());
     // The supervisor has its own limit, and some seconds to end the ranks.
     let output = output_within(command, Duration::from_secs(LIMIT + 10));
     let probes = output.as_deref().map(|output| parse(launcher.name(), output)).unwrap_or_default();

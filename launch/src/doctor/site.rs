@@ -1,12 +1,13 @@
-//! What a check can see of the machine: variables, files, programs and a few facts of the system.
+//! Access of checks to a machine: variables, files, programs and a few facts of the system.
 //!
 //! Checks use [`Site`] only, so that each of them can be tested for a machine that does not exist.
 
+use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, getpid};
+use rustix::process::Pid;
 
 use crate::{Mpi, detect};
 
@@ -70,7 +71,7 @@ impl Site for Here {
 
     fn run(&self, program: &str, arguments: &[&str]) -> Option<String> {
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null());
         output_within(command, LIMIT)
     }
 
@@ -104,14 +105,16 @@ impl Site for Here {
 
 /// Returns true if this process may read the memory of `process`. The kernel applies the same rule to `/proc/PID/mem` as to `process_vm_readv`.
 fn is_readable(process: Pid) -> bool {
-    process == getpid() || std::fs::File::open(format!("/proc/{}/mem", process.as_raw_nonzero())).is_ok()
+    std::fs::File::open(format!("/proc/{}/mem", process.as_raw_nonzero())).is_ok()
 }
 
 /// Runs a program and returns what it printed, or `None` if it does not exist, fails or takes longer than `limit`.
 pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<String> {
+    // A file takes any amount of output. The buffer of a pipe would be too small for the reports of many ranks, and the program would wait.
+    let mut file = tempfile::tempfile().ok()?;
+    command.stdout(file.try_clone().ok()?).stderr(file.try_clone().ok()?);
     let mut child = command.spawn().ok()?;
     let end = Instant::now() + limit;
-    // The answers of these programs are shorter than the buffer of a pipe.
     let status = loop {
         match child.try_wait().ok()? {
             Some(status) => break status,
@@ -123,7 +126,8 @@ pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<Str
             }
         }
     };
-    let output = child.wait_with_output().ok()?;
-    let text = [output.stdout, output.stderr].concat();
+    let mut text = Vec::new();
+    file.rewind().ok()?;
+    file.read_to_end(&mut text).ok()?;
     status.success().then(|| String::from_utf8_lossy(&text).into_owned())
 }

@@ -533,13 +533,12 @@ fn versions_are_found_in_texts() {
 fn programs_have_a_time_limit_and_their_failure_is_no_answer() {
     let shell = |script: &str, milliseconds| {
         let mut command = std::process::Command::new("sh");
-        command
-            .args(["-c", script])
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
+        command.args(["-c", script]);
         output_within(command, std::time::Duration::from_millis(milliseconds))
     };
     assert_eq!(shell("echo out; echo err >&2", 10_000).as_deref(), Some("out\nerr\n"));
+    // More than the buffer of a pipe.
+    assert_eq!(shell("seq 100000", 10_000).map(|text| text.lines().count()), Some(100_000));
     assert_eq!(shell("exit 1", 10_000), None);
     assert_eq!(shell("exec sleep 60", 50), None);
 }

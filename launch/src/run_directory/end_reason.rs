@@ -77,7 +77,7 @@ pub(crate) struct End {
     /// Version of the format.
     pub(crate) schema: u32,
     pub(crate) reason: Reason,
-    /// What happened, as a part of a sentence; empty if the reason says it all.
+    /// Details of the end as a part of a sentence; empty if there are none.
     pub(crate) detail: String,
     /// Exit code.
     pub(crate) code: u8,

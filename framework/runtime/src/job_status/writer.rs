@@ -23,7 +23,7 @@ pub(crate) struct StatusWriter {
     done_before: u64,
     /// Error message of the program if the job has failed although all ranks end without an error.
     verdict: Option<String>,
-    /// What is kept, if all ranks end because the job was asked to stop.
+    /// Sentence about the stop and the results that are kept, if all ranks end because the job was asked to stop.
     kept: Option<String>,
     next: Duration,
     /// Lock of the job status; held on rank 0, unless the launcher holds it.

@@ -21,7 +21,7 @@ pub(crate) struct StopRequests {
     pub(super) cause: Option<String>,
     /// True if rank 0 knows of the request.
     is_reported: bool,
-    /// What is kept, by the numbers of stopped runs.
+    /// Numbers of the stopped runs, each with the sentence about its stop.
     pub(super) stopped: BTreeMap<u32, String>,
 }
 
