@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Shows armature at work: image similarity search over MPI on real pictures. In mid-stream other programs come to the core of one
-# rank, once with the mapping kept and once with armature changing it. The result is shown and checked.
+# Demonstrates armature: image similarity search over MPI on real pictures. In the middle of the stream, other programs start on the core
+# of one rank: once with a fixed mapping, and once with a mapping that armature may change. The script shows and checks the results.
 #
-#   ci/demo.sh       two minutes, and what compiling takes the first time; may be run again at any time
+#   ci/demo.sh       takes two minutes, and the time to compile at the first run; it can be repeated at any time
 #
-# RANKS sets the number of ranks (default: one a core, from two to four), LOADS how many programs come (default 4), COPIES
-# how many queries of each kind are made of a picture (default 3). Everything it makes is in target/demo/. It fails if a result is wrong,
-# never because of a time.
+# Settings: RANKS, the number of ranks (default: one per core, from two to four); LOADS, the number of other programs (default: 4);
+# COPIES, the number of queries of each kind per picture (default: 3). All files are written to target/demo/. The script fails if a
+# result is wrong, never because of a time.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
-# shellcheck source=ci/beside.sh
-. "$CI_DIR/beside.sh"
+# shellcheck source=ci/background-load.sh
+. "$CI_DIR/background-load.sh"
 cd "$ROOT"
 "$CI_DIR/setup.sh" demo
 set -a
@@ -21,14 +21,14 @@ set -a
 . "$CI_DIR/mpi/openmpi.env"
 set +a
 cores=$(usable_cores)
-# With more than four ranks the serial first stage, which is a quarter of the work, is what limits them.
+# More than four ranks gain nothing: the serial first stage is a quarter of the work.
 RANKS=${RANKS:-$((cores < 2 ? 2 : cores > 4 ? 4 : cores))}
-# On a single core there is no way around the others; they shall not take all day.
+# On a single core no mapping avoids the load, so that a smaller load and fewer queries keep the run short.
 LOADS=${LOADS:-$((cores < 2 ? 1 : 4))}
 COPIES=${COPIES:-$((cores < 2 ? 2 : 3))}
 on_cores="on $cores core$([ "$cores" -eq 1 ] || echo s)"
 
-say "building Ferret, the image search, and the command armature (a few minutes the first time)"
+say "building the image search Ferret and the command armature (a few minutes at the first run)"
 cargo build --locked --release --workspace --bin ferret --bin armature
 ferret=$CARGO_TARGET_DIR/release/ferret
 armature=$CARGO_TARGET_DIR/release/armature
@@ -38,29 +38,29 @@ cd "$demo"
 trap 'end_all; exit 130' INT TERM HUP
 trap end_all EXIT
 
-say "real pictures to search in: flags of the world and the icons of the Tango theme"
+say "database: flags of the world and the icons of the Tango theme"
 flags_and_icons pictures
 "$ferret" index pictures -o pictures.db
-say "and queries: each of them cut, noisy, brighter or darker, and resized, as photographs of 512 pixels"
+say "queries: each picture cropped, with noise, brighter or darker, and resized to 512 pixels"
 rm -rf queries
 "$ferret" vary pictures -o queries --copies "$COPIES" --side 512
 query=("$ferret" query queries/queries --db pictures.db -k 10)
 queries=$(wc -l <queries/truth.tsv)
 
-say "a query goes through six stages"
-echo "    load decodes the picture, seg cuts it into regions, ext describes them, ind finds pictures with such regions, rank compares, out writes."
-echo "    Which ranks run what is written like this: seg+ext@0,1 says that ranks 0 and 1 each run both of these stages."
+say "each query passes through six stages"
+echo "    load decodes the picture, seg divides it into regions, ext computes their features, ind looks up candidates, rank compares, out writes."
+echo "    A mapping assigns stages to ranks: seg+ext@0,1 means that ranks 0 and 1 each run both stages."
 
 say "1. One rank"
 had_a_core "${query[@]}" -o one-rank.tsv --mapping serial || die "the serial program has failed"
 one_ms=$took_ms
 whole=$(stat -c %s one-rank.tsv)
 figures "$queries" "$one_ms"
-# Waiting for the disk is not much here.
-[ "$core_share" -ge 85 ] || echo "    This machine is busy: that rank had its core for $core_share % of the time. So what follows is rough."
+# The run hardly waits for the disk, so that less than a whole core means that other programs use it.
+[ "$core_share" -ge 85 ] || echo "    This machine is busy: the rank had its core for $core_share % of the time. The times below are rough."
 
-# stream NAME N OPTION...: the query on all ranks, beside N others from a third on, checked against one rank. Sets what
-# watch_stream does.
+# stream NAME N OPTION...: runs the query on all ranks, with N other programs after a third of the stream, and compares the output with
+# that of one rank. Sets the variables that watch_stream sets.
 stream() {
   local name=$1 loads=$2
   shift 2
@@ -81,39 +81,39 @@ echo "    $mapping"
 figures "$queries" "$alone_ms" "$one_ms" "one rank"
 
 decoder=$(first_rank "$mapping")
-say "3. The same, but after a third of the queries $LOADS other programs come to where rank $decoder decodes all pictures"
+say "3. The same mapping, but after a third of the queries $LOADS other programs start on the core of rank $decoder, which decodes all pictures"
 stream kept "$LOADS" --mapping mapping --balance off
-kept_ms=$stream_ms kept_beside=$beside_ms
+kept_ms=$stream_ms kept_loaded=$loaded_ms
 figures "$queries" "$kept_ms"
 
-say "4. Once more, and armature may change the mapping while the stream runs"
+say "4. The same load, but armature may change the mapping while the stream runs"
 stream live "$LOADS" --mapping mapping --balance live
-live_ms=$stream_ms live_beside=$beside_ms
+live_ms=$stream_ms live_loaded=$loaded_ms
 figures "$queries" "$live_ms"
 
-say "queries a second, as time goes by"
+say "queries per second over time"
 chart "$queries" alone kept live
 
-say "what was decided, and why (armature explain target/demo/events-live tells more)"
+say "decisions and their reasons (details: armature explain target/demo/events-live)"
 "$armature" explain events-live | changes live "$decoder"
 changed=$(($(mappings_of live | wc -l) - 1))
 if [ "$changed" -lt 1 ]; then
-  echo "    The mapping was not changed: no other one was better by enough for what was measured."
+  echo "    The mapping was not changed: by the measurements, no other mapping gained enough."
 fi
 
-say "did everybody write the same bytes, and are the answers right?"
-echo "yes: three runs on $RANKS ranks wrote the $(wc -l <live.tsv) lines of one rank, $(sha256sum live.tsv | cut -c1-16)"
+say "are the outputs equal, and are the answers right?"
+echo "yes: three runs on $RANKS ranks wrote the same $(wc -l <live.tsv) lines as one rank (SHA-256 $(sha256sum live.tsv | cut -c1-16)…)"
 quality queries/truth.tsv live.tsv
-[ "$found" -ge 70 ] || die "the right picture is among ten in $found % of the queries, expected at least 70 %"
+[ "$found" -ge 70 ] || die "the right picture is among the first ten answers in $found % of the queries, expected at least 70 %"
 awk -F'\t' '$1 != last { last = $1; n++ } n % 2000 == 300 && $2 <= 3 {
   if ($1 != shown) { print "  " $1; shown = $1 }
   printf "    %d. %-45s %s\n", $2, $3, $4 }' live.tsv
 
-say "in short, $on_cores"
-printf '    %s ranks do in %s s what one does in %s s: %s times as fast\n' \
+say "summary, $on_cores"
+printf '    %s ranks take %s s, one rank takes %s s: %s times as fast\n' \
   "$RANKS" "$(decimal "$alone_ms")" "$(decimal "$one_ms")" "$(ratio "$one_ms" "$alone_ms")"
-verdict "$kept_beside" "$live_beside" "$changed"
-say "to look at: what the ranks did while the load was there, as a page that opens in any browser"
-"$armature" report events-live --title "Ferret, beside $LOADS other programs from a third on" -o live.html >/dev/null
+verdict "$kept_loaded" "$live_loaded" "$changed"
+say "report of the last run, for any browser"
+"$armature" report events-live --title "Ferret, with $LOADS other programs after a third of the queries" -o live.html >/dev/null
 echo "    $demo/live.html"
-say "done; everything is in target/demo"
+say "done; all files are in target/demo"

@@ -73,7 +73,7 @@ export with
 
 part_setup() { "$CI_DIR/setup.sh" test; }
 
-part_format() { cargo fmt --all --check && echo "formatted as it should be"; }
+part_format() { cargo fmt --all --check && echo "all files are formatted"; }
 
 part_scripts() {
   local scripts written
@@ -82,10 +82,10 @@ part_scripts() {
   # Job scripts that armature submit has written. Their arguments have a `$` that the shell must not expand.
   mapfile -t written < <(git ls-files 'launch/tests/golden/*.sh')
   shellcheck --severity=info --exclude=SC2016 "${written[@]}"
-  echo "$((${#scripts[@]} + ${#written[@]})) scripts are fine"
+  echo "$((${#scripts[@]} + ${#written[@]})) scripts have no findings"
   python_packages typos ci/typos-requirements.txt
   "$ROOT/target/typos/bin/typos"
-  echo "the spelling is fine"
+  echo "no misspelled words"
 }
 
 part_lint() {

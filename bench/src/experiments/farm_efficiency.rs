@@ -29,7 +29,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "farm-efficiency",
-    about: "10,000 tasks of 0.5 ms on two computing ranks: time in tasks, and against a static split beside a load",
+    about: "10,000 tasks of 0.5 ms on two computing ranks: share of time in tasks, and against a static split under a load",
     needs: "mpirun of Open MPI, two cores that nobody else uses",
     run,
 };

@@ -23,7 +23,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "farm-workers",
-    about: "farms begun with too many and too few workers on simulated networks: the number after ten iterations",
+    about: "farms that start with too many or too few workers on simulated networks: number of workers after ten iterations",
     needs: "SimGrid, armature-bench-simulated built for it (ci/bench.sh builds it)",
     run,
 };

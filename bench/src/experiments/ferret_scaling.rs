@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ferret-scaling",
-    about: "Ferret on one, two and six ranks on two cores, by the clock on the wall",
+    about: "Ferret on one, two and six ranks on two cores, wall-clock time",
     needs: "mpirun of Open MPI, two cores, ferret beside this binary (ci/bench.sh builds it)",
     run,
 };

@@ -18,7 +18,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "idle-yield",
-    about: "four ranks on two cores, alone and beside a load: sleeping between looks against Open MPI's yielding",
+    about: "four ranks on two cores, alone and under a load: sleeping between polls against Open MPI's yielding",
     needs: "mpirun of Open MPI, two cores that nobody else uses",
     run,
 };

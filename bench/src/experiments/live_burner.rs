@@ -39,14 +39,14 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "live-burner",
-    about: "a load comes to one of two cores in mid-stream, two ranks: live balancing against fixed mappings",
+    about: "a load starts on one of two cores in mid-stream, two ranks: live balancing against fixed mappings",
     needs: "mpirun of Open MPI, two cores that nobody else uses",
     run: |report, smoke| run(report, smoke, 2),
 };
 
 pub(super) const ON_FOUR: Experiment = Experiment {
     name: "live-burner-4",
-    about: "the same as live-burner with four ranks, two a core",
+    about: "like live-burner, with four ranks, two per core",
     needs: "mpirun of Open MPI, two cores that nobody else uses",
     run: |report, smoke| run(report, smoke, 4),
 };

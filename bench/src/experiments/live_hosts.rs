@@ -22,7 +22,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "live-hosts",
-    about: "Ferret on four unequal hosts, from one rank a stage: live balancing against none",
+    about: "Ferret on four unequal hosts, starting with one rank per stage: live balancing against none",
     needs: "root, mpirun of Open MPI, network namespaces, ferret beside this binary (ci/bench.sh builds it)",
     run,
 };

@@ -17,7 +17,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "live-settling",
-    about: "live balancing from an orderly mapping on 20 simulated clusters: pace, changes, and whether it stays",
+    about: "live balancing from an orderly mapping on 20 simulated clusters: throughput, number of changes, stability",
     needs: "SimGrid, Ferret built for it (ci/bench.sh builds it)",
     run,
 };

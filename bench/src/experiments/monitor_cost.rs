@@ -21,7 +21,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "monitor-cost",
-    about: "what measuring the stages and the log of events cost, in proportion to Ferret's time",
+    about: "cost of measuring the stages and of the event log, relative to Ferret's time",
     needs: "mpirun of Open MPI, ferret beside this binary (ci/bench.sh builds it)",
     run,
 };

@@ -23,7 +23,7 @@ use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rate-estimator",
-    about: "service-rate estimators against servers of known rate, and what they cost",
+    about: "service-rate estimators against servers of known rate, and their cost",
     needs: "nothing",
     run,
 };

@@ -20,7 +20,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "remap-cost",
-    about: "what one change of mapping costs a stream of items of a millisecond, against the time of a window",
+    about: "cost of one change of mapping in a stream of items of a millisecond, against the time of a window",
     needs: "mpirun of Open MPI, two cores",
     run,
 };

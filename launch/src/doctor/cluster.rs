@@ -71,7 +71,7 @@ fn interfaces(facts: &Facts<'_>) -> Finding {
         .or_else(|| facts.site.variable("OMPI_MCA_btl_tcp_if_exclude"))
         .is_some()
     {
-        return Finding::ok(format!("{found}, and Open MPI is told which interfaces to use"));
+        return Finding::ok(format!("{found}, and settings of Open MPI select the interfaces"));
     }
     let exclude = format!("lo,{}", local.join(","));
     Finding::warn(
@@ -149,7 +149,7 @@ fn settings(facts: &Facts<'_>) -> Finding {
         }
     }
     if found.is_empty() {
-        return Finding::ok("there are no settings of Open MPI beside its defaults");
+        return Finding::ok("Open MPI uses its default settings");
     }
     Finding::warn(
         format!("these settings apply to every start: {}", found.join(", ")),

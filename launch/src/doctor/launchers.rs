@@ -119,7 +119,7 @@ fn slots(facts: &Facts<'_>) -> Finding {
         Some(tasks) => tasks,
         None if facts.hosts.is_empty() => super::node::allowed_cores(facts.site).len(),
         None => {
-            return Finding::skipped("the hostfile says how many slots there are; armature run counts them");
+            return Finding::skipped("the hostfile sets the number of slots; armature run counts them");
         }
     };
     if ranks <= slots {

@@ -140,7 +140,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "host-names",
         symptom: "ranks on different hosts count as neighbours",
-        about: "Hosts are told apart by their names. Nodes that were copied from one image sometimes all have the same name.",
+        about: "Hosts are distinguished by their names. Nodes that were copied from one image sometimes all have the same name.",
         examine: host_names,
     },
     Check {

@@ -21,7 +21,7 @@ use super::{best_columns, seconds_per_pass, seconds_per_pass_of_ours};
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "loop-burner",
-    about: "a load beside one of two ranks: matmul 1000², SOR 8000² and 2000² against fixed splits by hand",
+    about: "a load on the core of one of two ranks: matmul 1000², SOR 8000² and 2000² against fixed splits by hand",
     needs: "mpirun of Open MPI, two cores that nobody else uses, 1 GiB of memory",
     run,
 };

@@ -27,7 +27,7 @@ use crate::{
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "hook-cost",
-    about: "what hooks, balancing and the start of a run take of a loop's time where there is nothing to balance, by cost and count",
+    about: "share of hooks, balancing and start-up in the time of a balanced loop, by cost and count",
     needs: "mpirun of Open MPI, two cores that nobody else uses",
     run,
 };

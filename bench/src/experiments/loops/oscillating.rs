@@ -36,7 +36,7 @@ use super::seconds_per_pass_of_ours;
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "loop-oscillating",
-    about: "a load that comes and goes: balancing against none on two cores, and on simulated hosts against the planner's \
+    about: "a load that starts and stops: balancing against none on two cores, and on simulated hosts against the planner's \
             simulator",
     needs: "mpirun of Open MPI, two cores that nobody else uses; SimGrid, armature-bench-simulated-loop built for it \
             (ci/bench.sh builds it)",

@@ -17,7 +17,7 @@ use super::best_columns;
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "loop-rows",
-    about: "SOR on two undisturbed ranks, in halves and in unequal shares: what a row costs a rank that holds more of them",
+    about: "SOR on two undisturbed ranks, in halves and in unequal shares: cost of a row on a rank that holds more rows",
     needs: "mpirun of Open MPI, two cores that nobody else uses",
     run,
 };

@@ -20,7 +20,7 @@ use crate::{
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-memory",
-    about: "what processes take of the memory that workflows are given, where it is short",
+    about: "memory that processes use of what a workflow may use, when memory is short",
     needs: "mpirun of Open MPI, Dask (ci/bench.sh installs it), 2 GiB of memory, 3 GiB on the disk for temporary files",
     run,
 };

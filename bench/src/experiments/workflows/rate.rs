@@ -22,7 +22,7 @@ use crate::{
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-rate",
-    about: "empty tasks of a workflow on two ranks, tasks/s, beside a farm of as many, and beside shells that start commands",
+    about: "empty tasks of a workflow on two ranks, tasks/s, against a farm of the same size, and against shells that start commands",
     needs: "mpirun of Open MPI, two cores",
     run,
 };

@@ -15,7 +15,7 @@ use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats};
 /// Experiment: runs in the planner's event model, with fixed plans and with replanning.
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-replan",
-    about: "simulated runs whose tasks' work and memory are 10, 30 and 50 % off: planning anew against keeping the plan",
+    about: "simulated runs whose tasks' work and memory are 10, 30 and 50 % off: replanning against keeping the plan",
     needs: "nothing",
     run,
 };

@@ -97,7 +97,7 @@ impl CountOutcome {
 
 impl WorkerCount {
     /// Returns options for one look per iteration, however short: the pause depends on the cost alone, and a gain of half a per cent must persist
-    /// for three looks in a row. Pi is so flat around its minimum that one per cent of it is more than a tenth of the workers.
+    /// for three consecutive checks. Pi is so flat around its minimum that one per cent of it is more than a tenth of the workers.
     pub fn options() -> TunerOptions {
         TunerOptions { threshold: 0.005, cool_down: 0.0, ..TunerOptions::default() }
     }

@@ -65,7 +65,7 @@ struct Start {
 /// assert_eq!(decision.target, [143, 286, 286, 285]);
 /// assert_eq!(
 ///     decision.to_string(),
-///     "move 213 units in 3 messages: 2.00 s a pass becomes 1.14 s (gain 42.8 %), with no end in sight for a cost of 0.00 s"
+///     "move 213 units in 3 messages: 2.00 s a pass becomes 1.14 s (gain 42.8 %), with an unknown end for a cost of 0.00 s"
 /// );
 /// assert_eq!(decision.phases, 2, "the next interaction is in about a second");
 /// // … the ranks send each other their units, and that takes 0.3 s.

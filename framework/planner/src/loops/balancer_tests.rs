@@ -130,7 +130,7 @@ fn nothing_is_decided_while_units_move() {
     assert!(first.is_act());
     let meanwhile = bench.look(&loaded);
     assert_eq!(meanwhile.verdict, KEEP(Reason::UnderWay));
-    assert_eq!(meanwhile.to_string(), "keep: earlier moves are not done yet");
+    assert_eq!(meanwhile.to_string(), "keep: earlier moves are still in progress");
     assert!(meanwhile.moves.is_empty() && meanwhile.phases == 2);
     bench.carry_out(&first, 0.2);
     assert_eq!(bench.look(&loaded).verdict, KEEP(Reason::Same));
@@ -280,12 +280,12 @@ fn decisions_can_be_read() {
     assert_eq!(
         bench.look(&[100.0; 4]).to_string(),
         "keep: the moves cost too much; 11.4 s a pass becomes 10.0 s (gain 12.5 %), \
-         which saves 1.25 s of the 10.0 s ahead for a cost of 4.00 s"
+         which saves 1.25 s of the remaining 10.0 s for a cost of 4.00 s"
     );
     assert_eq!(
         bench.look(&[80.0, 100.0, 100.0, 100.0]).to_string(),
         "keep: the gain is below the threshold of 10.0 %; 11.4 s a pass becomes 10.5 s (gain 7.9 %), \
-         which saves 787 ms of the 10.0 s ahead for a cost of 2.53 s"
+         which saves 787 ms of the remaining 10.0 s for a cost of 2.53 s"
     );
 }
 

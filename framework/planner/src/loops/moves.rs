@@ -136,7 +136,7 @@ fn check(current: &[u64], target: &[u64]) -> Result<()> {
 pub(super) fn total(units: &[u64]) -> Result<u64> {
     match units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) {
         Some(total) => Ok(total),
-        None => invalid("there are more units than a 64-bit number can tell".into()),
+        None => invalid("there are more units than a 64-bit number can count".into()),
     }
 }
 

@@ -36,7 +36,7 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
     total(current)?;
     if let Some(m) = moves.iter().find(|m| m.from.max(m.to) >= current.len()) {
         return invalid(format!(
-            "units are to go from rank {} to rank {}, but there are {} ranks, numbered from 0",
+            "units cannot move from rank {} to rank {}: there are {} ranks, numbered from 0",
             m.from,
             m.to,
             current.len()
@@ -106,7 +106,7 @@ pub struct BlockMove {
 pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>>> {
     if let Some(m) = moves.iter().find(|m| m.from.abs_diff(m.to) != 1) {
         return invalid(format!(
-            "units are to go from rank {} to rank {}, but blocks move between neighbours only",
+            "units cannot move from rank {} to rank {}: blocks move between neighbours only",
             m.from, m.to
         ));
     }

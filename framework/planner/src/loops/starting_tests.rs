@@ -29,7 +29,7 @@ fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() 
         assert!(Bench::new(&[1000; 2], LoopOptions::default()).look(&rates).is_act(), "the paper's");
     }
     let shown = Bench::new(&[1000; 2], four()).look(&cold).to_string();
-    assert!(shown.starts_with("keep: ranks have reported too few times for such a gain; "), "{shown}");
+    assert!(shown.starts_with("keep: there are too few reports to trust a gain of this size; "), "{shown}");
 }
 
 /// On a grid of 4,000 rows, the first sweep of a rank took three times as long as later sweeps, and the neighbour,

@@ -75,11 +75,11 @@ pub enum Reason {
     ReturnTooSoon,
     /// The gain does not save enough over the horizon to pay for the change.
     NotWorthCost,
-    /// Both tests passed, but not in enough looks in a row.
+    /// Both tests passed, but not in enough consecutive checks.
     NotPersistent {
-        /// Number of looks in a row in which both tests passed.
+        /// Number of consecutive checks in which both tests passed.
         seen: u32,
-        /// Number of looks in a row in which both tests must pass.
+        /// Number of consecutive checks in which both tests must pass.
         needed: u32,
     },
 }
@@ -101,7 +101,7 @@ pub struct Decision<A> {
     pub benefit: f64,
     /// Limit in seconds that the saving must exceed: margin × cost.
     pub price: f64,
-    /// Number of looks in a row, including this one, in which both tests passed; if [`patience`](super::TunerOptions::patience) is set, with half
+    /// Number of consecutive checks, including this one, in which both tests passed; if [`patience`](super::TunerOptions::patience) is set, with half
     /// of the threshold.
     pub looks: u32,
     /// Action to take.
@@ -119,22 +119,24 @@ impl<A> Decision<A> {
         let Verdict::Keep(reason) = self.verdict else { return None };
         Some(match reason {
             Reason::Off => "balancing is switched off".to_string(),
-            Reason::UnderWay => "an earlier change is not in force yet".to_string(),
+            Reason::UnderWay => "an earlier change is not yet in effect".to_string(),
             Reason::Same => {
-                format!("nothing better was found than {} an item", Seconds(self.situation.current_time))
+                format!("no candidate is faster than {} an item", Seconds(self.situation.current_time))
             }
-            Reason::CoolingDown { .. } => "the last change was not long ago".to_string(),
+            Reason::CoolingDown { .. } => "the last change is too recent".to_string(),
             Reason::NotSettled => "there are not enough measurements yet".to_string(),
-            Reason::Unsure => "there are too few measurements for such a gain".to_string(),
+            Reason::Unsure => "there are too few measurements to trust a gain of this size".to_string(),
             Reason::GainTooSmall => format!("the gain is below the threshold of {}", Percent(self.threshold)),
             Reason::ReturnTooSoon => format!(
                 "this arrangement was left, and to return to it takes a gain of {}",
                 Percent(self.threshold)
             ),
             Reason::NotWorthCost => {
-                format!("the saving would have to be more than {}", Seconds(self.price))
+                format!("the saving must exceed {}", Seconds(self.price))
             }
-            Reason::NotPersistent { seen, needed } => format!("seen in {seen} of {needed} looks in a row"),
+            Reason::NotPersistent { seen, needed } => {
+                format!("the gain was seen in {seen} of {needed} consecutive checks")
+            }
         })
     }
 
@@ -142,7 +144,7 @@ impl<A> Decision<A> {
     pub fn savings(&self) -> Option<String> {
         let candidate = self.candidate.as_ref()?;
         Some(format!(
-            "{} an item becomes {} (gain {}), which saves {} of the {} ahead for a cost of {}",
+            "{} an item becomes {} (gain {}), which saves {} of the remaining {} for a cost of {}",
             Seconds(self.situation.current_time),
             Seconds(candidate.time),
             Percent(self.gain),

@@ -23,12 +23,12 @@ pub struct TunerOptions {
     pub threshold: f64,
     /// Minimum ratio of the saving to the cost; 0 or more.
     pub margin: f64,
-    /// Number of looks in a row in which both tests must pass; at least 1.
+    /// Number of consecutive checks in which both tests must pass; at least 1.
     pub persistence: u32,
     /// Gain with which two looks are enough before the first change, as a fraction of the current time per item; at least 0 and less than 1. With
     /// `None` no gain is large enough.
     pub decisive: Option<f64>,
-    /// Number of looks in a row after which half of the threshold is enough, at least 1; `None` never accepts half of the threshold. The
+    /// Number of consecutive checks after which half of the threshold is enough, at least 1; `None` never accepts half of the threshold. The
     /// option does not apply to an arrangement that was left.
     pub patience: Option<u32>,
     /// Minimum pause after a change, in seconds; 0 or more.

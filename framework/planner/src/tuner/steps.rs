@@ -11,7 +11,7 @@ use crate::range::is_less;
 
 /// Maximum number of doublings of a pause.
 const MOST_SETBACKS: u32 = 4;
-/// Number of looks in a row in which a gain must be decisive.
+/// Number of consecutive checks in which a gain must be decisive.
 const DECISIVE_LOOKS: u32 = 2;
 /// Fraction of the threshold that is enough if the gain persists.
 const SMALL: f64 = 0.5;
@@ -22,9 +22,9 @@ const SMALL: f64 = 0.5;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuner<A> {
     options: TunerOptions,
-    /// Number of looks in a row in which both tests passed.
+    /// Number of consecutive checks in which both tests passed.
     seen: u32,
-    /// Number of looks in a row in which both tests passed, with half of the threshold if that can be enough.
+    /// Number of consecutive checks in which both tests passed, with half of the threshold if that can be enough.
     seen_small: u32,
     state: State,
     left: Left<A>,
@@ -144,7 +144,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.forget();
     }
 
-    /// Resets the counts of looks in a row.
+    /// Resets the counts of consecutive checks.
     fn forget(&mut self) {
         (self.seen, self.seen_small) = (0, 0);
     }
@@ -247,7 +247,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if let State::UnderWay(_) = self.state {
             return Verdict::Keep(Reason::UnderWay);
         }
-        // A look without usable numbers neither counts nor resets the number of looks in a row.
+        // A look without usable numbers neither counts nor resets the number of consecutive checks.
         let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
         let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
         if !situation.settled || !is_usable || !self.is_current(situation) {

@@ -259,17 +259,17 @@ fn numbers_that_are_none_never_lead_to_a_change() {
 fn every_verdict_reads_as_a_sentence() {
     let read =
         |situation, candidate| tuner(TunerOptions::default()).consider(situation, candidate).to_string();
-    assert_eq!(read(look(1.0), None), "keep: nothing better was found than 10.0 ms an item");
+    assert_eq!(read(look(1.0), None), "keep: no candidate is faster than 10.0 ms an item");
     assert_eq!(
         read(look(1.0), to(1, 0.0096, 2.0)),
         "keep: the gain is below the threshold of 10.0 %; 10.0 ms an item becomes 9.60 ms (gain 4.0 %), which \
-         saves 4.00 s of the 100 s ahead for a cost of 2.00 s"
+         saves 4.00 s of the remaining 100 s for a cost of 2.00 s"
     );
+    assert!(read(look(1.0), to(1, 0.005, 40.0)).starts_with("keep: the saving must exceed 60.0 s; "));
     assert!(
-        read(look(1.0), to(1, 0.005, 40.0))
-            .starts_with("keep: the saving would have to be more than 60.0 s; ")
+        read(look(1.0), to(1, 0.005, 1.0))
+            .starts_with("keep: the gain was seen in 1 of 3 consecutive checks; ")
     );
-    assert!(read(look(1.0), to(1, 0.005, 1.0)).starts_with("keep: seen in 1 of 3 looks in a row; "));
     assert_eq!(
         read(Situation { settled: false, ..look(1.0) }, None),
         "keep: there are not enough measurements yet"

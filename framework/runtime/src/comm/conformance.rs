@@ -350,7 +350,7 @@ impl<'a, T: Transport> Peer<'a, T> {
                 self.transport.wait(Some(Duration::from_millis(2))).expect("wait");
                 self.transport.wait(Some(Duration::ZERO)).expect("wait");
             }
-            assert!(start.elapsed() < Duration::from_secs(5), "it waits longer than it is told");
+            assert!(start.elapsed() < Duration::from_secs(5), "it waits longer than its limit");
         }
         self.meet("wakes_early_and_waits_no_longer_than_told");
     }

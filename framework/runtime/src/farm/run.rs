@@ -282,7 +282,7 @@ impl FarmRun<'_, '_> {
             .with("method", method)
             .with("tasks of type", self.codecs.tasks.item())
             .with("results of type", self.codecs.results.item())
-            .with("order", if options.ordered { "as of the tasks" } else { "as they come" })
+            .with("order", if options.ordered { "that of the tasks" } else { "any" })
             .with("retries", options.retries)
             .with("task_limit", shown(options.task_limit))
             .with("silence_limit", shown(options.silence));

@@ -47,7 +47,7 @@ pub(super) fn event(decision: &LoopDecision) -> Event {
             Verdict::Act => "that saves more than it costs",
             Verdict::Keep(Reason::Off) => "balancing is switched off",
             Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
-            Verdict::Keep(Reason::Unsure) => "ranks have reported too few times for such a gain",
+            Verdict::Keep(Reason::Unsure) => "there are too few reports to trust a gain of this size",
             Verdict::Keep(Reason::Same) => "the distribution matches the rates of the ranks",
             Verdict::Keep(Reason::GainTooSmall) => "the gain is below the threshold",
             Verdict::Keep(Reason::NotWorthCost) => "the moves cost too much",

@@ -300,7 +300,7 @@ pub(crate) fn event(
         acted: decision.is_act(),
         reason: decision.reason().unwrap_or_else(|| {
             let looks = decision.looks;
-            format!("the gain is large enough, pays for the change and has lasted for {looks} looks")
+            format!("the gain is large enough, pays for the change and was confirmed by {looks} checks")
         }),
     }
 }

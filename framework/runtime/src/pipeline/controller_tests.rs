@@ -222,9 +222,9 @@ fn a_mapping_to_begin_with_that_is_far_off_is_left_at_the_second_look() {
     };
     let far = first_decisions(5.0);
     assert_eq!([0, 1].map(|at| far[at].is_act()), [false, true], "{far:?}");
-    assert_eq!(reason(&far[0]), "seen in 1 of 3 looks in a row");
+    assert_eq!(reason(&far[0]), "the gain was seen in 1 of 3 consecutive checks");
     let acted =
-        |looks| format!("the gain is large enough, pays for the change and has lasted for {looks} looks");
+        |looks| format!("the gain is large enough, pays for the change and was confirmed by {looks} checks");
     assert_eq!((far[1].gain > 0.5, reason(&far[1])), (true, acted(2)));
     let near = first_decisions(0.8);
     assert_eq!([0, 1, 2].map(|at| near[at].is_act()), [false, false, true], "{near:?}");

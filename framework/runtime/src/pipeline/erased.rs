@@ -45,7 +45,7 @@ pub(crate) trait ErasedStage: Send {
 
     /// Makes the next piece of a batch, for stages that [expand](super::stage_def::StageDef::expands).
     fn expand(&mut self, _: Expand<'_>, _: &mut Context) -> Result<Expanded> {
-        Err(Error::new(ErrorKind::Wire, "a stage that gives one item for one was to make several"))
+        Err(Error::new(ErrorKind::Wire, "a stage that returns one item for each item cannot expand a batch"))
     }
 
     /// Appends the last item of the stage to the last items of the stream.
@@ -59,7 +59,7 @@ pub(crate) trait ErasedStage: Send {
     }
 
     fn restore(&mut self, state: &[u8], rank: usize) -> Result<()> {
-        let text = format!("a function was handed {} bytes of state", state.len());
+        let text = format!("a function has no state, but received {} bytes of state", state.len());
         Err(Error::new(ErrorKind::Wire, text).at_rank(rank))
     }
 }
@@ -310,7 +310,7 @@ mod tests {
         let error = u.run(Box::new(vec![1u8, 3, 2]), &mut range, &mut Context::for_test()).unwrap_err();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(12)));
         let error = u.restore(&[1, 2], 3).unwrap_err();
-        assert_eq!(error.to_string(), "rank 3: a function was handed 2 bytes of state");
+        assert_eq!(error.to_string(), "rank 3: a function has no state, but received 2 bytes of state");
     }
 
     #[test]

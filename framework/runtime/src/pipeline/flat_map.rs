@@ -104,7 +104,7 @@ where
     T: Item,
 {
     fn run(&mut self, _: Items, _: &mut Range, _: &mut Context) -> Result<Items> {
-        Err(Error::new(ErrorKind::Wire, "a stage that makes several items of one was to give one for one"))
+        Err(Error::new(ErrorKind::Wire, "an expanding stage cannot process a whole batch at once"))
     }
 
     fn expand(&mut self, mut expand: Expand<'_>, cx: &mut Context) -> Result<Expanded> {
@@ -112,7 +112,7 @@ where
         let mut rest = match expand.items.take() {
             Some(items) => Rest::new(typed::<T>(items)?, expand.range),
             None => self.begun.remove(expand.number).ok_or_else(|| {
-                Error::new(ErrorKind::Wire, format!("has nothing left of batch {}", expand.number))
+                Error::new(ErrorKind::Wire, format!("holds no items of batch {}", expand.number))
             })?,
         };
         let expanded =
@@ -291,7 +291,7 @@ mod tests {
         let error = next(&mut stage, Some(vec![2, 9]), &Range::new(100, 2), 100).err().unwrap();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(101)));
         let error = next(&mut stage, None, &Range::new(100, 2), 100).err().unwrap();
-        assert_eq!(error.to_string(), "has nothing left of batch 7");
+        assert_eq!(error.to_string(), "holds no items of batch 7");
         let error = stage.run(Box::new(vec![1_u64]), &mut Range::new(0, 1), &mut Context::for_test()).err();
         assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Wire));
     }

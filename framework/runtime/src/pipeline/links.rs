@@ -160,7 +160,7 @@ impl LinkTable {
         let estimates = self.estimates(now);
         let set = |platform: &mut Platform, from, to, link| {
             platform.set_link(from, to, link).map_err(|e| {
-                let text = format!("the traffic from rank {from} to rank {to} makes no sense: {e}");
+                let text = format!("the measured traffic from rank {from} to rank {to} is invalid: {e}");
                 Error::new(ErrorKind::Config, text)
             })
         };

@@ -68,7 +68,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Creates the collector. `expanding` is true for stages that make several items of one.
+    /// Creates the collector. `expanding` is true for expanding stages.
     pub(crate) fn new(expanding: Vec<bool>) -> Self {
         let stages = expanding.len();
         Metrics {

@@ -29,7 +29,7 @@
 //! - Rank 0 reads the source between its other work. An iterator that blocks delays the stages and the sink of rank 0.
 //! - A window ([`window_bytes`](Pipeline::window_bytes)) limits the items in flight. It counts encoded bytes.
 //!
-//! `machine/README.md` in the source directory of this module describes the protocol.
+//! `README.md` in the source directory of this module describes its parts, and `machine/README.md` the protocol.
 
 mod builder;
 mod choice;

@@ -314,14 +314,16 @@ impl Model {
         let starts = starts.to_vec();
         let options = PlanOptions { dispatch: self.dispatch, budget, starts, ..PlanOptions::default() };
         plan(&self.platform, &self.spec, &options)
-            .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping could be planned: {e}")))
+            .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping was found: {e}")))
     }
 
     /// Returns the predicted production time of a mapping in seconds.
     pub(crate) fn production_time(&self, mapping: &Mapping) -> Result<f64> {
         production_time(&self.platform, &self.spec, mapping, self.dispatch)
             .map(|prediction| prediction.production_time)
-            .map_err(|e| Error::new(ErrorKind::Mapping, format!("the present mapping cannot be judged: {e}")))
+            .map_err(|e| {
+                Error::new(ErrorKind::Mapping, format!("the current mapping cannot be evaluated: {e}"))
+            })
     }
 
     /// Returns the predicted service time of `stage` per item on `rank` in seconds, even if the stage has never run there.
@@ -358,5 +360,5 @@ impl Model {
 }
 
 fn nonsense(error: armature_planner::Error) -> Error {
-    Error::new(ErrorKind::Config, format!("measurements that make no sense: {error}"))
+    Error::new(ErrorKind::Config, format!("invalid measurements: {error}"))
 }

@@ -59,7 +59,7 @@ impl PipelineDef<'_> {
         if let Some(option) = self.misuse {
             let source = &self.source_name;
             let text = format!(
-                "the option {option} stands behind the source {source:?}: it belongs behind the stage that it declares"
+                "the option {option} follows the source {source:?}, expected it after the stage that it configures"
             );
             return Err(Error::new(ErrorKind::Config, text).in_pipeline(self.name()));
         }

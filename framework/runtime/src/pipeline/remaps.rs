@@ -67,7 +67,7 @@ impl Remap {
 
     /// Returns the record of a mapping that was requested in advance for the time after `after` items.
     pub(crate) fn scripted(after: u64) -> Self {
-        Remap::because(format!("asked for after {after} items"), None)
+        Remap::because(format!("requested after {after} items"), None)
     }
 
     /// Returns the record of a mapping that the tuner has chosen.
@@ -94,7 +94,7 @@ impl Script {
         let resolve = |(after, choice): (u64, MappingChoice)| match choice.resolve(stages, ranks)? {
             Some(mapping) => Ok((after, mapping)),
             None => {
-                let text = format!("the mapping after {after} items must be given, not planned");
+                let text = format!("the mapping after {after} items is `auto`, expected an explicit mapping");
                 Err(Error::new(ErrorKind::Mapping, text))
             }
         };

@@ -191,7 +191,7 @@ impl<'c, 'p> Root<'c, 'p> {
                 reports[from] = Some(report);
                 Ok(())
             }
-            (report, _) => Err(report.unexpected(from, "no report of this kind now")),
+            (report, _) => Err(report.unexpected(from, "another kind of report")),
         }
     }
 
@@ -380,5 +380,5 @@ impl<'p> Protocol for Root<'_, 'p> {
 }
 
 fn out_of_step(from: usize, what: &str) -> Error {
-    Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which nobody waits for now"))
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which rank 0 does not expect now"))
 }

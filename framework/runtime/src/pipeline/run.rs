@@ -172,7 +172,7 @@ impl<'p> PipelineDef<'p> {
         let mut what = Announcement::new(format!("runs the pipeline {names:?}"));
         what = what.with("name", format_args!("{:?}", self.name()));
         for (at, codec) in self.codecs.iter().enumerate() {
-            what = what.with(&format!("behind {:?} items of type", names[at]), codec.item());
+            what = what.with(&format!("after {:?} items of type", names[at]), codec.item());
         }
         for stage in &self.stages {
             let place = match (stage.serial, stage.at_root) {
@@ -183,6 +183,6 @@ impl<'p> PipelineDef<'p> {
             what = what.with(&format!("the stage {:?}", stage.name), place);
         }
         what = what.with("method", method);
-        what.with("order", if self.ordered { "as of the source" } else { "as they come" })
+        what.with("order", if self.ordered { "that of the source" } else { "any" })
     }
 }

@@ -110,7 +110,7 @@ pub trait Stage: Send {
         if state.is_empty() {
             return Ok(());
         }
-        Err(format!("the stage was handed {} bytes of state but has no `restore`", state.len()).into())
+        Err(format!("the stage received {} bytes of state but has no `restore`", state.len()).into())
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
             });
             let error = error.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-            assert!(error.to_string().contains("stage zero: gives an item at the end"), "{error}");
+            assert!(error.to_string().contains("stage zero: returns an item at the end"), "{error}");
         }
     }
 

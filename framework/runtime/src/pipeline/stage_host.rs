@@ -185,7 +185,7 @@ impl<'p> StageHost<'p> {
         self.live[stage] = None;
         saved.ok_or_else(|| {
             let text =
-                "its `save` gave a state at first, and none when the stage was to move to another rank";
+                "its `save` returned a state at first, but `None` when the stage had to migrate to another rank";
             self.in_stage(stage, Error::new(ErrorKind::User, text))
         })
     }
@@ -214,7 +214,7 @@ impl<'p> StageHost<'p> {
         let wrong = |text: &str| Error::new(ErrorKind::Wire, text);
         let Some(live) = &mut self.live[stage] else {
             return Err(wrong(&format!(
-                "batch {} came to a rank that does not host the stage",
+                "batch {} arrived at a rank that does not host the stage",
                 batch.number
             )));
         };
@@ -222,7 +222,7 @@ impl<'p> StageHost<'p> {
         let mut ran = if def.expands {
             expand(&mut **live, (items, made), batch, (fill, self.clock), cx)?
         } else {
-            let items = items.ok_or_else(|| wrong("a batch that another stage still has"))?;
+            let items = items.ok_or_else(|| wrong("another stage still holds the items of a batch"))?;
             let coming = batch.range.live();
             let items = live.run(items, &mut batch.range, cx)?;
             Ran { items, coming, dropped: coming - batch.range.live(), is_cut: false }
@@ -232,7 +232,7 @@ impl<'p> StageHost<'p> {
             let before = batch.range.live();
             ran.items = live.finish(ran.items, &mut batch.range, cx)?;
             if !def.serial && batch.range.live() > before {
-                let text = "gives an item at the end of the stream, and is not serial: each of several ranks may have seen a \
+                let text = "returns an item at the end of the stream, but is not serial: each of several ranks may have processed a \
                             part of the items (declare it `.serial()`)";
                 return Err(Error::new(ErrorKind::Config, text));
             }
@@ -349,9 +349,11 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
             codec.decode(head, parts, range.live()).map_err(|e| range.blame(e))
         }
         (Payload::Bytes { .. }, None) => {
-            Err(Error::new(ErrorKind::Wire, "a batch for a stage that does not exist"))
+            Err(Error::new(ErrorKind::Wire, "a batch arrived for a stage that does not exist"))
         }
-        (Payload::Kept { .. }, _) => Err(Error::new(ErrorKind::Wire, "a batch that another stage still has")),
+        (Payload::Kept { .. }, _) => {
+            Err(Error::new(ErrorKind::Wire, "another stage still holds the items of a batch"))
+        }
     }
 }
 

@@ -111,7 +111,7 @@ impl Session {
         if self.communicator.is_none() || !self.endpoint.lost().is_empty() {
             let communicator = self.together(Location::caller(), |endpoint, limits| {
                 // MPI itself waits without a limit, so all ranks must have arrived before.
-                from_all(endpoint, Announcement::new("takes MPI's communicator"), limits, ())?;
+                from_all(endpoint, Announcement::new("requests MPI's communicator"), limits, ())?;
                 let none = "the ranks of this session are threads, which have no communicator: start the program by mpirun";
                 endpoint.transport().communicator()?.ok_or_else(|| Error::new(ErrorKind::Config, none))
             })?;

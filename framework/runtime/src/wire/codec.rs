@@ -252,7 +252,7 @@ fn decode_plain<T: bytemuck::Pod>(head: Bytes, parts: Vec<Part>, count: usize) -
     check_count(count, type_name::<T>())?;
     let mut reader = Reader::open(head, parts, (PLAIN, type_name::<T>()), describe)?;
     if reader.u32()? != structured::fingerprint::<T>() {
-        return Err(reader.error("the sender means another type of item; do all ranks run the same build?"));
+        return Err(reader.error("the sender uses another item type; do all ranks run the same build?"));
     }
     let bulk = reader.memory(size_of::<T>(), count)?;
     if size_of::<T>() == 0 {

@@ -247,7 +247,7 @@ fn a_batch_of_another_type_is_refused_with_both_names() {
 
     let (head, parts) = send(vec![(1_u8, 2_u8)]);
     let error = codec::decode::<(u8, i8)>(head, parts, 1).unwrap_err();
-    assert!(error.message().contains("another type"), "{error}");
+    assert!(error.message().contains("another item type"), "{error}");
 
     let (head, parts) = send(vec![[1_u32; 3]]);
     let error = Codec::<[u32; 3]>::plain().decode(head, parts, 1).unwrap_err();

@@ -44,7 +44,7 @@ pub(super) fn encode<T: Item>(items: Vec<T>, head: &mut Vec<u8>) -> Result<()> {
 pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> Result<Vec<T>> {
     let found = reader.u32()?;
     if found != fingerprint::<T>() {
-        return Err(reader.error("the sender means another type of item; do all ranks run the same build?"));
+        return Err(reader.error("the sender uses another item type; do all ranks run the same build?"));
     }
     let bytes = reader.bulk()?.into_bytes();
     reader.end()?;

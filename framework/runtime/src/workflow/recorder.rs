@@ -42,7 +42,7 @@ impl Transport for Recording {
         Capabilities { processes: false, real_time: true, threads: true, ranks_may_end: false }
     }
     fn send(&mut self, to: usize, frame: Frame) -> Result<()> {
-        assert_ne!(to, self.rank, "nobody sends to itself");
+        assert_ne!(to, self.rank, "a rank sends no message to itself");
         let mut sent = self.sent.borrow_mut();
         sent.count += 1;
         let number = sent.count;

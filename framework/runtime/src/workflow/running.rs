@@ -402,7 +402,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.note_time(at);
         self.worker.look_what_left(out)?;
         if std::mem::take(&mut self.is_to_measure) {
-            self.in_hand = Some("measures how fast it is");
+            self.in_hand = Some("measures its speed");
             return Ok(Next::Task(Job::Measure));
         }
         if let Some(root) = &mut self.root
@@ -412,7 +412,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             return Ok(Next::Task(job));
         }
         if let Some(ended) = self.unsettled.as_mut().and_then(VecDeque::pop_front) {
-            self.in_hand = Some("sees to a command that has ended");
+            self.in_hand = Some("handles the end of a command");
             return Ok(Next::Task(Job::Hear(Box::new(ended))));
         }
         let forgotten = self.worker.take_forgotten();

@@ -68,7 +68,7 @@ impl Effort {
 fn too_many() -> Result<()> {
     let message = format!(
         "the simulation takes more than {MOST_STEPS} steps: there are too many ranks or passes, or loads, turns, hooks or \
-             periods are too short beside the time of a pass"
+             periods are too short compared with the time of a pass"
     );
     Err(Error::new(ErrorKind::Loop, message))
 }

@@ -109,7 +109,7 @@ impl LoopSystem {
             }
             if !zero_or_more(load.off) || !positive(load.on) {
                 return invalid(format!(
-                    "the load beside rank {} is off for {} s and on for {} s, which must be {AMOUNT}, and on more \
+                    "the background load on rank {} is off for {} s and on for {} s, which must be {AMOUNT}, and on more \
                      than 0 s",
                     load.rank, load.off, load.on
                 ));

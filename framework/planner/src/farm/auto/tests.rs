@@ -127,7 +127,7 @@ fn chosen(start_up: f64, times: [f64; 2]) -> Choice {
 fn even_shares_where_messages_are_dear_and_small_chunks_where_tasks_differ() {
     let choice = chosen(1.0, [1e-2, 1e-2]);
     assert_eq!(choice.policy, Chunking::Static, "{choice}");
-    let before = choice.predicted_before.expect("a policy was in force");
+    let before = choice.predicted_before.expect("a policy was active");
     assert!(choice.predicted < before && before < 2.0 * choice.predicted, "{choice}");
     let choice = chosen(1e-6, [1e-3, 19e-3]);
     assert_ne!(choice.policy, Chunking::Static, "{choice}");

@@ -84,13 +84,15 @@ impl fmt::Display for LoopDecision {
                 f.write_str("keep: ")?;
                 match reason {
                     Reason::Off => f.write_str("balancing is switched off; ")?,
-                    Reason::UnderWay => return f.write_str("earlier moves are not done yet"),
+                    Reason::UnderWay => return f.write_str("earlier moves are still in progress"),
                     Reason::NotSettled => return f.write_str("not all ranks have reported a rate yet"),
-                    Reason::Same => return f.write_str("all ranks have what suits their rates"),
+                    Reason::Same => return f.write_str("the distribution matches the rates of the ranks"),
                     Reason::GainTooSmall => {
                         write!(f, "the gain is below the threshold of {}; ", Percent(self.threshold))?;
                     }
-                    Reason::Unsure => f.write_str("ranks have reported too few times for such a gain; ")?,
+                    Reason::Unsure => {
+                        f.write_str("there are too few reports to trust a gain of this size; ")?
+                    }
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
                     // A loop balancer gives no other reasons.
                     other => write!(f, "{other:?}; ")?,
@@ -102,21 +104,21 @@ impl fmt::Display for LoopDecision {
                 write!(f, "{} a pass becomes {}", Seconds(current), Seconds(target))?;
             }
             (None, Some(target)) => {
-                write!(f, "a pass that would not end becomes {}", Seconds(target))?;
+                write!(f, "a pass that would never end takes {}", Seconds(target))?;
             }
-            (_, None) => f.write_str("a rank does nothing at present")?,
+            (_, None) => f.write_str("a rank has no units")?,
         }
         write!(f, " (gain {})", Percent(self.gain))?;
         let benefit = Seconds(self.benefit());
         match self.horizon {
             Some(horizon) => {
-                write!(f, ", which saves {benefit} of the {} ahead", Seconds(horizon))?;
+                write!(f, ", which saves {benefit} of the remaining {}", Seconds(horizon))?;
             }
-            None => f.write_str(", with no end in sight")?,
+            None => f.write_str(", with an unknown end")?,
         }
         write!(f, " for a cost of {}", Seconds(self.cost))?;
         if self.kept < 1.0 {
-            write!(f, "; moves before kept {:.0} of what they promised", Percent(self.kept))?;
+            write!(f, "; earlier moves achieved {:.0} of their predicted gain", Percent(self.kept))?;
         }
         Ok(())
     }

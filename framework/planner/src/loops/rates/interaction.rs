@@ -83,7 +83,7 @@ impl Interaction<'_> {
         }
         let total = reports.iter().try_fold(0_u64, |sum, report| sum.checked_add(report.held));
         if total.is_none() {
-            return invalid("the ranks report more units than a 64-bit number can tell".into());
+            return invalid("the ranks report more units than a 64-bit number can count".into());
         }
         let others = [
             ("phase", phase),

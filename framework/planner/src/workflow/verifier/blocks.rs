@@ -15,7 +15,7 @@ pub(super) fn check(
     verdict: &mut Verdict,
 ) {
     if !plan.transfers.is_empty() || !plan.evictions.is_empty() {
-        verdict.add(Rule::Shape, "a plan of blocks says nothing of single files, but this one does".into());
+        verdict.add(Rule::Shape, "a plan of blocks has no times of single files, but this plan has".into());
     }
     let place = places(graph, plan);
     for edge in graph.edges() {

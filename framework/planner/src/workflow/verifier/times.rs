@@ -97,8 +97,7 @@ fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
         let (at, from) = (eviction.at, room[eviction.before]);
         if at < from && !near(at, from, verdict.makespan) {
             let (file, before) = (file(graph, eviction.edge), graph.name(eviction.before));
-            let message =
-                format!("{file} is evicted at {at}, but what leaves for {before:?} is written at {from}");
+            let message = format!("{file} is evicted at {at}, but {before:?} evicts files until {from}");
             verdict.add(Rule::Time, message);
         }
     }
@@ -110,9 +109,8 @@ fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
         let (start, from) = (plan.start[task], ready + cluster.disk_time(back));
         if back > 0 && start < from && !near(start, from, verdict.makespan) {
             let name = graph.name(task);
-            let message = format!(
-                "task {name:?} starts at {start}, but what it reads from the buffer is there at {from}"
-            );
+            let message =
+                format!("task {name:?} starts at {start}, but its files in the buffer are read until {from}");
             verdict.add(Rule::Time, message);
         }
     }
@@ -131,7 +129,10 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
         let name = || file(graph, number);
         let Some(origin) = case.origin(number) else {
             if sent[number].is_some() || !case.is_started(edge.to) {
-                verdict.add(Rule::Transfer, format!("{} is nowhere, or with its reader", name()));
+                verdict.add(
+                    Rule::Transfer,
+                    format!("{} has no location, or is on its reader's processor already", name()),
+                );
             }
             continue;
         };
@@ -141,8 +142,7 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
             None if from != to => format!("{} is not sent from processor {from} to {to}", name()),
             Some(_) if from == to => format!("{} is sent, but stays on processor {from}", name()),
             None if read < written => {
-                verdict
-                    .add(Rule::Order, format!("{} is read at {read}, but there from {written} on", name()));
+                verdict.add(Rule::Order, format!("{} is read at {read}, but written at {written}", name()));
                 continue;
             }
             None => continue,
@@ -150,11 +150,14 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
                 let takes = if is_copy[number] { 0.0 } else { cluster.transfer_time(from, to, edge.size) };
                 let (start, finish) = (transfer.start, transfer.finish);
                 if start < written {
-                    format!("{} is sent at {start}, but there from {written} on", name())
+                    format!("{} is sent at {start}, but written at {written}", name())
                 } else if read < finish {
                     format!("{} is read at {read}, but arrives at {finish}", name())
                 } else if !near(finish - start, takes, verdict.makespan) {
-                    format!("{} travels for {takes} s, but is sent from {start} to {finish}", name())
+                    format!(
+                        "the transfer of {} takes {takes} s, but is planned from {start} to {finish}",
+                        name()
+                    )
                 } else {
                     continue;
                 }

@@ -4,18 +4,7 @@
 //! thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units can be loaded by any number of ranks.
 //! All ranks must have access to the directory.
 //!
-//! ```text
-//! DIR/lock                               locked by rank 0 of the job that uses the directory; names the process of rank 0
-//! DIR/manifest                           one line of JSON: owner, pass, position and checksum of every piece; on the next line
-//!                                        the checksum of the first line
-//! DIR/pass-120-0123456789abcdef/rank-3   data of rank 3's units, piece after piece; the name contains the pass and the
-//!                                        identity of the start of the job
-//! ```
-//!
-//! A piece without units holds the data that a rank stores in addition to its units.
-//!
-//! A job that dies may leave a directory without a manifest, and an incomplete manifest (`.manifest-….tmp`). The next job that holds the
-//! lock removes them.
+//! `README.md` in this directory describes the files, the states and the invariants.
 
 mod coordinator;
 mod folder;

@@ -62,7 +62,7 @@ impl Edges {
         if edge < count {
             return Ok(edge);
         }
-        Err(Error::new(ErrorKind::Wire, format!("names edge {edge}, but there are {count}")))
+        Err(Error::new(ErrorKind::Wire, format!("refers to edge {edge}, expected a number below {count}")))
     }
 
     /// Returns the input queue of an edge, if this rank receives batches over the edge.
@@ -81,7 +81,7 @@ impl Edges {
     /// If another rank dispatches the batches of the edge.
     pub(super) fn dispatcher(&mut self, edge: usize) -> Result<&mut Dispatcher> {
         self.edges.get_mut(edge).and_then(|edge| edge.dispatcher.as_mut()).ok_or_else(|| {
-            Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose dispatcher is elsewhere"))
+            Error::new(ErrorKind::Wire, format!("refers to edge {edge}, which another rank dispatches"))
         })
     }
 
@@ -93,7 +93,10 @@ impl Edges {
     /// Removes and returns an offered batch.
     pub(super) fn take_output(&mut self, edge: usize, number: &SequenceNumber) -> Result<Batch> {
         self.edges[edge].output.remove(number).ok_or_else(|| {
-            Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here"))
+            Error::new(
+                ErrorKind::Wire,
+                format!("assigns batch {number} of edge {edge}, which this rank does not offer"),
+            )
         })
     }
 
@@ -126,10 +129,10 @@ impl Edges {
             if let Some(input) = input {
                 let obstacle = input.first().map_or(String::new(), |first| obstacle(at, first));
                 let (waiting, asked) = (input.queued().0, input.asked);
-                words.push(format!("{waiting} batch(es) before {name}, {asked} asked for{obstacle}"));
+                words.push(format!("{waiting} batch(es) queued for {name}, {asked} requested{obstacle}"));
             }
             if !output.is_empty() {
-                words.push(format!("{} batch(es) finished, not asked for by {name}", output.len()));
+                words.push(format!("{} finished batch(es), not yet requested by {name}", output.len()));
             }
             if let Some((offers, requests)) = dispatcher.as_ref().map(Dispatcher::open) {
                 words.push(format!("dispatcher of {name}: {offers} offer(s), {requests} request(s)"));

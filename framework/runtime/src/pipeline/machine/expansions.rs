@@ -98,7 +98,10 @@ impl Expansions {
     /// the room that is not needed.
     pub(super) fn made(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
-            let text = format!("batch {} has been made by an expanding stage and is no piece", batch.number);
+            let text = format!(
+                "batch {} was made by an expanding stage, but is not a piece of a batch",
+                batch.number
+            );
             return Err(Error::new(ErrorKind::Wire, text));
         };
         if piece.is_last {

@@ -31,7 +31,7 @@ impl Migration {
     pub(super) fn saved(&mut self, stage: usize) -> Result<SequenceNumber> {
         self.saving
             .remove(&stage)
-            .ok_or_else(|| Error::new(ErrorKind::Wire, format!("stage {stage} was saved, but not asked for")))
+            .ok_or_else(|| Error::new(ErrorKind::Wire, format!("stage {stage} was saved without a request")))
     }
 
     /// Registers a stage that is to continue on this rank.

@@ -79,7 +79,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for stages that make several items of one, and `fill` is the size of the
+    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for expanding stages, and `fill` is the size of the
     /// first piece of their output. Replicas request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
@@ -350,24 +350,23 @@ impl Machine {
     /// Adds a batch to the input queue of this rank.
     fn deliver(&mut self, batch: Batch, out: &mut Outgoing<'_>) -> Result<()> {
         let (number, stage) = (batch.number.clone(), batch.stage);
-        let wrong = |what: &str| {
-            Err(Error::new(ErrorKind::Wire, format!("batch {number} for stage {stage} came {what}")))
-        };
+        let wrong =
+            |what: &str| Err(Error::new(ErrorKind::Wire, format!("batch {number} for stage {stage} {what}")));
         if stage > self.table.stage_count() {
-            return wrong("although there is no such stage");
+            return wrong("arrived, but there is no such stage");
         }
         let edge = self.table.edge_of(stage);
         if batch.pieces.len() != self.expansions.levels(stage) {
-            return wrong("with a number that it cannot have there");
+            return wrong("has a sequence number of another level of pieces");
         }
         let over = self.resequencer.is_over(self.stages_of(&batch, edge), &number);
         match self.edges.input_mut(edge) {
-            None => wrong("to a rank that does not take it"),
+            None => wrong("arrived at a rank that does not host the stage"),
             Some(input) => {
                 if !over && input.put(batch) {
                     self.report_out_of_order(edge, out)
                 } else {
-                    wrong("twice")
+                    wrong("arrived twice")
                 }
             }
         }
@@ -432,7 +431,8 @@ impl Machine {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         if !self.table.receivers(edge).contains(&receiver) {
-            let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
+            let text =
+                format!("assigns batch {number} to rank {receiver}, which does not receive over edge {edge}");
             return Err(Error::new(ErrorKind::Wire, text));
         }
         let batch = self.edges.take_output(edge, &number)?;
@@ -490,14 +490,14 @@ impl Machine {
     /// Registers on rank 0 that batches wait for an older one. They keep no rank busy, so more may be drawn.
     fn note_out_of_order(&mut self, edge: u32, batches: usize, bytes: u64) -> Result<()> {
         let edge = self.edges.known(edge)?;
-        self.source_for("reports waiting batches to")?.window.out_of_order(edge, batches, bytes);
+        self.source_for("reports out-of-order batches to")?.window.out_of_order(edge, batches, bytes);
         Ok(())
     }
 
     /// Returns the source for a message of which `what` describes the purpose.
     fn source_for(&mut self, what: &str) -> Result<&mut Source> {
         let me = self.me;
-        let wrong = || Error::new(ErrorKind::Wire, format!("{what} rank {me}, which draws nothing"));
+        let wrong = || Error::new(ErrorKind::Wire, format!("{what} rank {me}, which has no source"));
         self.source.as_mut().ok_or_else(wrong)
     }
 
@@ -513,7 +513,7 @@ impl Machine {
 
     /// Handles a message about room for pieces.
     fn on_room(&mut self, from: usize, room: Room, out: &mut Outgoing<'_>) -> Result<()> {
-        self.source_for("asks for room, or gives it back to")?.on_room(from, room)?;
+        self.source_for("requests or returns room at")?.on_room(from, room)?;
         self.grant(out)
     }
 
@@ -560,11 +560,11 @@ impl Machine {
     /// they are finished, and serial stages with a new owner migrate to it.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
-            let text = format!("was ordered to use mapping {epoch}, which it has not prepared");
+            let text = format!("cannot switch to mapping {epoch}, which it has not prepared");
             return Err(Error::new(ErrorKind::Wire, text));
         };
         if table.epoch != self.epoch() + 1 {
-            let text = format!("mapping {} was to follow mapping {}", table.epoch, self.epoch());
+            let text = format!("mapping {} cannot follow mapping {}", table.epoch, self.epoch());
             return Err(Error::new(ErrorKind::Wire, text));
         }
         if table.epoch == 1 {
@@ -642,7 +642,7 @@ impl Machine {
         let stage = token.stage as usize;
         let is_held = self.resequencer.owns(stage) || self.migration.holds(stage);
         if is_held || !self.resequencer.is_serial(stage) {
-            let text = format!("rank {from} hands over stage {stage}, which it cannot have had");
+            let text = format!("rank {from} migrated stage {stage}, which it does not host");
             return Err(Error::new(ErrorKind::Wire, text));
         }
         let name = self.names.get(stage).cloned().unwrap_or_default();
@@ -693,9 +693,9 @@ impl Machine {
                 words.push(format!("{count} {what}"));
             }
         };
-        count(self.expansions.open(), "batch(es) of which pieces have been made, and more are to be made");
-        count(self.migration.len(), "serial stage(s) being handed over");
-        count(self.of_later_mapping.len(), "message(s) of the next mapping");
+        count(self.expansions.open(), "batch(es) that are only partly expanded");
+        count(self.migration.len(), "serial stage(s) in migration");
+        count(self.of_later_mapping.len(), "message(s) kept for the next mapping");
         words.extend(self.source.as_ref().map(Source::describe));
         words.join("; ")
     }
@@ -704,13 +704,13 @@ impl Machine {
     fn obstacle(&self, edge: usize, first: &Batch) -> String {
         let stages = self.stages_of(first, edge);
         if stages.clone().any(|stage| self.expansions.is_busy(stage)) {
-            ", of which a serial stage has more to make of the last".to_string()
+            ", blocked because a serial stage still expands the previous batch".to_string()
         } else if self.resequencer.admit(stages.clone(), &first.number) {
             String::new()
         } else if let Some(gap) = self.resequencer.awaited(stages) {
             format!(", waiting for batch {gap}")
         } else {
-            ", waiting for a serial stage to be handed over".to_string()
+            ", waiting for a serial stage to migrate".to_string()
         }
     }
 

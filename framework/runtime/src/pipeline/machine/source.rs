@@ -98,18 +98,18 @@ impl Source {
     pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
         let levels = self.levels;
         let wrong = |what: &str, batch: &SequenceNumber| {
-            let text = format!("{what} batch {batch}, but {levels} stage(s) expand");
+            let text = format!("{what} batch {batch}, but the pipeline has {levels} expanding stage(s)");
             Err(Error::new(ErrorKind::Wire, text))
         };
         match room {
             Room::Ask(ask) if !(1..=levels).contains(&ask.first.pieces.len()) => {
-                return wrong("asks for room for", &ask.first);
+                return wrong("requests room for", &ask.first);
             }
             Room::Ask(ask) => {
                 self.asked.insert(ask.first, (from, ask.pieces));
             }
             Room::GiveBack(back) if back.whole.pieces.len() >= levels => {
-                return wrong("gives room back of", &back.whole);
+                return wrong("returns room of", &back.whole);
             }
             Room::GiveBack(back) => self.window.given_back(back.whole.pieces.len() + 1, back.pieces),
         }
@@ -154,7 +154,7 @@ impl Source {
         let mut text =
             format!("{in_flight} of {limit} batches of {batch_items} in flight, {drawn} items drawn");
         if let Some((first, _)) = self.asked.first_key_value() {
-            text += &format!("; room is wanted for batch {first}");
+            text += &format!("; room is requested for batch {first}");
         }
         text
     }

@@ -67,8 +67,7 @@ impl Batch {
         let mut header = Header {
             epoch,
             stage,
-            pieces: u8::try_from(pieces.len())
-                .map_err(|_| too_many("stages that make several items of one"))?,
+            pieces: u8::try_from(pieces.len()).map_err(|_| too_many("expanding stages"))?,
             flags: if made.is_some() { MADE } else { 0 } | if is_end { END } else { 0 },
             number: number.batch,
             first: range.first,
@@ -98,7 +97,7 @@ impl Batch {
                     *parts = ready;
                 }
                 Payload::Kept { .. } => {
-                    let text = format!("batch {number} is with its stage and was to be sent");
+                    let text = format!("batch {number} is still held by its stage and cannot be sent");
                     return Err(Error::new(ErrorKind::Wire, text));
                 }
             }
@@ -133,11 +132,11 @@ impl Take for Arrived {
             range.dropped = body.list(places, PLACE, place)?.collect();
         }
         if range.made.as_ref().is_some_and(|made| !made.is_in_order(count)) {
-            return Err(body.error("its list of what was made is not in order"));
+            return Err(body.error("its list of produced items is not in ascending order"));
         }
         let dropped = &range.dropped;
         if !dropped.is_sorted_by(|a, b| a < b) || dropped.last().is_some_and(|&last| last >= count) {
-            return Err(body.error("its list of dropped items is not in order"));
+            return Err(body.error("its list of dropped items is not in ascending order"));
         }
         let (head, parts) = body.rest();
         let batch = Batch {

@@ -72,7 +72,9 @@ impl Root<'_, '_> {
         at: &Moment,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        let Some(change) = &mut self.change else { return Err(out_of_step(from, "that it is ready")) };
+        let Some(change) = &mut self.change else {
+            return Err(out_of_step(from, "a report that it is ready"));
+        };
         change.waiting.retain(|&rank| rank != from);
         let all = change.waiting.is_empty();
         self.performance_model.ready(from, &ready.movable, &ready.warm_up);

@@ -164,7 +164,7 @@ impl Session {
         let rank = self.rank;
         let result = user_code::call(|| result).map_err(|error| error.at_rank(rank));
         let mine = result.as_ref().err().map(|error| (rank, error.message().to_string()));
-        let what = Announcement::new("comes to a consensus");
+        let what = Announcement::new("runs a consensus");
         let first = self.together(Location::caller(), |endpoint, limits| {
             reduced(endpoint, what, limits, mine, Option::or)
         })?;
@@ -181,7 +181,7 @@ impl Session {
     #[track_caller]
     pub fn barrier(&mut self) -> Result<()> {
         self.together(Location::caller(), |endpoint, limits| {
-            let what = Announcement::new("comes to a barrier").without_the_dead();
+            let what = Announcement::new("enters a barrier").without_the_dead();
             let mut course = Course::begin_empty(endpoint, what, limits)?;
             course.ascend(endpoint, &Codec::<u8>::of_type(), Vec::new(), append)?;
             course.descend_value(endpoint, Some(()))

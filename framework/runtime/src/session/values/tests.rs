@@ -164,7 +164,7 @@ fn ranks_that_do_not_do_the_same_are_told_apart() {
             "rank 3: gathers values for all ranks, but rank 0 gathers values:"
         }),
         (&|session| session.barrier(), &|_| Ok(()), {
-            "rank 3: ends the program, but rank 0 comes to a barrier:"
+            "rank 3: ends the program, but rank 0 enters a barrier:"
         }),
     ] {
         let told = disagreement(most, other);

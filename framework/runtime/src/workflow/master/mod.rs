@@ -404,7 +404,7 @@ impl Master {
         };
         let ranks: Vec<String> = self.ranks.iter().enumerate().filter_map(held).collect();
         match ranks.is_empty() {
-            true => format!("for nobody, with {} tasks left", self.left),
+            true => format!("for no rank, with {} tasks left", self.left),
             false => format!("for {}; {} tasks left", ranks.join(", "), self.left),
         }
     }

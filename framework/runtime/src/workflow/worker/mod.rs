@@ -545,10 +545,10 @@ impl WorkflowWorker {
         let name = self.graph.dag.name(task);
         Some(match self.values[task].location {
             Location::Memory(_) => return None,
-            Location::Absent => format!("{name} (to be made here)"),
-            Location::Wanted(rank) => format!("{name} (to be made on rank {rank})"),
-            Location::Offered(rank) => format!("{name} (on rank {rank}, for which there is no room yet)"),
-            Location::Coming(rank) => format!("{name} (coming from rank {rank})"),
+            Location::Absent => format!("{name} (to be computed on this rank)"),
+            Location::Wanted(rank) => format!("{name} (to be computed on rank {rank})"),
+            Location::Offered(rank) => format!("{name} (on rank {rank}, waiting for memory on this rank)"),
+            Location::Coming(rank) => format!("{name} (on its way from rank {rank})"),
             _ => format!("{name} (on disk)"),
         })
     }
