@@ -112,9 +112,9 @@ pub struct CheckpointArgs {
     /// from the last checkpoint
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
-    /// Time between two checkpoints, in seconds
-    #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = parse_seconds, requires = "checkpoint")]
-    checkpoint_every: f64,
+    /// Fixed time between two checkpoints, in seconds [default: from their cost, see --checkpoint-overhead]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, requires = "checkpoint")]
+    checkpoint_every: Option<f64>,
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -135,12 +135,10 @@ impl CheckpointArgs {
 
     /// Returns the settings with the requested checkpoint. `identity` names everything on which the initial units depend.
     pub fn add_to(&self, settings: Settings, identity: &str) -> Settings {
-        match &self.checkpoint {
-            Some(dir) => settings.checkpoint(
-                Checkpoint::new(dir, identity).every(Duration::from_secs_f64(self.checkpoint_every)),
-            ),
-            None => settings,
-        }
+        let Some(dir) = &self.checkpoint else { return settings };
+        let checkpoint = Checkpoint::new(dir, identity);
+        let every = self.checkpoint_every.map(Duration::from_secs_f64);
+        settings.checkpoint(every.into_iter().fold(checkpoint, Checkpoint::every))
     }
 }
 
@@ -170,7 +168,7 @@ mod tests {
         assert!(settings("").unwrap().contains("checkpoint: None"));
         let checkpointed = settings("--checkpoint kept --checkpoint-every 1.5").unwrap();
         assert!(
-            checkpointed.contains("dir: \"kept\"") && checkpointed.contains("every: 1.5s"),
+            checkpointed.contains("dir: \"kept\"") && checkpointed.contains("every: Some(1.5s)"),
             "{checkpointed}"
         );
         let line = line("--checkpoint kept").unwrap();

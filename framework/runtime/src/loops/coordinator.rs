@@ -54,12 +54,18 @@ impl Coordinator {
         }
     }
 
-    /// Records that a rank has written its units to a checkpoint.
+    /// Records at time `now` that a rank has written its units to a checkpoint.
     ///
     /// # Errors
     /// If the written pieces do not make a checkpoint.
-    pub(super) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
-        self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved))
+    pub(super) fn on_saved(
+        &mut self,
+        rank: usize,
+        pass: u64,
+        saved: Vec<Saved>,
+        now: Duration,
+    ) -> Result<()> {
+        self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved, now))
     }
 
     /// Returns the progress of the run: `done` of `total` items, which are called `what`.

@@ -48,7 +48,8 @@ pub(super) fn resume<U: Units>(
     log_resumed(endpoint.rank(), name, checkpoint, found.as_ref());
     let before = found.as_ref().map_or(0, |found| found.pass);
     let now = endpoint.clock().now();
-    let snapshots = store.map(|store| SnapshotCoordinator::new(store, checkpoint, ranks, before, now));
+    let snapshots =
+        store.map(|store| SnapshotCoordinator::new(store, (checkpoint, config), ranks, before, now));
     let mine = found.map(|found| together(&load(&checkpoint.dir, &found, range)?, range)).transpose()?;
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }

@@ -171,7 +171,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
             }
             ToCoordinator::Saved(pass, pieces) => {
                 self.run.is_dirty = true;
-                coordinator.of_run.on_saved(from, pass, pieces)
+                coordinator.of_run.on_saved(from, pass, pieces, at.now())
             }
         }
     }

@@ -65,13 +65,13 @@ impl Chain {
         }
     }
 
-    /// Processes a message of a rank.
+    /// Processes a message of a rank at time `now`.
     ///
     /// # Errors
     /// If the pieces that the ranks have written do not make a checkpoint.
-    pub(super) fn on_message(&mut self, rank: usize, message: ToCoordinator) -> Result<()> {
+    pub(super) fn on_message(&mut self, rank: usize, message: ToCoordinator, now: Duration) -> Result<()> {
         match message {
-            ToCoordinator::Saved(pass, saved) => self.of_run.on_saved(rank, pass, saved)?,
+            ToCoordinator::Saved(pass, saved) => self.of_run.on_saved(rank, pass, saved, now)?,
             ToCoordinator::Sample(sample) => self.of_run.controller.on_report(rank, sample),
             ToCoordinator::Total(report) => {
                 if let Some(total) = self.totals.get_mut(rank) {

@@ -38,7 +38,7 @@ fn moves(coordinator: &mut Chain, sweep: u64, grain: u64, seconds: [f64; 2]) -> 
     for (rank, seconds) in seconds.into_iter().enumerate() {
         let units = 2.0 * HELD as f64;
         let sample = Sample { units, seconds, held: HELD, blocks: 1, span: seconds, ..Sample::default() };
-        coordinator.on_message(rank, ToCoordinator::Sample(sample)).unwrap();
+        coordinator.on_message(rank, ToCoordinator::Sample(sample), Duration::ZERO).unwrap();
     }
     begin(coordinator, sweep, grain);
     let directive = coordinator.decide(sweep, 1).unwrap().unwrap();
@@ -86,7 +86,7 @@ fn rates_of_another_size_of_blocks_are_forgotten() {
 fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
     let mut chain = coordinator().after("panels", 1_000);
     // An earlier job has computed 1,000 panels.
-    chain.on_message(1, ToCoordinator::Done(7.25)).unwrap();
+    chain.on_message(1, ToCoordinator::Done(7.25), Duration::ZERO).unwrap();
     let progress = chain.progress((4, 0.5), false);
     assert_eq!(
         (progress.before, progress.done, progress.part, progress.total),
@@ -98,7 +98,7 @@ fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
     // Rank 0 has ended.
     let ahead = chain.progress((1_000, 0.0), false);
     assert_eq!((ahead.done, ahead.part, &ahead.rest[..]), (1_007, 0.25, "waits for rank 1"));
-    chain.on_message(1, ToCoordinator::Total(RankReport::default())).unwrap();
+    chain.on_message(1, ToCoordinator::Total(RankReport::default()), Duration::ZERO).unwrap();
     let through = chain.progress((1_000, 0.0), false);
     assert_eq!((through.done, &through.rest[..]), (2_000, ""));
 }

@@ -240,7 +240,7 @@ impl<'w, 'd> Participant<'w, 'd> {
     fn report(&mut self, message: ToCoordinator, out: &mut Outgoing<'_>) -> Result<()> {
         match (&mut self.coordinator, message) {
             (Some(_), ToCoordinator::Residual(sweep, residual)) => self.collect(0, sweep, residual, out),
-            (Some(coordinator), message) => coordinator.on_message(0, message),
+            (Some(coordinator), message) => coordinator.on_message(0, message, self.clock.now()),
             (None, message) => out.send(0, Coordination::Report(message)),
         }
     }
@@ -334,7 +334,7 @@ impl<'w> Protocol for Participant<'w, '_> {
                 Ok(())
             }
             (Received::Coordination(Coordination::Report(message)), Some(coordinator)) => {
-                coordinator.on_message(from, message)
+                coordinator.on_message(from, message, at.now())
             }
             (other, ..) => Err(other.unexpected(from, "messages of a loop over a grid")),
         }

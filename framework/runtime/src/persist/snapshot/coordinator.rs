@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::Checkpoint;
 use super::folder::Attempt;
 use super::manifest::{Manifest, Saved};
+use super::schedule::Schedule;
 use super::store::SnapshotStore;
 use super::writer::SnapshotWriter;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Tagged, messages};
 use crate::comm::waiting::{Limits, Waits};
 use crate::error::Result;
+use crate::session::Config;
 
 messages! {
     "what a rank begins with";
@@ -66,8 +68,10 @@ pub(crate) fn starting_point(
     let rank = endpoint.rank();
     let (store, resume) = if rank == 0 {
         endpoint.claim(&checkpoint.dir)?;
-        let (store, found) = SnapshotStore::open(&checkpoint.dir, name, checkpoint.identity.bytes()?, units)?;
-        let attempt = store.attempt().clone();
+        let check = |manifest: &Manifest| manifest.check_files(&checkpoint.dir);
+        let (store, found) =
+            SnapshotStore::open(&checkpoint.dir, name, checkpoint.identity.bytes()?, units, check)?;
+        let (attempt, found) = (store.attempt().clone(), found.map(|(manifest, ())| manifest));
         (Some(store), Resume { attempt, found })
     } else {
         let from = if route == Route::Chain { rank - 1 } else { 0 };
@@ -95,9 +99,9 @@ pub(crate) fn starting_point(
 #[derive(Debug)]
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
-    every: Duration,
-    /// Start of the last checkpoint.
-    last: Duration,
+    schedule: Schedule,
+    /// Start of the open checkpoint.
+    started: Duration,
     ranks: usize,
     /// Number of passes that earlier runs have completed.
     before: u64,
@@ -107,21 +111,23 @@ impl SnapshotCoordinator {
     /// Starts the schedule at time `now` for a run with `ranks` ranks that have units, after `before` passes of earlier runs.
     pub(crate) fn new(
         store: SnapshotStore,
-        checkpoint: &Checkpoint,
+        (checkpoint, config): (&Checkpoint, &Config),
         ranks: usize,
         before: u64,
         now: Duration,
     ) -> Self {
-        SnapshotCoordinator { store, every: checkpoint.every, last: now, ranks, before }
+        let schedule = Schedule::new(checkpoint.every, config, now);
+        SnapshotCoordinator { store, schedule, started: now, ranks, before }
     }
 
     /// Starts a checkpoint after `pass` passes of this run, if one is due, and returns the total number of passes, including those of earlier
     /// runs. No rank may have started a later pass.
     pub(crate) fn is_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
-        if now.saturating_sub(self.last) < self.every || self.store.is_open() {
+        if !self.schedule.is_due(now) || self.store.is_open() {
             return None;
         }
-        self.last = now;
+        self.started = now;
+        self.schedule.started(now);
         self.begin(pass)
     }
 
@@ -142,13 +148,24 @@ impl SnapshotCoordinator {
         self.store.dir()
     }
 
-    /// Records that a rank has written its part of a checkpoint.
+    /// Records at time `now` that a rank has written its part of a checkpoint.
     ///
     /// # Errors
     /// The errors of [`SnapshotStore::add`].
-    pub(crate) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
+    pub(crate) fn on_saved(
+        &mut self,
+        rank: usize,
+        pass: u64,
+        saved: Vec<Saved>,
+        now: Duration,
+    ) -> Result<()> {
         if self.store.add(rank, pass, saved)? {
-            log::debug!("the checkpoint after {pass} passes is complete");
+            // Ranks compute while their data are written, so this is an upper bound of the cost.
+            self.schedule.completed(now.saturating_sub(self.started));
+            let period = self.schedule.period();
+            log::debug!(
+                "the checkpoint after {pass} passes is complete; the next one follows after {period:?}"
+            );
         }
         Ok(())
     }

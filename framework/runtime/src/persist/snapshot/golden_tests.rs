@@ -66,8 +66,9 @@ fn a_checkpoint_is_read_and_written_as_it_was() {
         fs::copy(place("files/checkpoint").join(&name), old.join(&name)).unwrap();
     }
     let (_store, found) =
-        SnapshotStore::open_within(&old, "golden \"rows\"", IDENTITY.as_bytes(), UNITS, 1).unwrap();
-    let found = found.unwrap();
+        SnapshotStore::open_within(&old, ("golden \"rows\"", IDENTITY.as_bytes(), UNITS), 1, |_| Ok(()))
+            .unwrap();
+    let (found, ()) = found.unwrap();
     assert_eq!(found, written);
     let units = |range| load(&old, &found, &range).unwrap();
     let pieces = [0..3, 3..7, 7..10].map(|units| LoadedPiece { data: data(units.clone()), units });

@@ -8,14 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::{Attempt, Folder};
 use super::{io_error, refused};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Version of the format that this program reads and writes.
 const VERSION: u32 = 2;
 /// Maximum size of a manifest in bytes; the pieces of a rank take some two kilobytes in it.
 const LONGEST: u64 = 256 << 20;
-/// File name of the manifest.
+/// File name of the manifest of the newest checkpoint.
 pub(super) const NAME: &str = "manifest";
+/// File name of the manifest of the checkpoint before the newest one.
+pub(super) const OLDER: &str = "manifest.old";
+
+/// Content of a manifest file.
+#[derive(Debug)]
+pub(super) enum Read {
+    Absent,
+    Whole(Manifest),
+    /// The file is damaged, as the error states.
+    Damaged(Error),
+}
 
 /// A piece of a rank's file: contiguous units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +112,8 @@ impl Manifest {
         }
     }
 
-    /// Replaces the previous manifest atomically and syncs the new one.
+    /// Writes the manifest and syncs it. The manifest that was the newest one is kept as the older one. A job that dies between the two steps leaves
+    /// the older one alone.
     ///
     /// # Errors
     /// The errors of the file system.
@@ -109,25 +121,46 @@ impl Manifest {
         let mut text = serde_json::to_string(self)?;
         let sum = crc32fast::hash(text.as_bytes());
         text += &format!("\n{sum:08x}\n");
-        output::replace(&dir.join(NAME), text.as_bytes())
+        match std::fs::rename(dir.join(NAME), dir.join(OLDER)) {
+            Err(error) if error.kind() != IoKind::NotFound => return Err(error),
+            _ => output::replace(&dir.join(NAME), text.as_bytes()),
+        }
     }
 
-    /// Reads the manifest in a directory, if there is one.
+    /// Checks that the files of all ranks are as long as the manifest states.
     ///
     /// # Errors
-    /// If the manifest is damaged or in another version of the format; errors of the file system.
-    pub(super) fn read(dir: &Path) -> Result<Option<Manifest>> {
-        let path = dir.join(NAME);
-        let damaged = || refused(dir, "its manifest is damaged");
+    /// If a file is missing or too short; errors of the file system.
+    pub(super) fn check_files(&self, dir: &Path) -> Result<()> {
+        for (rank, pieces) in self.ranks.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty()) {
+            let path = self.file(dir, rank);
+            let length = regular::open(&path).and_then(|file| file.metadata());
+            let length = length.map_err(|error| io_error("open", &path, &error))?.len();
+            let expected = pieces.iter().map(|piece| piece.at.saturating_add(piece.bytes)).max().unwrap_or(0);
+            if length < expected {
+                let text = format!("{} has {length} bytes, expected {expected}", path.display());
+                return Err(refused(dir, &text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the manifest file `name` in a directory.
+    ///
+    /// # Errors
+    /// If the manifest is in another version of the format; errors of the file system.
+    pub(super) fn read(dir: &Path, name: &str) -> Result<Read> {
+        let path = dir.join(name);
+        let damaged = || Ok(Read::Damaged(refused(dir, "its manifest is damaged")));
         let text = match regular::read_text_at_most(&path, LONGEST) {
             Ok(text) => text,
-            Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
-            Err(error) if error.kind() == IoKind::InvalidData => return Err(damaged()),
+            Err(error) if error.kind() == IoKind::NotFound => return Ok(Read::Absent),
+            Err(error) if error.kind() == IoKind::InvalidData => return damaged(),
             Err(error) => return Err(io_error("read the manifest", &path, &error)),
         };
-        let (json, sum) = text.trim_end().split_once('\n').ok_or_else(damaged)?;
+        let Some((json, sum)) = text.trim_end().split_once('\n') else { return damaged() };
         if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(json.as_bytes())) {
-            return Err(damaged());
+            return damaged();
         }
         let manifest: Manifest = serde_json::from_str(json).map_err(|error| {
             refused(
@@ -143,6 +176,6 @@ impl Manifest {
             return Err(refused(dir, &text));
         }
         manifest.check().map_err(|why| refused(dir, &why))?;
-        Ok(Some(manifest))
+        Ok(Read::Whole(manifest))
     }
 }

@@ -12,6 +12,7 @@ mod folder;
 mod golden_tests;
 mod load;
 mod manifest;
+mod schedule;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -34,21 +35,26 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub(crate) dir: PathBuf,
-    pub(crate) every: Duration,
+    /// Fixed period; `None` if the period follows from the cost of a checkpoint.
+    pub(crate) every: Option<Duration>,
     pub(crate) identity: RunIdentity,
 }
 
 impl Checkpoint {
-    /// Creates the settings of a loop that writes a checkpoint to this directory every minute. All ranks must have access to the directory,
-    /// and no other job may use it. `identity` names everything that the units depend on besides the name of their owner and their number:
-    /// parameters, seeds, the input or a checksum of it.
+    /// Creates the settings of a job that writes checkpoints to this directory. All ranks must have access to the directory, and no other job may
+    /// use it. `identity` names everything on which the result depends besides the skeleton itself: parameters, seeds, the input or a checksum
+    /// of it.
+    ///
+    /// The first checkpoint is written after ten seconds. Then the period follows from the measured cost of a checkpoint,
+    /// [`Config::mean_time_between_failures`](crate::Config::mean_time_between_failures) and
+    /// [`Config::checkpoint_overhead`](crate::Config::checkpoint_overhead).
     pub fn new(dir: impl Into<PathBuf>, identity: &(impl Serialize + ?Sized)) -> Self {
-        Checkpoint { dir: dir.into(), every: Duration::from_secs(60), identity: RunIdentity::of(identity) }
+        Checkpoint { dir: dir.into(), every: None, identity: RunIdentity::of(identity) }
     }
 
-    /// Sets the time after the start of a checkpoint at which the next one starts. No checkpoint starts while another one is being written.
+    /// Sets a fixed time between the starts of two checkpoints. No checkpoint starts while another one is being written.
     pub fn every(mut self, every: Duration) -> Self {
-        self.every = every;
+        self.every = Some(every);
         self
     }
 }

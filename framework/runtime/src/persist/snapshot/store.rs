@@ -9,9 +9,9 @@ use armature_files::output::is_left_over;
 use armature_text::shown;
 
 use super::folder::{Attempt, Folder};
-use super::manifest::{self, Manifest, Owner, Saved};
+use super::manifest::{self, Manifest, Owner, Read, Saved};
 use super::{io_error, refused};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Name of the file whose lock the job holds.
 const LOCK: &str = "lock";
@@ -22,58 +22,52 @@ pub(crate) struct SnapshotStore {
     dir: PathBuf,
     owner: Owner,
     attempt: Attempt,
-    /// Directory of the current checkpoint.
+    /// Directory of the newest checkpoint.
     last: Option<Folder>,
+    /// Directory of the checkpoint before the newest one.
+    older: Option<Folder>,
     /// Pass of the checkpoint that is being written, and the parts of its ranks.
     next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
     _lock: LockFile,
 }
 
 impl SnapshotStore {
-    /// Opens the directory of an owner's checkpoints, which is created if it does not exist, and returns the checkpoint in it. Removes
-    /// other files that a dead job has left behind.
+    /// Opens the directory of an owner's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which `load`
+    /// succeeds, with the result of `load`. If the newest checkpoint is damaged, the one before it is used, with a warning. Removes other files
+    /// that a dead job has left behind.
     ///
     /// # Errors
-    /// If the directory holds a checkpoint of another owner or a damaged checkpoint, or if another job holds the lock for ten seconds;
-    /// errors of the file system.
-    pub(crate) fn open(
+    /// If the directory holds a checkpoint of another owner, or damaged checkpoints only, or if another job holds the lock for ten seconds; errors
+    /// of the file system.
+    pub(crate) fn open<T>(
         dir: &Path,
         name: &str,
         identity: &[u8],
         units: u64,
-    ) -> Result<(Self, Option<Manifest>)> {
-        SnapshotStore::open_within(dir, name, identity, units, TRIES)
+        load: impl Fn(&Manifest) -> Result<T>,
+    ) -> Result<(Self, Option<(Manifest, T)>)> {
+        SnapshotStore::open_within(dir, (name, identity, units), TRIES, load)
     }
 
-    pub(super) fn open_within(
+    pub(super) fn open_within<T>(
         dir: &Path,
-        name: &str,
-        identity: &[u8],
-        units: u64,
+        (name, identity, units): (&str, &[u8], u64),
         tries: u32,
-    ) -> Result<(Self, Option<Manifest>)> {
+        load: impl Fn(&Manifest) -> Result<T>,
+    ) -> Result<(Self, Option<(Manifest, T)>)> {
         fs::create_dir_all(dir).map_err(|error| io_error("create the directory", dir, &error))?;
         let lock = lock(dir, tries)?;
         let identity = String::from_utf8_lossy(identity).into_owned();
         let owner = Owner { name: name.to_string(), identity, units };
-        let found = Manifest::read(dir)?;
-        if let Some(Manifest { owner: theirs, .. }) = found.as_ref().filter(|found| found.owner != owner) {
-            let text = format!(
-                "it belongs to another job: it is of {} with {} units and identity {}; expected {} with {} \
-                 units and identity {}",
-                shown(&theirs.name),
-                theirs.units,
-                shown(&theirs.identity),
-                shown(&owner.name),
-                owner.units,
-                shown(&owner.identity)
-            );
-            return Err(refused(dir, &text));
-        }
-        let last = found.as_ref().map(Manifest::folder);
-        tidy(dir, last.as_ref());
+        let found = newest(dir, &owner, load)?;
+        let last = found.as_ref().map(|(manifest, _)| manifest.folder());
+        let older = match Manifest::read(dir, manifest::OLDER) {
+            Ok(Read::Whole(older)) => Some(older.folder()).filter(|older| Some(older) != last.as_ref()),
+            _ => None,
+        };
+        tidy(dir, &[&last, &older]);
         let (dir, attempt) = (dir.to_path_buf(), Attempt::new());
-        Ok((SnapshotStore { dir, owner, attempt, last, next: None, _lock: lock }, found))
+        Ok((SnapshotStore { dir, owner, attempt, last, older, next: None, _lock: lock }, found))
     }
 
     /// Returns the identity of this start of the job.
@@ -119,11 +113,64 @@ impl SnapshotStore {
         let manifest =
             Manifest::new(self.owner.clone(), &folder, ranks).map_err(|why| refused(&self.dir, &why))?;
         manifest.write(&self.dir).map_err(|error| io_error("write the manifest", &self.dir, &error))?;
-        if let Some(before) = self.last.replace(folder) {
-            before.remove(&self.dir);
+        let before = self.last.replace(folder);
+        if let Some(older) = std::mem::replace(&mut self.older, before) {
+            older.remove(&self.dir);
         }
         Ok(true)
     }
+}
+
+/// Returns the newest checkpoint for which `load` succeeds.
+fn newest<T>(
+    dir: &Path,
+    owner: &Owner,
+    load: impl Fn(&Manifest) -> Result<T>,
+) -> Result<Option<(Manifest, T)>> {
+    let mut damage: Option<Error> = None;
+    for name in [manifest::NAME, manifest::OLDER] {
+        let loaded = match Manifest::read(dir, name)? {
+            Read::Absent => continue,
+            Read::Damaged(error) => Err(error),
+            Read::Whole(manifest) => {
+                check_owner(dir, &manifest.owner, owner)?;
+                load(&manifest).map(|loaded| (manifest, loaded))
+            }
+        };
+        match loaded {
+            Ok(found) => {
+                if let Some(damage) = damage {
+                    log::warn!("{}; the checkpoint before it is used", damage.message());
+                }
+                if name == manifest::OLDER {
+                    // It is the newest one from now on. The next checkpoint must not replace it before that is complete.
+                    let path = dir.join(name);
+                    fs::rename(&path, dir.join(manifest::NAME))
+                        .map_err(|error| io_error("rename the manifest", &path, &error))?;
+                }
+                return Ok(Some(found));
+            }
+            Err(error) => damage = damage.or(Some(error)),
+        }
+    }
+    damage.map_or(Ok(None), Err)
+}
+
+/// Refuses a checkpoint of another owner.
+fn check_owner(dir: &Path, theirs: &Owner, ours: &Owner) -> Result<()> {
+    if theirs == ours {
+        return Ok(());
+    }
+    let text = format!(
+        "it belongs to another job: it is of {} with {} units and identity {}; expected {} with {} units and identity {}",
+        shown(&theirs.name),
+        theirs.units,
+        shown(&theirs.identity),
+        shown(&ours.name),
+        ours.units,
+        shown(&ours.identity)
+    );
+    Err(refused(dir, &text))
 }
 
 fn lock(dir: &Path, tries: u32) -> Result<LockFile> {
@@ -142,14 +189,16 @@ fn lock(dir: &Path, tries: u32) -> Result<LockFile> {
 
 /// Removes files that dead jobs have left behind: data of incomplete or superseded checkpoints, and incomplete manifests. Other files in
 /// the directory are not touched.
-fn tidy(dir: &Path, last: Option<&Folder>) {
+fn tidy(dir: &Path, kept: &[&Option<Folder>]) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         if is_left_over(name, manifest::NAME) {
             // A failure is ignored, because the file only occupies disk space.
             let _ = fs::remove_file(entry.path());
-        } else if let Some(folder) = Folder::named(name).filter(|folder| Some(folder) != last) {
+        } else if let Some(folder) = Folder::named(name)
+            && !kept.iter().any(|kept| kept.as_ref() == Some(&folder))
+        {
             folder.remove(dir);
         }
     }

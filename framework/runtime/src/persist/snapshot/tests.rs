@@ -62,7 +62,8 @@ fn save(dir: &Path, store: &mut SnapshotStore, pass: u64, has_thread: bool) -> b
 }
 
 fn open(dir: &Path) -> Result<(SnapshotStore, Option<Manifest>)> {
-    SnapshotStore::open_within(dir, "rows", b"seed 1", UNITS, 1)
+    let opened = SnapshotStore::open_within(dir, ("rows", b"seed 1", UNITS), 1, |m| m.check_files(dir))?;
+    Ok((opened.0, opened.1.map(|(manifest, ())| manifest)))
 }
 
 /// Returns the checkpoint that a new job finds.
@@ -135,8 +136,8 @@ fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
                     }
                 }
                 if step == 5 {
-                    // The data of the previous checkpoint have not been removed.
-                    Folder { pass: 4, ..next.clone() }.create(dir, 0).unwrap();
+                    // The data of an obsolete checkpoint have not been removed.
+                    Folder { pass: 2, ..next.clone() }.create(dir, 0).unwrap();
                 }
             }
         }
@@ -146,11 +147,12 @@ fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
         let manifest = manifest.unwrap();
         let pass = if step <= 4 { 4 } else { 8 };
         assert_eq!((manifest.pass, all(dir, &manifest)[1]), (pass, pass as u8), "step {step}");
-        // Nothing of the dead job is left except its checkpoint.
-        assert_eq!(passes(dir), [pass], "step {step}");
-        assert_eq!(fs::read_dir(dir).unwrap().count(), 3, "lock, manifest and data");
+        // Nothing of the dead job is left except its last two checkpoints.
+        let kept: &[u64] = if step <= 4 { &[4] } else { &[4, 8] };
+        assert_eq!(passes(dir), kept, "step {step}");
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1 + 2 * kept.len(), "lock, manifests and data");
         assert!(save(dir, &mut store, 12, false));
-        assert_eq!(passes(dir), [12]);
+        assert_eq!(passes(dir), [pass, 12]);
     }
 }
 
@@ -205,7 +207,7 @@ fn what_is_not_ours_stays() {
     // A job that is not the owner removes nothing.
     let stray = Folder { pass: 5, attempt: Attempt::new() };
     stray.create(dir, 0).unwrap();
-    SnapshotStore::open_within(dir, "columns", b"seed 1", UNITS, 1).unwrap_err();
+    SnapshotStore::open_within(dir, ("columns", b"seed 1", UNITS), 1, |_| Ok(())).unwrap_err();
     assert!(stray.file(dir, 0).exists());
 }
 
@@ -275,9 +277,39 @@ fn another_jobs_checkpoint_is_refused() {
     for (name, identity, units) in
         [("columns", b"seed 1", UNITS), ("rows", b"seed 2", UNITS), ("rows", b"seed 1", 11)]
     {
-        let error = SnapshotStore::open_within(dir, name, identity, units, 1).unwrap_err();
+        let error = SnapshotStore::open_within(dir, (name, identity, units), 1, |_| Ok(())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.message().contains("belongs to another job: it is of rows with 10 units"), "{error}");
+    }
+}
+
+/// Damage that rank 0 can find without reading the data of all ranks.
+#[test]
+fn damaged_checkpoint_falls_back_to_the_one_before() {
+    type Damage = fn(&Path, &Manifest);
+    let damages: [Damage; 4] = [
+        |dir, _| fs::write(dir.join("manifest"), "{").unwrap(),
+        // The job died between the two steps that replace the manifest.
+        |dir, _| fs::remove_file(dir.join("manifest")).unwrap(),
+        |dir, newest| fs::remove_file(newest.file(dir, 0)).unwrap(),
+        |dir, newest| fs::write(newest.file(dir, 1), "short").unwrap(),
+    ];
+    for damage in damages {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let (mut store, _) = open(dir).unwrap();
+        save(dir, &mut store, 4, false);
+        save(dir, &mut store, 8, false);
+        drop(store);
+        damage(dir, &found(dir).unwrap().unwrap());
+        let (mut store, older) = open(dir).unwrap();
+        let older = older.unwrap();
+        assert_eq!((older.pass, all(dir, &older)[1]), (4, 4));
+        // The damaged checkpoint is replaced, and the good one is kept until there are two good ones.
+        save(dir, &mut store, 8, false);
+        drop(store);
+        assert_eq!(found(dir).unwrap().unwrap().pass, 8);
+        assert_eq!(fs::read(dir.join("manifest.old")).is_ok(), true);
     }
 }
 

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use super::Config;
 use super::choices::Balance;
-use super::read::{BALANCES, MAX_RANKS, choose, directory, number};
+use super::read::{BALANCES, MAX_RANKS, choose, directory, hours, number, percent};
 use super::variables::nearest;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::topology::this_process;
 use crate::session::{Session, run};
 
 /// Options with the name of their value, if they have one, and their line of help.
-pub(super) const OPTIONS: [(&str, &str, &str); 6] = [
+pub(super) const OPTIONS: [(&str, &str, &str); 8] = [
     (
         "--ranks",
         "N",
@@ -21,6 +21,16 @@ pub(super) const OPTIONS: [(&str, &str, &str); 6] = [
     ("--balance", "MODE", "Rebalance `once`, `live` or never (`off`)"),
     ("--no-balance", "", "Same as --balance off"),
     ("--events", "DIR", "Write a log of the run to DIR; `armature report DIR` shows it"),
+    (
+        "--checkpoint-overhead",
+        "PERCENT",
+        "Part of the time that checkpoints without a fixed period may take [default: 1]",
+    ),
+    (
+        "--mtbf",
+        "HOURS",
+        "Mean time between failures of the job; determines the period of checkpoints [default: 24]",
+    ),
     ("--help", "", "Print this help"),
     ("--version", "", "Print the version of armature"),
 ];
@@ -43,6 +53,8 @@ impl Config {
     /// | `--balance MODE` | `ARMATURE_BALANCE=MODE` |
     /// | `--no-balance` | `ARMATURE_BALANCE=off` |
     /// | `--events DIR` | `ARMATURE_EVENTS=DIR` |
+    /// | `--checkpoint-overhead PERCENT` | `ARMATURE_CHECKPOINT_OVERHEAD=PERCENT` |
+    /// | `--mtbf HOURS` | `ARMATURE_MTBF_HOURS=HOURS` |
     ///
     /// `--ranks=N` is the same as `--ranks N`. `--help` and `--version` print a text on standard output and end the process with exit
     /// code 0, as argument parsers do; no rank has been started then. [`armature::main`](crate::main) does all of this for programs
@@ -89,6 +101,8 @@ impl Config {
             match name {
                 "--ranks" => self.ranks = Some(number(name, &value, 1, MAX_RANKS)?),
                 "--balance" => self.balance = Some(choose(name, &value, BALANCES)?),
+                "--checkpoint-overhead" => self.checkpoint_overhead = percent(name, &value)?,
+                "--mtbf" => self.mean_time_between_failures = hours(name, &value)?,
                 _ => self.events = Some(directory(name, &value)?),
             }
         }

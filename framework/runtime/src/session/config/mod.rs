@@ -53,6 +53,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_CHECK_BUILD` | [`check_build`](Config::check_build) | `on`, `off`: refusal of a job whose ranks run different builds | `on` |
 /// | `ARMATURE_CHECK_ARGUMENTS` | [`check_arguments`](Config::check_arguments) | `on`, `off`: refusal of a job whose ranks have different command lines | `on` |
 /// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file for the [state of the job](crate::job_status) | none |
+/// | `ARMATURE_CHECKPOINT_OVERHEAD` | [`checkpoint_overhead`](Config::checkpoint_overhead) | part of the time that checkpoints may take, in per cent | 1 |
+/// | `ARMATURE_MTBF_HOURS` | [`mean_time_between_failures`](Config::mean_time_between_failures) | mean time between failures of the job, in hours | 24 |
 /// | `ARMATURE_RUN` | [`run_directory`](Config::run_directory) | directory in which a file `stop` asks the job to stop | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
@@ -79,6 +81,8 @@ pub struct Config {
     pub(crate) check_build: bool,
     pub(crate) check_arguments: bool,
     pub(crate) job_status: Option<PathBuf>,
+    pub(crate) checkpoint_overhead: f64,
+    pub(crate) mean_time_between_failures: Duration,
     pub(crate) run_directory: Option<PathBuf>,
     pub(crate) handle_signals: bool,
     pub(crate) commands: Option<Commands>,
@@ -113,6 +117,8 @@ impl Default for Config {
             check_build: true,
             check_arguments: true,
             job_status: None,
+            checkpoint_overhead: 0.01,
+            mean_time_between_failures: Duration::from_secs(24 * 3600),
             run_directory: None,
             handle_signals: false,
             commands: None,
@@ -231,6 +237,20 @@ impl Config {
         self
     }
 
+    /// Sets the maximum part of the time that checkpoints and snapshots without a fixed period may take: a number above 0 and at most 1. They are
+    /// written less often if their measured cost is higher.
+    pub fn checkpoint_overhead(mut self, part: f64) -> Self {
+        self.checkpoint_overhead = part;
+        self
+    }
+
+    /// Sets the mean time between two failures of the job, above 0. It determines how often checkpoints and snapshots without a fixed period are
+    /// written: the optimum of Young and Daly, √(2 µ C) for the mean time µ between failures and the measured cost C of a checkpoint.
+    pub fn mean_time_between_failures(mut self, time: Duration) -> Self {
+        self.mean_time_between_failures = time;
+        self
+    }
+
     /// Sets the directory of the run, or `None` for none. Rank 0 looks in it about once a second for a file `stop`, which
     /// [asks the job to stop](Config::handle_signals), and removes the file.
     pub fn run_directory(mut self, directory: Option<PathBuf>) -> Self {
@@ -320,6 +340,12 @@ impl Config {
             ),
             Config { window: Some(0), .. } => bad("window is 0 batches, expected at least 1"),
             Config { request_ahead: 0, .. } => bad("request_ahead is 0, expected at least 1"),
+            Config { checkpoint_overhead: part, .. } if !(*part > 0.0 && *part <= 1.0) => {
+                bad(&format!("checkpoint_overhead is {part}, expected a number above 0 and at most 1"))
+            }
+            Config { mean_time_between_failures: Duration::ZERO, .. } => {
+                bad("mean_time_between_failures is 0 s, expected a longer time")
+            }
             Config { split_bytes, .. } if *split_bytes == 0 || *split_bytes > MAX_SPLIT => {
                 bad(&format!("split_bytes is {split_bytes}, expected 1 to {MAX_SPLIT}"))
             }
@@ -351,6 +377,10 @@ mod tests {
     fn setters_are_checked_at_the_start() {
         assert!(Config::new().ranks(0).validate().is_err());
         assert!(Config { batch: BatchMode::Fixed(0), ..Config::new() }.validate().is_err());
+        for part in [0.0, -1.0, 1.5, f64::NAN] {
+            assert!(Config::new().checkpoint_overhead(part).validate().is_err());
+        }
+        assert!(Config::new().mean_time_between_failures(Duration::ZERO).validate().is_err());
         assert!(Config::new().validate().is_ok());
     }
 }

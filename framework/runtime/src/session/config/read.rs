@@ -11,6 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of ranks that are threads.
 pub(super) const MAX_RANKS: usize = 4096;
+/// Maximum mean time between failures in hours: a century, beyond which the period of checkpoints hardly changes.
+const MAX_HOURS: f64 = 876_000.0;
 
 const TRANSPORTS: &[(&str, TransportChoice)] =
     &[("auto", TransportChoice::Auto), ("local", TransportChoice::Local), ("mpi", TransportChoice::Mpi)];
@@ -133,6 +135,12 @@ impl Config {
         if let Some(v) = read("ARMATURE_JOB_STATUS") {
             c.job_status = Some(PathBuf::from(v));
         }
+        if let Some(v) = read("ARMATURE_CHECKPOINT_OVERHEAD") {
+            c.checkpoint_overhead = percent("ARMATURE_CHECKPOINT_OVERHEAD", &v)?;
+        }
+        if let Some(v) = read("ARMATURE_MTBF_HOURS") {
+            c.mean_time_between_failures = hours("ARMATURE_MTBF_HOURS", &v)?;
+        }
         if let Some(v) = read("ARMATURE_RUN") {
             c.run_directory = Some(directory("ARMATURE_RUN", &v)?);
         }
@@ -150,6 +158,23 @@ pub(super) fn choose<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) ->
 pub(super) fn number(name: &str, value: &str, low: usize, high: usize) -> Result<usize> {
     value.parse().ok().filter(|n| (low..=high).contains(n)).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a whole number from {low} to {high}"))
+    })
+}
+
+/// Reads a number of per cent as a part of 1.
+pub(super) fn percent(name: &str, value: &str) -> Result<f64> {
+    Ok(above_zero(name, value, 100.0)? / 100.0)
+}
+
+/// Reads a number of hours.
+pub(super) fn hours(name: &str, value: &str) -> Result<Duration> {
+    Ok(Duration::from_secs_f64(above_zero(name, value, MAX_HOURS)? * 3600.0))
+}
+
+/// Reads a number above 0 and at most `high`.
+fn above_zero(name: &str, value: &str, high: f64) -> Result<f64> {
+    value.parse().ok().filter(|n| *n > 0.0 && *n <= high).ok_or_else(|| {
+        Error::new(ErrorKind::Config, format!("{name}={value}: expected a number above 0 and at most {high}"))
     })
 }
 
@@ -193,6 +218,11 @@ mod tests {
         assert!(!with("ARMATURE_CHECK_BUILD", "off").unwrap().check_build);
         assert!(!with("ARMATURE_CHECK_ARGUMENTS", "off").unwrap().check_arguments);
         assert_eq!(with("ARMATURE_JOB_STATUS", "v").unwrap().job_status, Some(PathBuf::from("v")));
+        assert!(
+            (with("ARMATURE_CHECKPOINT_OVERHEAD", "2.5").unwrap().checkpoint_overhead - 0.025).abs() < 1e-12
+        );
+        let c = with("ARMATURE_MTBF_HOURS", "0.5").unwrap();
+        assert_eq!(c.mean_time_between_failures, Duration::from_secs(1800));
         assert_eq!(with("ARMATURE_RUN", "r").unwrap().run_directory, Some(PathBuf::from("r")));
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
         assert_eq!(c.idle_sleep, Duration::from_micros(20));
@@ -225,5 +255,11 @@ mod tests {
         let e = with("ARMATURE_BIND", "socket").unwrap_err();
         assert_eq!(e.to_string(), "ARMATURE_BIND=socket: expected one of core, none");
         assert!(with("ARMATURE_SPLIT_BYTES", "0").is_err());
+        let e = with("ARMATURE_CHECKPOINT_OVERHEAD", "0").unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "ARMATURE_CHECKPOINT_OVERHEAD=0: expected a number above 0 and at most 100"
+        );
+        assert!(with("ARMATURE_MTBF_HOURS", "nan").is_err());
     }
 }

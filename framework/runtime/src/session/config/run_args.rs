@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::Config;
 use super::choices::Balance;
+use super::read::{hours, percent};
 use crate::error::Result;
 
 /// The options that [`Config::from_args`] takes, to be flattened into a program's own parser.
@@ -44,13 +45,19 @@ pub struct RunArgs {
     /// Directory for the log of the run, which `armature report DIR` shows [default: no log]
     #[arg(long, value_name = "DIR")]
     events: Option<PathBuf>,
+    /// Part of the time that checkpoints without a fixed period may take, in per cent [default: 1]
+    #[arg(long, value_name = "PERCENT")]
+    checkpoint_overhead: Option<String>,
+    /// Mean time between failures of the job, in hours, which determines the period of checkpoints [default: 24]
+    #[arg(long, value_name = "HOURS")]
+    mtbf: Option<String>,
 }
 
 impl RunArgs {
     /// Returns the settings of the environment, as [`Config::from_env`], with these options on top.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a variable with a value that cannot be used.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a variable or an option with a value that cannot be used.
     pub fn config(&self) -> Result<Config> {
         let mut config = Config::from_env()?;
         if let Some(ranks) = self.ranks {
@@ -61,6 +68,12 @@ impl RunArgs {
         }
         if let Some(events) = &self.events {
             config.events = Some(events.clone());
+        }
+        if let Some(part) = &self.checkpoint_overhead {
+            config.checkpoint_overhead = percent("--checkpoint-overhead", part)?;
+        }
+        if let Some(time) = &self.mtbf {
+            config.mean_time_between_failures = hours("--mtbf", time)?;
         }
         Ok(config)
     }
@@ -91,6 +104,10 @@ mod tests {
             (all.ranks, all.balance, all.events),
             (Some(3), Some(Balance::Once), Some(PathBuf::from("log")))
         );
+        let rare = config("--checkpoint-overhead 2 --mtbf 48");
+        assert_eq!((rare.checkpoint_overhead, rare.mean_time_between_failures.as_secs()), (0.02, 172_800));
+        let error = parse("--mtbf soon").unwrap().config().unwrap_err().to_string();
+        assert!(error.starts_with("--mtbf=soon: expected a number above 0"), "{error}");
         assert_eq!(config("--no-balance").balance, Some(Balance::Off));
         assert_eq!(config("").balance, Config::from_env().unwrap().balance);
         assert!(parse("--ranks 0").unwrap_err().contains("1..=4096"));

@@ -4,7 +4,7 @@
 const START: &str = "ARMATURE_";
 
 /// Variables that a [`Config`](super::Config) reads.
-pub(super) const SETTINGS: [&str; 21] = [
+pub(super) const SETTINGS: [&str; 23] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
     "ARMATURE_BIND",
@@ -25,6 +25,8 @@ pub(super) const SETTINGS: [&str; 21] = [
     "ARMATURE_CHECK_BUILD",
     "ARMATURE_CHECK_ARGUMENTS",
     "ARMATURE_JOB_STATUS",
+    "ARMATURE_CHECKPOINT_OVERHEAD",
+    "ARMATURE_MTBF_HOURS",
     "ARMATURE_RUN",
 ];
 

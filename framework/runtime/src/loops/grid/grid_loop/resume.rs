@@ -65,8 +65,8 @@ impl LoopState {
             self.found = found;
         }
         let now = endpoint.clock().now();
-        let snapshots =
-            store.map(|store| SnapshotCoordinator::new(store, checkpoint, position.chain, before, now));
+        let snapshots = store
+            .map(|store| SnapshotCoordinator::new(store, (checkpoint, config), position.chain, before, now));
         Ok(Resumed { snapshots, writer: Some(writer), before, found: earlier })
     }
 }
