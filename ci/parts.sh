@@ -37,7 +37,7 @@ PROGRAMS=(
   "progress memory porting properties compile_errors"
   "workflow_commands workflow_files workflows"
   "beside_mpi disagreement examples starter"
-  "command surroundings run loops -- --include-ignored"
+  "command environment run loops -- --include-ignored"
   "burner perturbed"
 )
 # Test targets of part `report`. All that are named nowhere run in part `unit`.

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_contestant() {
+    fn error_names_the_contestant() {
         let error = round_robin(3, vec![Contestant::timed("broken", || Err("no".into()))]).unwrap_err();
         assert_eq!(error.to_string(), "broken: no");
     }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_takes_too_long_is_stopped_with_its_children() {
+    fn program_beyond_its_time_limit_is_stopped_with_its_children() {
         let start = Instant::now();
         let error = finish(shell("sleep 100 & sleep 100"), Duration::from_millis(100)).unwrap_err();
         assert!(error.to_string().contains("stopped after 100ms"), "{error}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_an_error_with_its_output() {
+    fn failing_program_is_an_error_with_its_output() {
         let error = finish(shell("echo reason; exit 3"), Duration::from_secs(10)).unwrap_err();
         assert!(
             error.to_string().contains("reason") && error.to_string().contains("exit status: 3"),

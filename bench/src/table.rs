@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "one cell for each")]
-    fn a_row_of_another_length_is_refused() {
+    fn row_of_another_length_is_refused() {
         table().row(["alone".into()]);
     }
 }

@@ -42,7 +42,7 @@ fn heat_steps_equal_the_serial_loop() {
 }
 
 #[test]
-fn a_rank_without_rows_is_an_error() {
+fn rank_without_rows_is_an_error() {
     let job = Job { split: 0.0, ..Job::new(Kernel::Heat, 51, 7) };
     let error = job.by_hand_from(binary(), 2).unwrap_err().to_string();
     assert!(error.contains("loop-by-hand") && !error.contains(STOPPED), "{error}");

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_option_is_refused_and_not_taken_for_the_program() {
+    fn unknown_option_is_not_mistaken_for_the_program() {
         for verb in [&["run"][..], &["workflow", "run"]] {
             let args = [&["armature"], verb, &["--rank", "2", "app"]].concat();
             let error = Cli::try_parse_from(args).unwrap_err();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_rank_are_whole_words() {
+    fn rank_filter_matches_whole_words() {
         let mut lines = Lines { rank: Some(1), rest: Vec::new() };
         assert_eq!(lines.select(b"rank 1: x\nrank 12\nfrank 1\nat ra", false), b"rank 1: x\n");
         assert_eq!(lines.select(b"nk 1", false), b"");

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_short() {
+    fn durations_are_formatted_briefly() {
         assert_eq!([0.4, 61.0, 7509.0].map(duration), ["0:00", "1:01", "2:05:09"]);
     }
 }

@@ -52,7 +52,7 @@ fn plan_is_printed_as_json() {
 }
 
 #[test]
-fn task_is_explained_with_what_it_waits_for() {
+fn task_is_explained_with_its_waits() {
     let told = |task| planned(&["--explain", task]);
     assert!(told("split").contains("It waits for nothing."), "{}", told("split"));
     let left = told("left");

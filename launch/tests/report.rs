@@ -48,7 +48,7 @@ fn report_is_written_next_to_the_events_and_its_path_is_printed() {
 }
 
 #[test]
-fn a_figure_and_efficiencies_are_printed() {
+fn figure_and_efficiencies_are_printed() {
     let dir = run_directory();
     assert!(printed(&["report", "--figure", "mapping"], dir.path()).starts_with("<svg "));
     let csv = printed(&["report", "--efficiencies", "csv"], dir.path());
@@ -118,7 +118,7 @@ fn traces_are_written_as_perfetto_and_chrome_json() {
 }
 
 #[test]
-fn a_directory_without_events_is_an_error() {
+fn directory_without_events_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(armature(&["report"], dir.path()).status.code(), Some(2));
     assert!(fs::read_dir(dir.path()).unwrap().next().is_none());

@@ -34,7 +34,7 @@ fn expect_code(output: &Output, code: i32) {
 }
 
 #[test]
-fn the_exit_code_and_the_output_pass_through() {
+fn exit_code_and_the_output_pass_through() {
     let dir = launcher("mpirun.mpich", "printf '%s ' \"$@\"; exit 7");
     let output =
         armature(dir.path(), &["-n", "3", "--bind", "none", "/bin/sh", "-c", "true"]).output().unwrap();
@@ -73,7 +73,7 @@ fn launcher_killed_by_a_signal_gives_exit_code_128_plus_signal() {
 /// Ranks continue for a moment after `mpirun` is killed. A restart during that time would find the locks of the old
 /// ranks.
 #[test]
-fn ranks_left_by_a_killed_launcher_are_waited_for() {
+fn ranks_left_by_a_killed_launcher_are_awaited() {
     for more in [&[][..], &["--job-status", "status"]] {
         let rank = "(/bin/sleep 0.5; : >done) &";
         let dir = launcher("mpirun.mpich", &format!("{rank} echo $$ >new; /bin/mv new ready; wait"));
@@ -142,7 +142,7 @@ fn fifos_and_devices_are_refused_without_blocking() {
 }
 
 #[test]
-fn a_dry_run_starts_nothing() {
+fn dry_run_starts_nothing() {
     let dir = launcher("mpirun.openmpi", "echo started");
     let hosts = dir.path().join("hosts");
     fs::write(&hosts, "node01 slots=2\n").unwrap();
@@ -163,7 +163,7 @@ fn a_dry_run_starts_nothing() {
 }
 
 #[test]
-fn the_time_limit_ends_the_job() {
+fn time_limit_ends_the_job() {
     let dir = launcher("mpirun.mpich", "trap 'echo told; kill $!; exit 0' TERM; /bin/sleep 60 & wait");
     let start = Instant::now();
     let mut command = armature(dir.path(), &["--timeout", "0.5s", "/bin/sh"]);
@@ -234,7 +234,7 @@ fn ranks_end_when_the_command_is_killed() {
 
 /// In the loop of a shell script the standard input belongs to the loop.
 #[test]
-fn standard_input_is_read_only_if_asked_for() {
+fn standard_input_is_read_only_on_request() {
     let dir = launcher("mpirun.mpich", "while read -r line; do echo \"launcher: $line\"; done");
     let lines = dir.path().join("list");
     fs::write(&lines, "a\nb\nc\n").unwrap();
@@ -252,7 +252,7 @@ fn standard_input_is_read_only_if_asked_for() {
 }
 
 #[test]
-fn rank_0_reads_standard_input_if_asked_to() {
+fn rank_0_reads_standard_input_on_request() {
     for mpi in ["openmpi", "mpich"] {
         for (stdin, expected) in [(&[][..], ""), (&["--stdin"], "hello")] {
             let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
@@ -269,7 +269,7 @@ fn rank_0_reads_standard_input_if_asked_to() {
 }
 
 #[test]
-fn a_second_program_is_refused_before_anything_is_started() {
+fn second_program_is_refused_before_anything_is_started() {
     let dir = launcher("mpirun.mpich", "echo started");
     for args in [&["-n", "2", "/bin/sh", ":", "/bin/true"][..], &["-n", "2", "--", "/bin/sh", "x", ":"]] {
         let output = armature(dir.path(), args).output().unwrap();

@@ -118,7 +118,7 @@ fn each_attempt_has_a_record_and_a_part_of_the_log() {
 }
 
 #[test]
-fn the_program_prints_as_without_a_record() {
+fn recording_does_not_change_program_output() {
     let home = Home::new();
     let output = home
         .command(&["run", "--run", "a", "-n", "1", "/bin/sh", "-c", "echo one; echo two >&2"])
@@ -204,7 +204,7 @@ fn unusable_names_options_and_runs_are_refused_with_exit_code_2() {
 }
 
 #[test]
-fn every_verb_finds_the_events_of_a_run() {
+fn every_subcommand_finds_the_events_of_a_run() {
     let home = Home::new();
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/events");
     let script = format!("/bin/cp {}/*.jsonl \"$ARMATURE_EVENTS\"", sample.display());
@@ -228,7 +228,7 @@ fn every_verb_finds_the_events_of_a_run() {
 }
 
 #[test]
-fn a_run_in_progress_is_shown_stopped_and_cancelled() {
+fn run_in_progress_is_shown_stopped_and_cancelled() {
     let home = Home::new();
     let mut running = home.start("a", "/bin/sleep 60");
     wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
@@ -249,7 +249,7 @@ fn a_run_in_progress_is_shown_stopped_and_cancelled() {
 }
 
 #[test]
-fn usr1_becomes_a_request_to_stop_and_does_not_reach_the_ranks() {
+fn usr1_requests_a_stop_and_is_not_forwarded() {
     let home = Home::new();
     let running = home.start("a", "while [ ! -e \"$ARMATURE_RUN/stop\" ]; do /bin/sleep 0.05; done; exit 85");
     wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
@@ -264,7 +264,7 @@ fn usr1_becomes_a_request_to_stop_and_does_not_reach_the_ranks() {
 }
 
 #[test]
-fn killed_starter_leaves_a_run_that_counts_as_failed() {
+fn run_with_a_killed_starter_counts_as_failed() {
     let home = Home::new();
     let mut running = home.start("a", "/bin/sleep 60");
     wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
@@ -275,7 +275,7 @@ fn killed_starter_leaves_a_run_that_counts_as_failed() {
 }
 
 #[test]
-fn one_process_at_a_time_runs_a_run() {
+fn run_is_executed_by_one_process_at_a_time() {
     let home = Home::new();
     let mut running = home.start("a", "/bin/sleep 60");
     wait_for("the run starts", || home.path("armature-runs/a-1/attempts/1/start.json").exists());
@@ -294,7 +294,7 @@ fn submitted(home: &Home) {
 }
 
 #[test]
-fn status_reads_the_queue_once_and_never_asks_for_one_job() {
+fn status_queries_the_whole_queue_once() {
     let home = Home::new();
     submitted(&home);
     home.script(

@@ -102,7 +102,7 @@ fn submitted_script_continues_the_run_directory_of_the_submission() {
 }
 
 #[test]
-fn a_refused_job_leaves_nothing_behind() {
+fn refused_job_leaves_no_files() {
     let home = Home::new("work");
     home.script("sbatch", "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1");
     let said = home.submit(&["-n", "1", "-p", "nowhere", "app"], 3);
@@ -116,7 +116,7 @@ fn a_refused_job_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_dry_run_prints_the_script_and_writes_nothing() {
+fn dry_run_prints_the_script_and_writes_nothing() {
     let home = Home::new("work");
     let said = home
         .submit(&["--batch", "slurm", "--dry-run", "-n", "8", "-N", "2", "-c", "4", "--recover", "app"], 0);
@@ -145,7 +145,7 @@ fn a_dry_run_prints_the_script_and_writes_nothing() {
 }
 
 #[test]
-fn unusable_options_are_refused_before_the_batch_system_is_asked() {
+fn unusable_options_are_refused_before_submission() {
     let home = Home::new("work");
     home.script("sbatch", ": >asked");
     let wrong: [&[&str]; 20] = [
@@ -194,7 +194,7 @@ fn without_a_batch_system_the_exit_code_is_4() {
 
 /// Arguments, values and directories with characters that a shell treats specially must reach the program unchanged.
 #[test]
-fn text_of_the_user_is_never_run() {
+fn user_text_is_never_executed() {
     let texts = [
         "$(touch hacked)",
         "`touch hacked`",

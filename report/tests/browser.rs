@@ -181,7 +181,7 @@ fn written(dir: &Path, name: &str, text: &str) -> std::path::PathBuf {
 
 #[test]
 #[ignore = "needs chromium and chromedriver"]
-fn the_page_works_in_a_browser() {
+fn page_works_in_a_browser() {
     let dir = tempfile::tempdir().unwrap();
     let job = Job { title: "target/demo/events-live".into(), ..Job::default() };
     let good = written(dir.path(), "good.html", &page(&common::pipeline("square"), &job));
@@ -338,7 +338,7 @@ fn own_time() -> Duration {
 /// smoothly.
 #[test]
 #[ignore = "needs chromium and chromedriver"]
-fn a_page_of_a_million_events_opens_and_scrolls() {
+fn page_of_a_million_events_opens_and_scrolls() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = common::workflow(20_000, 60, "task");
     log.records.extend((0..200).flat_map(|n| common::rank(n, 200, 4700, 0.01, "square")));

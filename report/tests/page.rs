@@ -98,7 +98,7 @@ fn graph_of_a_large_workflow_shows_ranks_instead_of_tasks() {
 }
 
 #[test]
-fn a_million_events_make_a_page_below_5_mb() {
+fn million_events_make_a_page_below_5_mb() {
     let mut records: Vec<Record> =
         (0..64).flat_map(|n| common::rank(n, 64, 14_000, 0.01, "square")).collect();
     let activities = (0..120_000).map(|n| {
@@ -140,7 +140,7 @@ fn many_large_workflows_make_a_page_below_5_mb() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_shown_as_far_as_its_log_goes() {
+fn killed_run_is_shown_up_to_the_end_of_its_log() {
     let mut log = common::pipeline("square");
     log.records
         .retain(|record| record.at < 5.0 && !matches!(record.event, Event::Work(_) | Event::Traffic(_)));

@@ -25,7 +25,7 @@ fn read(log: &Log) -> Value {
 
 #[test]
 #[ignore = "needs the Python package perfetto"]
-fn a_trace_has_the_expected_slices_flows_and_counters() {
+fn trace_has_the_expected_slices_flows_and_counters() {
     let mut log = common::pipeline(common::HOSTILE);
     let stage = || common::HOSTILE.to_string();
     for n in 0..3u32 {

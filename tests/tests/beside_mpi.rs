@@ -20,7 +20,7 @@ fn passes(case: &str, ranks: usize) {
 }
 
 #[test]
-fn a_program_initialises_mpi_first_and_uses_it_afterwards() {
+fn program_initialises_mpi_first_and_uses_it_afterwards() {
     (1..4).for_each(|ranks| passes("mpi-first", ranks));
 }
 
@@ -72,7 +72,7 @@ fn run_returns_the_error_on_every_rank_after_a_user_error() {
 
 /// The group and the session report the same error: the group prints it.
 #[test]
-fn a_failure_in_a_group_is_printed_once() {
+fn failure_in_a_group_is_printed_once() {
     let outcome = Job::new(PROGRAM, 4).arg("group-fails").limit(Duration::from_secs(60)).run();
     assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     assert!(matches!(outcome.errors()[..], [line] if line.contains("no fuel")), "{outcome}");
@@ -100,11 +100,11 @@ fn skeletons_run_concurrently_on_rank_groups() {
 }
 
 #[test]
-fn a_thread_level_that_is_too_low_is_refused_with_the_remedy() {
+fn too_low_thread_level_is_refused_with_a_remedy() {
     passes("low-level", 2);
 }
 
 #[test]
-fn a_run_after_mpi_has_ended_is_refused_with_the_remedy() {
+fn run_after_mpi_finalize_is_refused_with_a_remedy() {
     passes("finalised", 2);
 }

@@ -123,7 +123,7 @@ fn load_process_ends_when_its_parent_dies() {
 }
 
 #[test]
-fn a_core_that_does_not_exist_is_an_error() {
+fn nonexistent_core_is_an_error() {
     let error = Load::on_core(1023).start_from(binary()).unwrap_err().to_string();
     assert!(error.contains("core 1023"), "{error}");
 }

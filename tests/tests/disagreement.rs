@@ -112,7 +112,7 @@ fn other_build(program: &str, copy: &Path) {
 }
 
 #[test]
-fn two_builds_in_one_job_are_refused_unless_they_are_allowed() {
+fn two_builds_in_one_job_are_refused_unless_allowed() {
     let place = tempfile::tempdir().expect("a directory for the copies");
     let [same, other] = ["same", "other"].map(|name| place.path().join(name));
     std::fs::copy(PROGRAM, &same).expect("the program can be copied");
@@ -126,7 +126,7 @@ fn two_builds_in_one_job_are_refused_unless_they_are_allowed() {
 }
 
 #[test]
-fn other_arguments_on_one_rank_are_refused_unless_they_are_allowed() {
+fn differing_arguments_are_refused_unless_allowed() {
     // Ranks 8 and 9 do not exist, so no rank is late and both ranks run the same program.
     let job = || two([PROGRAM; 2], [&["late", "8", "farm"], &["late", "9", "farm"]], AS_IT_IS);
     refused(
@@ -140,7 +140,7 @@ fn other_arguments_on_one_rank_are_refused_unless_they_are_allowed() {
 }
 
 #[test]
-fn settings_that_must_be_equal_are_named_with_both_values() {
+fn differing_settings_are_named_with_both_values() {
     let script = "if [ $RANK = 1 ]; then export ARMATURE_SPLIT_BYTES=4096; fi; exec \"$@\"";
     refused(
         two([PROGRAM; 2], [&["3"]; 2], script),
@@ -179,7 +179,7 @@ impl DoAll for Nothing {
 type Optional = fn(&mut Session, bool) -> Result<(), BoxError>;
 
 #[test]
-fn options_of_skeletons_that_must_be_equal_are_named() {
+fn differing_skeleton_options_are_named() {
     let cases: [(Optional, &str); 8] = [
         (
             |session, is_set| {

@@ -40,7 +40,7 @@ fn animals(rate: f64) -> f64 {
 }
 
 #[test]
-fn the_parameter_sweep_runs_its_program_for_each_value() {
+fn parameter_sweep_runs_its_program_for_each_value() {
     let serial: String = (0..20)
         .map(|n| format!("{:.2}", 1.0 + 0.1 * f64::from(n)))
         .map(|rate| {

@@ -138,7 +138,7 @@ fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
 
 /// The other ranks detect a stopped rank and report the last known state of every rank.
 #[test]
-fn a_stopped_rank_is_named_with_the_state_of_all() {
+fn stopped_rank_is_named_with_the_state_of_all_ranks() {
     for driver in ["threaded", "inline"] {
         let outcome = with_a_signal(endless(driver), 2, Signal::STOP);
         for part in [
@@ -154,14 +154,14 @@ fn a_stopped_rank_is_named_with_the_state_of_all() {
 }
 
 #[test]
-fn a_stopped_rank_0_is_named() {
+fn stopped_rank_0_is_named() {
     let outcome = with_a_signal(endless("auto"), 0, Signal::STOP);
     let text = "for a heartbeat from rank 0; its last heartbeat:";
     assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
 }
 
 #[test]
-fn a_killed_rank_ends_the_job() {
+fn killed_rank_ends_the_job() {
     with_a_signal(endless("auto"), 1, Signal::KILL);
     with_a_signal(endless("auto"), 0, Signal::KILL);
 }

@@ -90,7 +90,7 @@ fn items_in_flight_are_bounded_by_the_window() {
 }
 
 #[test]
-fn the_planner_moves_a_serial_stage_with_its_state() {
+fn planner_moves_a_serial_stage_with_its_state() {
     let config = local::config(2);
     let attempt = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
     let attempts = || (0..5).any(attempt);

@@ -83,7 +83,7 @@ fn all_cases_pass_without_eager_sends() {
 /// A program that was built with the headers of MPICH and finds the library of Open MPI must report the mismatch. In
 /// the opposite case the system's loader does not start the program.
 #[test]
-fn the_library_of_another_mpi_is_refused() {
+fn library_of_another_mpi_is_refused() {
     let job = Job::new(PROGRAM, 2).arg("order").limit(Duration::from_secs(30));
     let (own, other) = match job.mpi() {
         Mpi::OpenMpi => ("libmpi.so.40", "libmpich.so.12"),
@@ -105,7 +105,7 @@ fn the_library_of_another_mpi_is_refused() {
 /// The launcher of the other MPI library starts two worlds of one rank each. The program must not accept a world of one
 /// rank as its job.
 #[test]
-fn the_launcher_of_another_mpi_is_refused() {
+fn launcher_of_another_mpi_is_refused() {
     let job = Job::new(PROGRAM, 2).arg("body-only").limit(Duration::from_secs(30));
     let other = match job.mpi() {
         Mpi::OpenMpi => Mpi::Mpich,
@@ -121,7 +121,7 @@ fn the_launcher_of_another_mpi_is_refused() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_used_is_refused_by_name() {
+fn unusable_setting_is_refused_by_name() {
     for (name, value, expected) in [
         ("ARMATURE_BATCH", "many", "expected a whole number from 1"),
         ("ARMATURE_DRIVER", "fast", "expected one of auto, inline, threaded"),
@@ -139,7 +139,7 @@ fn a_setting_that_cannot_be_used_is_refused_by_name() {
 }
 
 #[test]
-fn a_case_that_does_not_exist_is_refused() {
+fn nonexistent_case_is_refused() {
     let outcome = std::process::Command::new(PROGRAM).arg("no-such-case").output().expect("it starts");
     assert_eq!(outcome.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&outcome.stderr).contains("there is no case no-such-case"));

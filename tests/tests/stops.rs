@@ -105,7 +105,7 @@ fn threads(dir: &Path, milliseconds: &str) -> Child {
 }
 
 #[test]
-fn ranks_that_are_threads_stop_and_continue() {
+fn thread_ranks_stop_and_continue() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut child = threads(dir.path(), "20");
     kill_process(Pid::from_child(&child), Signal::USR2).expect("the process can be signalled");

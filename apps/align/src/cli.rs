@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         let cli = parse("a b").unwrap();
         assert_eq!((cli.gaps(), cli.scores().unwrap()), (Gaps { open: 5, extend: 2 }, Scores::dna(2, -3)));

@@ -152,7 +152,7 @@ mod tests {
 
     /// The help lists every chunking policy.
     #[test]
-    fn the_help_is_complete() {
+    fn help_is_complete() {
         use clap::CommandFactory;
         let help = Line::command().render_long_help().to_string();
         for chunking in Chunking::all() {

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_serial_loop_starts_from_the_rows_that_are_filled_in() {
+    fn serial_loop_starts_from_the_initial_rows() {
         let shape = Shape { rows: 2, columns: 3 };
         let fill = |row, values: &mut [f64]| values.fill(row as f64 + 0.5);
         let twice = |grid: Vec<f64>| grid.iter().map(|x| 2.0 * x).collect();

@@ -343,7 +343,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_commands_are_well_formed() {
+    fn commands_are_well_formed() {
         Cli::command().debug_assert();
         assert!(Cli::try_parse_from(["ferret", "index", "dir", "-o", "db"]).is_ok());
         let query = |k| Cli::try_parse_from(["ferret", "query", "dir", "--db", "db", "-k", k]);

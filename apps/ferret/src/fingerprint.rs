@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_no_database_is_named_in_the_error() {
+    fn invalid_database_file_is_named_in_the_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("d\tb");
         let error = |path: &Path| Fingerprint::read(path).unwrap_err().to_string();

@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_flat_raster_stays_flat(
+        fn flat_raster_stays_flat(
             w in 1usize..40, h in 1usize..40, nw in 1usize..60, nh in 1usize..60, value in any::<[u8; 3]>(),
         ) {
             let flat: Vec<u8> = value.iter().copied().cycle().take(w * h * 3).collect();

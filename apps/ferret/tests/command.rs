@@ -170,7 +170,7 @@ fn errors_name_the_problem_and_its_place() {
 
 /// A read from a FIFO without a writer would never return.
 #[test]
-fn a_fifo_in_place_of_a_file_is_refused_at_once() {
+fn fifo_in_place_of_a_file_is_refused() {
     let dir = collection();
     for name in ["fifo", "set/queries/fifo.png"] {
         assert!(Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap().success());
@@ -226,7 +226,7 @@ fn outputs_are_written_through_links_and_to_devices() {
 }
 
 #[test]
-fn a_recorded_profile_is_replayed_on_any_ranks() {
+fn recorded_profile_is_replayed_on_any_ranks() {
     let dir = collection();
     let record = ["query", "set/queries", "--db", "db", "-o", "out.tsv", "--record-profile", "run.csv"];
     messages_of_success(dir.path(), &record);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed_and_its_defaults_can_be_drawn() {
+    fn command_is_well_formed_and_its_defaults_can_be_drawn() {
         Cli::command().debug_assert();
         assert!(parse("").unwrap().scene().is_ok());
         let cli = parse("--center -0.5,1e-2 --zoom 1e3 --size 20x10").unwrap();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smooth_number_is_continuous() {
+    fn smooth_number_is_continuous() {
         // Along a ray outside of the set, the number of steps jumps, but the smooth number does not.
         let along = |i: u32| escape(0.4 + f64::from(i) * 1e-4, 0.3, 1000);
         let mut jumps = 0;

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         assert_eq!(parse("").unwrap().blocks(), Blocks { size: 600, height: 75 });
         assert_eq!(parse("--places 3").unwrap().blocks().height, 1);

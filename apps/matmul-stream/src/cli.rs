@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         let cli = parse("--shape 2x3x4 --item row --block 9").unwrap();
         assert_eq!((cli.shape(), cli.side()), (Shape { rows: 2, inner: 3, columns: 4 }, 1));

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_size_is_refused() {
+    fn file_of_another_size_is_refused() {
         let file = file(&[1.0; 6]);
         assert!(Matrix::open(file.path(), 2, 3).is_ok());
         let error = Matrix::open(file.path(), 3, 3).unwrap_err().to_string();

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         assert_eq!((parse("").unwrap().size, parse("--passes 3").unwrap().passes), (500, 3));
         for arguments in ["--size 0", "--size 40000", "--size x", "--passes 0", "--balance some", "--block 0"]

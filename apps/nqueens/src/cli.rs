@@ -62,7 +62,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         let cli = Cli::try_parse_from(["nqueens", "9", "--serial-rows", "0"]).unwrap();
         assert_eq!((cli.rows, cli.serial_rows), (9, 0));

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         let cli = parse("one two text --segment 4K --hash-bits 9 --count --format json").unwrap();
         assert_eq!((cli.segment, cli.hash_bits, cli.count, cli.format), (4096, 9, true, Format::Json));

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         assert_eq!(parse("").unwrap().size, Shape { rows: 1000, columns: 1000 });
         assert_eq!(parse("--size 30x20").unwrap().size, Shape { rows: 30, columns: 20 });

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linear_grid_is_a_solution() {
+    fn linear_grid_is_a_solution() {
         let (rows, width) = (8, 8);
         let exact: Vec<f64> = (0..rows * width).map(|n| (n / width + 2 * (n % width)) as f64).collect();
         let mut grid = exact.clone();

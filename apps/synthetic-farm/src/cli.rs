@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         let plan =
             parse("--tasks 10 --mean 0.5 --deviation 80 --block 20 --task-bytes 24").unwrap().plan().unwrap();

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_row_for_each_iteration() {
+    fn table_has_a_row_for_each_iteration() {
         let text = report().to_string();
         let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["0", "3.0000", "3.2000", "2.0000", "75.0", "%", "80.0", "%"]);

@@ -72,7 +72,7 @@ fn results_are_equal_for_any_rank_count_and_chunking() {
 /// Sleeping tasks take no core, so the overhead of the farm causes all lost time. The limit of one half allows for a
 /// busy machine.
 #[test]
-fn efficiency_is_the_share_of_the_time_that_tasks_took() {
+fn efficiency_is_the_fraction_of_time_spent_in_tasks() {
     let run = ["--tasks", "60", "--mean", "10", "--ranks", "3", "--sleep", "--chunking", "ss"];
     let found = line(&succeeds(&mut synthetic(&run)).printed);
     let (work, makespan) = (number(&found, "work_seconds"), number(&found, "makespan_seconds"));

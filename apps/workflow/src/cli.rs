@@ -426,7 +426,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_is_well_formed() {
+    fn command_is_well_formed() {
         Cli::command().debug_assert();
         assert!(
             Cli::try_parse_from(["w", "a.dag", "--time-scale", "2"]).is_err(),

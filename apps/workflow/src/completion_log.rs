@@ -286,7 +286,7 @@ mod tests {
 
     /// An incomplete part is removed at once, because the run may end before another task is noted.
     #[test]
-    fn a_part_that_cannot_be_appended_leaves_nothing() {
+    fn failed_append_leaves_no_partial_output() {
         let place = Place::new();
         place.write("all", "0\n");
         place.completion_log().record("a", &[]).unwrap();

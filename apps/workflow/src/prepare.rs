@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_are_files_until_the_task_is_done() {
+    fn forwarded_output_uses_files_and_descriptors() {
         let description = dag("TASK b x\nTASK a -F s=d -f V=x -f W=y /bin/echo 'a b'\n");
         let commands = with_commands(&description, Path::new("/it's")).unwrap();
         let task = &commands.tasks()[1];
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_must_be_there_unless_a_task_writes_them() {
+    fn inputs_must_exist_unless_a_task_writes_them() {
         let dir = tempfile::tempdir().unwrap();
         let file = "[[task]]\nid = \"a\"\ncommand = \"x\"\ninputs = [\"in\"]\noutputs = [\"f\"]\n\
                     [[task]]\nid = \"b\"\ncommand = \"y\"\ninputs = [\"f\"]\n";

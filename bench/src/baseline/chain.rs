@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_depends_on_order_and_number() {
+    fn checksum_depends_on_order_and_number() {
         let swapped = stages::fold(stages::fold(0, 2), 1);
         assert_ne!(stages::fold(stages::fold(0, 1), 2), swapped);
         assert_ne!(stages::expected(10), stages::expected(11));

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_records_of_a_journal_are_read_while_it_grows() {
+    fn growing_journal_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let run_files = RunFiles { run_folder: RunFolder::at(folder.path()) };
         assert!(run_files.journalled().is_empty());

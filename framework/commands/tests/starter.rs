@@ -123,7 +123,7 @@ fn exit_codes_signals_and_start_failures_are_reported() {
 }
 
 #[test]
-fn a_command_has_its_directory_variables_input_and_files() {
+fn command_gets_directory_variables_input_and_files() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let mut starter = starter(&Options::new().output(&log));
@@ -325,7 +325,7 @@ fn running_and_queued_commands_can_be_cancelled() {
 }
 
 #[test]
-fn no_more_commands_run_at_once_than_there_are_cores() {
+fn concurrent_commands_do_not_exceed_the_core_count() {
     let mut starter = starter(&Options::new().cores(2));
     let mut cores = BTreeMap::new();
     for id in 0..12 {

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_worked_out_by_hand() {
+    fn probabilities_match_hand_computed_values() {
         assert!((reading_probability(1e6, 0.9, 5e-6) - 0.59049).abs() < 1e-12);
         assert!((reading_probability(2e5, 0.5, 1e-5) - 0.25).abs() < 1e-12);
         assert!((writing_probability(1e6, 0.9, 5e-6, 64) - 0.9982029897).abs() < 1e-9);
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_periods_are_less_likely_to_be_free() {
+    fn longer_periods_are_less_likely_without_blocking() {
         let periods = [1e-6, 3e-6, 1e-5, 5e-5];
         let read = periods.map(|period| reading_probability(1e6, 0.8, period));
         let write = periods.map(|period| writing_probability(1e6, 0.8, period, 64));

@@ -48,7 +48,7 @@ impl Case {
 }
 
 #[test]
-fn equations_of_loops_give_the_reference_values() {
+fn loop_equations_match_reference_values() {
     let cases = Case::all(include_str!("../tests/data/loops.txt"));
     for case in &cases {
         let found = match case.name {
@@ -73,7 +73,7 @@ fn equations_of_loops_give_the_reference_values() {
 }
 
 #[test]
-fn equations_of_farms_give_the_reference_values() {
+fn farm_equations_match_reference_values() {
     use Protocol::{Asynchronous, Synchronous};
     let cases = Case::all(include_str!("../tests/data/farm.txt"));
     for case in &cases {
@@ -104,7 +104,7 @@ fn equations_of_farms_give_the_reference_values() {
 }
 
 #[test]
-fn what_stays_unbalanced_below_the_threshold_costs_little() {
+fn imbalance_below_the_threshold_costs_little() {
     for (ranks, percent) in [(4, 93.3), (6, 95.7), (8, 96.8)] {
         let load = Oscillation { ranks, share: 0.5, off: 30.0, on: 30.0 };
         assert!((100.0 * load.unchanged() - percent).abs() < 0.05);

@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_length_without_blocking_is_found() {
+    fn longest_period_without_blocking_is_found() {
         let paper = PeriodOptions { growth: 0.0, ..PeriodOptions::default() };
         let period = search(paper, |i, asked| (asked, asked > 49.5 * LATENCY && i % 4 == 0));
         assert_eq!((period.state(), period.length), (PeriodState::Settled, 49));
     }
 
     #[test]
-    fn lengths_below_the_clocks_noise_are_passed_over() {
+    fn periods_below_the_clock_noise_are_skipped() {
         // Every other period is 2 µs late, which is within five per cent only from 40 µs on.
         let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, asked| {
             (asked + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_always_blocks_is_given_up_soon() {
+    fn search_stops_early_if_the_server_always_blocks() {
         let mut turns = 0;
         let period = search(PeriodOptions::default(), |_, asked| {
             turns += 1;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_never_stable_is_given_up_at_the_longest() {
+    fn unstable_clock_is_unusable_at_the_longest_period() {
         let period = search(PeriodOptions { longest: 50, ..PeriodOptions::default() }, |_, asked| {
             (2.0 * asked, false)
         });
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_changes_nothing() {
+    fn observations_after_the_search_are_ignored() {
         let mut period =
             search(PeriodOptions { longest: 4, ..PeriodOptions::default() }, |_, asked| (asked, false));
         let before = period.clone();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
+    fn invalid_options_are_refused() {
         assert!(Period::new(0.0, PeriodOptions::default()).is_err());
         assert!(Period::new(1.0, PeriodOptions { unblocked: 0, ..PeriodOptions::default() }).is_err());
         assert!(Period::new(1.0, PeriodOptions { growth: f64::NAN, ..PeriodOptions::default() }).is_err());

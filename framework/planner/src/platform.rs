@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_numbers_are_refused_with_their_place() {
+    fn invalid_numbers_are_refused_with_their_position() {
         let square = |value: f64| vec![vec![value; 3]; 3];
         let error = Platform::new(vec![1.0, -2.0], square(1.0), square(0.0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Platform);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn ext_on_a_processor_has_its_links() {
+    fn external_endpoint_uses_the_links_of_its_processor() {
         let mut platform = Platform::uniform(3, 1.0, Link { bandwidth: 10.0, setup: 1.0 }).unwrap();
         platform.set_link(1, 2, Link { bandwidth: 5.0, setup: 3.0 }).unwrap();
         let platform = platform.with_ext_on(1).unwrap();

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_taken_refused_or_brought_within() {
+    fn numbers_are_accepted_refused_or_clamped() {
         let cases = [
             (0.0, Some(0.0), 0.0),
             (-0.0, Some(0.0), 0.0),

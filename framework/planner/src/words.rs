@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_and_the_unit_that_suit_them() {
+    fn numbers_are_formatted_with_suitable_units() {
         let shown = [0.0, 2e-9, 2.5e-6, -0.004, 0.0999, 12.34, 4321.0].map(|s| Seconds(s).to_string());
         assert_eq!(shown, ["0.00 s", "2.00 ns", "2.50 µs", "-4.00 ms", "99.9 ms", "12.3 s", "4321 s"]);
         assert_eq!(Seconds(f64::INFINITY).to_string(), "inf s");

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_depend_on_name_and_number_only() {
+    fn seed_depends_only_on_name_and_number() {
         let of = |name, rank, number, attempt| {
             let place = RankPlace { rank, ranks: 4, threads: 1 };
             let context = Context { number, attempt, ..Context::new(place, name) };

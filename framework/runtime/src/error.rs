@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_is_one_line() {
+    fn external_text_is_escaped_to_one_line() {
         let e = Error::new(ErrorKind::Io, "cannot read a\n\u{1b}b: no").in_stage("seg\n\u{2028}x");
         assert_eq!(e.to_string(), r"stage seg\n\u{2028}x: cannot read a\n\u{1b}b: no");
         assert_eq!(e.stage(), Some("seg\n\u{2028}x"));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_farm_has_tasks() {
+    fn items_are_named_after_the_skeleton() {
         let e = Error::new(ErrorKind::User, "7 is odd").on_item(2).in_farm("halve").at_rank(1);
         assert_eq!(
             (e.to_string().as_str(), e.stage()),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_named_is_kept() {
+    fn first_reported_rank_is_kept() {
         let e = Error::new(ErrorKind::User, "no").at_rank(1).at_rank(2);
         assert_eq!(e.rank(), Some(1));
     }

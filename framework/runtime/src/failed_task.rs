@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_task_says_where_and_how_often() {
+    fn failed_task_shows_rank_and_tries() {
         let mut failed = FailedTask {
             task: 17,
             name: None,

@@ -115,7 +115,7 @@ fn bytes_are_shown_in_groups_of_eight() {
 }
 
 #[test]
-fn other_bytes_than_the_kept_ones_are_found_out() {
+fn differences_from_stored_bytes_are_reported() {
     let found = [entry("one", &[1, 2]), entry("two", &[3])];
     let kept = found.join("\n");
     assert!(differences(&found, &kept).is_empty());

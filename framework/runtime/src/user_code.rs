@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_user_code_returns_comes_through() {
+    fn results_and_errors_of_user_code_are_returned() {
         assert_eq!(call(|| Ok::<_, BoxError>(7)).unwrap(), 7);
         let ours = Error::new(ErrorKind::Config, "no").at_rank(3);
         assert_eq!(call(|| Err::<(), _>(ours)).unwrap_err().rank(), Some(3));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_stays_with_all_copies() {
+    fn clones_keep_the_error_source() {
         let cause = "x".parse::<u32>().unwrap_err();
         let error = call(|| "x".parse::<u32>()).unwrap_err();
         let copy = error.clone().at_rank(1);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_panics_when_it_is_shown_or_dropped_is_one_error() {
+    fn error_that_panics_on_display_or_drop_is_contained() {
         let shown = failing(true, false);
         assert_eq!(shown.kind(), ErrorKind::User);
         assert!(shown.message().contains("no text for you"), "{shown}");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_panics_when_it_is_dropped_is_one_panic() {
+    fn panic_payload_that_panics_on_drop_is_contained() {
         let error = call(|| -> Result<(), BoxError> {
             std::panic::panic_any(Malicious { when_shown: false, when_dropped: true })
         });

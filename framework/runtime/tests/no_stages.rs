@@ -7,7 +7,7 @@ use armature::{Balance, Config};
 
 /// There is no mapping to judge, however long the stream lasts.
 #[test]
-fn a_pipeline_without_stages_runs_under_live_balancing() {
+fn pipeline_without_stages_runs_under_live_balancing() {
     let slowly = || (0..300u64).inspect(|_| std::thread::sleep(Duration::from_millis(8)));
     for balance in [Balance::Live, Balance::Once] {
         let config = Config::new().ranks(2).balance(balance);

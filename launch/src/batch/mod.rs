@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_and_silence_ends() {
+    fn answers_are_read_and_silence_times_out() {
         let answer = ask("sh", ["-c", "echo one; echo two >&2; exit 3"]).unwrap();
         assert_eq!(answer, Answer { is_success: false, output: "one\n".into(), errors: "two\n".into() });
         assert_eq!(ask("no-such-batch-system", [""; 0]), Err(NoAnswer::Missing));

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn state_of_a_job_is_taken_from_scontrol() {
+    fn job_state_is_parsed_from_scontrol() {
         let line = "JobId=7 JobName=x JobState=RUNNING Reason=None NumNodes=3 PreemptEligibleTime=2026 PreemptTime=None";
         let running = BatchState { state: "RUNNING".into(), ..BatchState::default() };
         assert_eq!(state_in(line, Some(3)), running);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_is_left_is_the_limit_without_the_run_time() {
+    fn remaining_time_is_the_limit_minus_the_run_time() {
         let left = |limit: &str| seconds_left_in(&format!("RunTime=00:01:30 TimeLimit={limit} TimeMin=N/A"));
         assert_eq!(
             (left("00:02:00"), left("1-00:00:00"), left("00:01:00")),

@@ -133,7 +133,7 @@ fn mpirun_can_be_used_inside_slurm() {
 }
 
 #[test]
-fn a_pbs_node_file_becomes_the_hostfile() {
+fn pbs_node_file_becomes_the_hostfile() {
     let nodes = Hostfile::parse("nodes", "a\na\nb\nb\n").unwrap();
     let environment = Environment { batch: Some(Batch::Pbs(Ok(nodes))), ..here() };
     let line = check(

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_refused() {
+    fn script_is_refused() {
         assert!(needed(&mut Cursor::new(b"#!/bin/sh\necho hello\n".to_vec())).is_err());
         assert!(needed(&mut Cursor::new(Vec::new())).is_err());
     }
@@ -145,7 +145,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn a_damaged_header_never_panics(damage in proptest::collection::vec((0usize..1024, any::<u8>()), 1..8)) {
+        fn damaged_header_never_panics(damage in proptest::collection::vec((0usize..1024, any::<u8>()), 1..8)) {
             use std::sync::OnceLock;
             static HEAD: OnceLock<Vec<u8>> = OnceLock::new();
             let mut file = HEAD.get_or_init(|| this_program()[..4096].to_vec()).clone();

@@ -289,7 +289,7 @@ fn shared_memory_suffices_for_the_ranks() {
 }
 
 #[test]
-fn quotas_and_cpusets_count() {
+fn quotas_and_cpusets_are_detected() {
     machine().ok("cores");
     machine().ranks(3).warns("cores", "-n 2");
     let quota = |stat: &str| {
@@ -310,14 +310,14 @@ fn quotas_and_cpusets_count() {
 }
 
 #[test]
-fn cpusets_that_cut_a_core_in_half_are_found() {
+fn cpusets_that_split_a_core_are_detected() {
     let siblings = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
     machine().file(siblings, "0-1\n").ok("hardware-threads");
     machine().file(siblings, "0,4\n").warns("hardware-threads", "--bind none");
 }
 
 #[test]
-fn the_smallest_limit_of_memory_counts() {
+fn smallest_memory_limit_counts() {
     machine().skipped("memory");
     let host = || machine().file("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:   8388608 kB\n");
     assert!(host().examine("memory").found().contains("8192 MiB (free on this host)"));
@@ -372,7 +372,7 @@ fn core_dumps_are_described() {
 }
 
 #[test]
-fn missing_libraries_and_another_mpi_are_found() {
+fn missing_libraries_and_other_mpis_are_detected() {
     let program = || Some(PathBuf::from("/apps/pi"));
     machine().skipped("libraries");
     let complete = MadeUp { program: program(), ..machine() };
@@ -388,7 +388,7 @@ fn missing_libraries_and_another_mpi_are_found() {
 }
 
 #[test]
-fn container_and_host_have_the_same_pmix() {
+fn container_and_host_need_equal_pmix_versions() {
     machine().skipped("container-mpi");
     let inside = |version: &str| {
         machine()
@@ -410,7 +410,7 @@ fn some_versions_of_hwloc_crash() {
 }
 
 #[test]
-fn tools_that_a_build_needs_are_named_with_their_packages() {
+fn missing_build_tools_are_named_with_their_packages() {
     machine().warns("build-tools", "apt-get install libopenmpi-dev pkg-config libclang-dev");
     let with = machine().prints("mpicc -show", "gcc -lmpi\n").prints("pkg-config --version", "1.8.1\n");
     with.warns("build-tools", "apt-get install libclang-dev, or dnf install clang-devel");
@@ -418,7 +418,7 @@ fn tools_that_a_build_needs_are_named_with_their_packages() {
 }
 
 #[test]
-fn bridges_matter_on_several_hosts_only() {
+fn bridges_matter_only_on_several_hosts() {
     let bridges = || machine().file("/sys/class/net/eth0/mtu", "").file("/sys/class/net/docker0/mtu", "");
     bridges().ok("interfaces");
     bridges().hosts(&["a", "b"]).warns("interfaces", "OMPI_MCA_btl_tcp_if_exclude=lo,docker0");
@@ -428,7 +428,7 @@ fn bridges_matter_on_several_hosts_only() {
 }
 
 #[test]
-fn ssh_reaches_each_host_without_asking() {
+fn ssh_reaches_each_host_without_a_prompt() {
     machine().skipped("ssh");
     let hosts = || machine().hosts(&["a", "b"]).file("/proc/sys/kernel/hostname", "a\n");
     hosts().fails("ssh", "ssh-copy-id b");
@@ -445,7 +445,7 @@ fn slurm_leaves_time_for_a_checkpoint() {
 }
 
 #[test]
-fn files_of_another_job_are_found() {
+fn files_of_another_job_are_detected() {
     machine().skipped("files-in-use");
     machine().variable("ARMATURE_EVENTS", "/log").ok("files-in-use");
     let locked = BTreeSet::from(["/log/job-status.json".to_string()]);
@@ -465,7 +465,7 @@ fn old_settings_of_mpi_are_listed() {
 }
 
 #[test]
-fn a_site_that_exports_no_variables_is_found() {
+fn site_without_exported_variables_is_detected() {
     machine().ok("exported-variables");
     machine().variable("SLURM_EXPORT_ENV", "ALL").ok("exported-variables");
     machine().variable("SLURM_EXPORT_ENV", "NONE").warns("exported-variables", "SLURM_EXPORT_ENV=ALL");
@@ -488,7 +488,7 @@ fn rank(host: &str) -> Probe {
 }
 
 #[test]
-fn reports_of_ranks_are_judged() {
+fn rank_reports_are_evaluated() {
     let checks =
         ["world-size", "same-core", "ports", "thread-level", "host-names", "clocks", "shared-directory"];
     for id in checks {
@@ -513,7 +513,7 @@ fn reports_of_ranks_are_judged() {
 }
 
 #[test]
-fn output_of_the_probe_is_read_and_anything_else_is_left_out() {
+fn probe_output_is_parsed_and_other_lines_ignored() {
     let line = r#"armature-probe [{"rank":0,"size":1,"host":"a","boot":"x","cores":[0,1],"memory":5,"threads":"funneled","start_s":0.5,"clock_s":0.0,"connects":true,"shares_directory":true}]"#;
     let probes =
         probe::parse("srun", &format!("a warning\n{line}\narmature-probe [{{}}]\narmature-probe {{\n"));
@@ -522,7 +522,7 @@ fn output_of_the_probe_is_read_and_anything_else_is_left_out() {
 }
 
 #[test]
-fn versions_are_found_in_texts() {
+fn versions_are_parsed_from_text() {
     assert_eq!(Version::find(OPEN_MPI_4), Some(Version(4, 1, 4)));
     assert_eq!(Version::find("slurm 22.05.8"), Some(Version(22, 5, 8)));
     assert_eq!(Version::find("build 20230307"), None);
@@ -530,7 +530,7 @@ fn versions_are_found_in_texts() {
 }
 
 #[test]
-fn programs_have_a_time_limit_and_their_failure_is_no_answer() {
+fn failing_and_slow_programs_give_no_answer() {
     let shell = |script: &str, milliseconds| {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]);
@@ -544,7 +544,7 @@ fn programs_have_a_time_limit_and_their_failure_is_no_answer() {
 }
 
 #[test]
-fn this_machine_answers() {
+fn local_machine_can_be_queried() {
     assert!(Here.read("/proc/self/status").is_some_and(|text| text.contains("Cpus_allowed_list")));
     assert!(Here.list("/proc/self").contains(&"status".to_string()));
     assert!(Here.free_bytes("/").is_some());

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pbs_node_file_is_a_hostfile() {
+    fn pbs_node_file_is_a_hostfile() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "node01\nnode01\nnode02\n").unwrap();
         let Some(Batch::Pbs(Ok(hosts))) = of(&[("PBS_NODEFILE", file.path().to_str().unwrap())]) else {

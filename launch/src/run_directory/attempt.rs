@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_starts_never_take_the_same_attempt() {
+    fn concurrent_starts_take_different_attempts() {
         let dir = tempfile::tempdir().unwrap();
         let run = RunDirectory::at(dir.path());
         assert_eq!(Attempt::newest(&run), None);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn start_survives_and_its_process_is_found() {
+    fn start_record_round_trips_and_its_process_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let attempt = Attempt::take(&RunDirectory::at(dir.path())).unwrap();
         assert_eq!((attempt.start(), attempt.end(), attempt.status()), (None, None, None));

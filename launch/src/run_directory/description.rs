@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn description_survives_and_damage_is_no_description() {
+    fn description_round_trips_and_damaged_ones_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let run = RunDirectory::at(dir.path());
         assert_eq!(Description::read(&run), None);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_has_its_evidence() {
+    fn each_end_reason_follows_from_its_evidence() {
         let failed = |code: u8| Evidence { code, batch: slurm("RUNNING"), ..Evidence::default() };
         let near = |state: &str| BatchState { seconds_left: Some(1), ..slurm(state) };
         expect(Evidence { status: status(State::Finished, false, ""), ..failed(0) }, Reason::Finished);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_is_for_the_time_limit_only_near_the_end() {
+    fn stop_counts_as_time_limit_only_near_the_limit() {
         let left = |seconds: u64| BatchState { seconds_left: Some(seconds), ..slurm("RUNNING") };
         let stopped = Evidence { code: STOPPED, batch: left(100), ..Evidence::default() };
         expect(Evidence { signal: Some(SIGUSR1 as u8), ..stopped.clone() }, Reason::TimeLimit);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_the_program_is_not_blamed_on_others() {
+    fn program_error_is_not_attributed_to_other_causes() {
         let failed =
             Evidence { code: 1, status: status(State::Failed, false, "no fuel"), ..Evidence::default() };
         let gone = BatchState { is_gone: true, ..BatchState::default() };
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_written_in_words() {
+    fn end_reasons_are_displayed_as_text() {
         for reason in [
             Reason::Finished,
             Reason::OwnError,

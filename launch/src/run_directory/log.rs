@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn log_gets_whole_lines_and_the_terminal_everything_at_once() {
+    fn log_gets_whole_lines_and_the_terminal_unbuffered_output() {
         let (mut to, mut log) = (Calls::default(), Calls::default());
         copy(Parts(vec![b"one\ntw", b"o\nth", b"ree"]), &mut to, &mut log);
         assert_eq!(to.0, [&b"one\ntw"[..], b"o\nth", b"ree"]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_ends_when_the_reader_has_gone() {
+    fn copy_ends_when_the_reader_disconnects() {
         struct Closed;
         impl Write for Closed {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_named_last_is_not_replaced() {
+    fn directory_named_last_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(LAST)).unwrap();
         RunDirectory::create(dir.path(), "a").unwrap();

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain_words() {
+    fn run_names_are_plain_words() {
         for name in ["a", "lyapunov-7", "a.b_c+d", "7a"] {
             assert_eq!(parse(name).as_deref(), Ok(name));
         }
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_give_names() {
+    fn run_names_are_derived_from_programs() {
         let of = |path: &str| of_program(Path::new(path));
         assert_eq!([of("/bin/sor"), of("./my prog.py"), of("77"), of("/")], ["sor", "my_prog", "run", "run"]);
     }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn events_may_be_in_a_directory_of_their_own() {
+    fn events_may_be_in_a_separate_directory() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(events(dir.path()).unwrap(), dir.path());
         fs::create_dir(dir.path().join("events")).unwrap();

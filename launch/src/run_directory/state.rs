@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn reason_is_not_said_twice() {
+    fn end_reason_is_shown_once() {
         let of = |reason, detail: &str| why(&End { detail: detail.into(), ..end(reason, 85) });
         assert_eq!(of(Reason::Stopped, "stopped by SIGTERM after 5.0 s"), "stopped by SIGTERM after 5.0 s");
         assert_eq!(of(Reason::TimeLimit, "the job ends at 12:00"), "time limit: the job ends at 12:00");

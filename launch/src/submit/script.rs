@@ -141,7 +141,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn words_reach_the_program_unchanged_and_never_run(
+        fn arguments_are_quoted_and_never_executed(
             words in proptest::collection::vec(hostile(), 1..4),
             value in hostile(),
             system in 0usize..3,

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes_are_read_with_their_units() {
+    fn times_and_sizes_are_parsed_with_their_units() {
         for (text, seconds) in
             [("90s", 90), ("30m", 1800), ("2h", 7200), ("02:00:00", 7200), ("1-12:00:30", 129_630)]
         {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_variables_are_any_text() {
+    fn variable_values_may_be_any_text() {
         assert_eq!(variable("A_1=b=$(c)\n"), Ok(("A_1".into(), "b=$(c)\n".into())));
         for text in ["", "=", "A", "1A=x", "A-B=x", "A\nB=x", "$(id)=x"] {
             assert!(variable(text).is_err(), "{text}");

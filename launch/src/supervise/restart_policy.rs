@@ -279,7 +279,7 @@ mod tests {
 
     /// `srun --kill-on-bad-exit=0` reports the exit code of the worst rank; `mpirun --enable-recovery` reports 0 whichever rank has died.
     #[test]
-    fn only_rank_deaths_that_the_job_survived_are_forgiven() {
+    fn only_survived_rank_deaths_are_tolerated() {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");

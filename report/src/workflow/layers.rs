@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_of_many_nodes_is_no_higher_than_a_page() {
+    fn layer_of_many_nodes_is_no_higher_than_a_page() {
         let edges: Vec<(usize, usize)> = (1..=450).map(|n| (0, n)).collect();
         let found = layout(451, &edges);
         assert!(

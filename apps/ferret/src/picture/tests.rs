@@ -35,7 +35,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn every_kind_of_pixel_becomes_rgb() {
+fn every_pixel_format_is_converted_to_rgb() {
     let decode = |file: Vec<u8>| Picture::decode(&file).unwrap().rgb;
     assert_eq!(decode(png(&[9], 1, 1, ExtendedColorType::L8)), [9, 9, 9]);
     assert_eq!(decode(png(&[9, 255], 1, 1, ExtendedColorType::La8)), [9, 9, 9]);
@@ -65,7 +65,7 @@ fn large_images_are_averaged_down() {
 }
 
 #[test]
-fn sizes_that_would_take_much_memory_are_refused_by_their_header() {
+fn huge_images_are_refused_from_their_header() {
     for (width, height) in [(u32::MAX >> 1, 1), (1, 20_000), (100_000, 100_000)] {
         let text = message(&promise(width, height));
         assert!(text.contains("damaged") || text.contains("too large"), "{text}");
@@ -76,7 +76,7 @@ fn sizes_that_would_take_much_memory_are_refused_by_their_header() {
 }
 
 #[test]
-fn files_that_are_no_images_are_refused_with_the_reason() {
+fn non_image_files_are_refused_with_the_reason() {
     assert_eq!(message(b""), "the file is empty");
     assert_eq!(message(b"GIF89a and so on"), "neither a PNG nor a JPEG file");
     assert_eq!(message(b"plain text"), "neither a PNG nor a JPEG file");
@@ -131,7 +131,7 @@ fn every_jpeg_layout_is_decoded_to_the_right_colours() {
 }
 
 #[test]
-fn a_jpeg_file_of_very_many_scans_is_refused() {
+fn jpeg_file_of_very_many_scans_is_refused() {
     let file = stored("separate-2x2.jpg");
     let scan = file.windows(2).rposition(|bytes| bytes == [0xff, 0xda]).unwrap();
     let end = file.len() - 2;

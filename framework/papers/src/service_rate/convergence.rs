@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_series_converges_after_the_window_and_a_jump_starts_it_again() {
+    fn constant_series_converges_and_a_jump_restarts_the_window() {
         let options = RateOptions { convergence_window: 4, tolerance: 1e-3, ..RateOptions::default() };
         let mut convergence = Convergence::new(&options);
         let mut add = |errors: &[f64]| errors.iter().map(|&error| convergence.add(error)).collect::<Vec<_>>();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_raw_kernel_answers_to_the_size_of_the_error() {
+    fn raw_kernel_does_not_converge_on_constant_errors() {
         let options = RateOptions { zero_sum: false, tolerance: 1e-3, ..RateOptions::default() };
         let mut convergence = Convergence::new(&options);
         assert!((0..100).all(|_| !convergence.add(0.5)));

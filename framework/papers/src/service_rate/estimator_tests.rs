@@ -48,7 +48,7 @@ fn assert_first(found: &[(usize, f64)], expected: [(usize, f64); 5]) {
 }
 
 #[test]
-fn estimates_are_those_of_the_reference() {
+fn estimates_match_reference_values() {
     let found = estimates(RateOptions::default(), counts());
     assert_eq!(found.len(), 15);
     let expected = [
@@ -67,7 +67,7 @@ fn estimates_are_those_of_the_reference() {
 }
 
 #[test]
-fn a_rate_is_items_over_time() {
+fn rate_is_items_divided_by_time() {
     let mut estimator = RateEstimator::new(0.001, RateOptions::default()).unwrap();
     let mut sample = || estimator.add(Sample { items: 205.0, period: 0.001, blocked: false });
     let estimate = (0..1000).find_map(|_| sample()).unwrap();
@@ -77,7 +77,7 @@ fn a_rate_is_items_over_time() {
 }
 
 #[test]
-fn periods_that_say_nothing_are_left_out() {
+fn uninformative_periods_are_excluded() {
     let mut estimator = RateEstimator::new(1.0, RateOptions::default()).unwrap();
     for i in 0..4000 {
         let sample = match i % 5 {
@@ -94,7 +94,7 @@ fn periods_that_say_nothing_are_left_out() {
 }
 
 #[test]
-fn before_it_converges_it_says_so() {
+fn estimate_is_unconverged_before_convergence() {
     let mut estimator = RateEstimator::new(1.0, RateOptions::default()).unwrap();
     (0..31).for_each(|_| assert_eq!(estimator.add(full(7.0)), None));
     assert_eq!(estimator.estimate(), None);
@@ -104,13 +104,13 @@ fn before_it_converges_it_says_so() {
 }
 
 #[test]
-fn an_idle_server_converges_to_nothing() {
+fn rate_of_an_idle_server_converges_to_zero() {
     let found = estimates(RateOptions::default(), std::iter::repeat_n(0.0, 100));
     assert_eq!(found.first(), Some(&(48, 0.0)));
 }
 
 #[test]
-fn partial_and_outlying_observations_leave_the_rate_within_a_fifth() {
+fn rate_error_with_outliers_is_below_20_percent() {
     for seed in 0..20 {
         let mut rng = StdRng::seed_from_u64(seed);
         let poisson = Poisson::new(200.0).unwrap();
@@ -131,7 +131,7 @@ fn partial_and_outlying_observations_leave_the_rate_within_a_fifth() {
 }
 
 #[test]
-fn a_rate_that_changes_is_followed() {
+fn estimate_follows_a_changed_rate() {
     let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
     let mut rng = StdRng::seed_from_u64(1);
     let mut poisson = |rate: f64| Poisson::new(rate).unwrap().sample(&mut rng);
@@ -144,14 +144,14 @@ fn a_rate_that_changes_is_followed() {
 }
 
 #[test]
-fn the_kernel_as_printed_is_a_little_low() {
+fn printed_kernel_underestimates_slightly() {
     let raw = RateOptions { normalise: false, ..RateOptions::default() };
     let (_, rate) = estimates(raw, std::iter::repeat_n(100.0, 100))[0];
     assert!((rate - 99.0866).abs() < 1e-3, "{rate}");
 }
 
 #[test]
-fn options_that_cannot_be_used_are_refused() {
+fn invalid_options_are_refused() {
     let refused = |options: RateOptions| RateEstimator::new(1.0, options).unwrap_err().to_string();
     let good = RateOptions::default();
     assert!(refused(RateOptions { window: 5, ..good }).contains("at least 6"));

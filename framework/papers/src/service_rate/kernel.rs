@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_those_worked_out_by_hand() {
+    fn weights_match_hand_computed_values() {
         assert_near(
             &gaussian(2, false),
             &[0.05399096651, 0.2419707245, 0.3989422804, 0.2419707245, 0.05399096651],

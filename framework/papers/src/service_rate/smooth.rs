@@ -107,7 +107,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_window_worked_out_by_hand() {
+    fn quantiles_match_a_hand_computed_window() {
         let options = RateOptions { window: 16, normalise: false, ..RateOptions::default() };
         let mut smooth = Smooth::new(&options);
         let quantiles: Vec<Option<f64>> = SAMPLES.iter().map(|&sample| smooth.add(sample, 1.64485)).collect();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_the_window_is_forgotten() {
+    fn samples_outside_the_window_have_no_effect() {
         let options = RateOptions::default();
         let (mut a, mut b) = (Smooth::new(&options), Smooth::new(&options));
         for i in 0..100 {

@@ -18,7 +18,7 @@ fn messages() -> impl Strategy<Value = MessageCosts> + Clone {
 
 proptest! {
     #[test]
-    fn equations_of_loops_take_anything(
+    fn loop_equations_accept_any_numbers(
         (ranks, iterations, sequential, fixed) in (index(), count(), number(), number()),
         (blocks, unit, share) in (number(), number(), number()),
         times in some(some(number())),
@@ -35,7 +35,7 @@ proptest! {
     }
 
     #[test]
-    fn equations_of_farms_take_anything(
+    fn farm_equations_accept_any_numbers(
         messages in messages(),
         (volume, out, compute, master) in (number(), number(), number(), number()),
         (to, from, work) in (some(number()), some(number()), some(number())),

@@ -148,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn there_is_a_plan_for_all_numbers_in_range(
+    fn plan_exists_for_all_numbers_in_range(
         machine in machine(positive(), amount(), 0..60_usize).prop_map(Machine::fitted),
         spec in spec(amount(), Just(None)),
         options in options(),
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn plans_for_anything_are_plans_or_errors(
+    fn planning_any_input_gives_a_plan_or_an_error(
         machine in machine(mostly_positive(), mostly_amount(), index()),
         spec in spec(mostly_amount(), prop::option::weighted(0.1, index())),
         options in options(),
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn matrices_of_anything_make_a_platform_or_an_error(
+    fn any_matrix_gives_a_platform_or_an_error(
         speeds in some(number()),
         bandwidth in some(some(mostly_positive())),
         setup in some(some(mostly_amount())),
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn mappings_of_anything_are_told_and_refused(
+    fn any_mapping_is_displayed_and_validated(
         blocks in some((index(), index(), some(index()))),
         text in "[ab@|+,0-9 ]{0,24}",
         stage in index(),
@@ -212,7 +212,7 @@ proptest! {
 
 /// Regression: speeds whose sum overflows made the mean platform invalid.
 #[test]
-fn speeds_beyond_the_range_are_refused_before_any_search() {
+fn out_of_range_speeds_are_refused_before_the_search() {
     let error = Platform::with_speeds(&[1e308, 1e308], Link::FREE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Platform);
     assert!(
@@ -223,7 +223,7 @@ fn speeds_beyond_the_range_are_refused_before_any_search() {
 
 /// Regression: the search tried all sets of processors that no block may have, regardless of its budget.
 #[test]
-fn a_search_for_the_optimum_ends_with_its_budget_also_where_it_finds_nothing() {
+fn optimum_search_without_result_stops_at_its_budget() {
     for serial in [true, false] {
         let stage = |n| StageSpec { serial, ..StageSpec::new(format!("s{n}"), 1.0 + f64::from(n % 3), 1.0) };
         let spec = (0..8).map(stage).fold(PipelineSpec::new(1.0), PipelineSpec::stage);

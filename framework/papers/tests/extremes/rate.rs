@@ -33,7 +33,7 @@ fn options() -> impl Strategy<Value = RateOptions> {
 
 proptest! {
     #[test]
-    fn rates_of_anything_are_numbers(
+    fn rate_of_any_samples_is_finite(
         options in options(),
         period in mostly_positive(),
         samples in prop::collection::vec((number(), number(), any::<bool>()), 0..60),
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn a_search_for_a_period_of_anything_is_one_step_after_the_other(
+    fn period_search_accepts_any_observations(
         latency in mostly_positive(),
         (deviation, growth) in (mostly_positive(), number()),
         (unblocked, stable, patience, longest) in (0..4_u32, any::<u32>(), any::<u32>(), count()),
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn series_and_formulas_take_anything(
+    fn series_and_formulas_accept_any_numbers(
         values in some(number()),
         sums in some((count(), number(), number())),
         (radius, sigma) in (index(), number()),
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn a_window_of_any_length_is_refused_and_not_allocated() {
+fn huge_windows_are_refused_without_allocation() {
     for (window, radius) in [(usize::MAX, 2), (1 << 40, 2), (64, usize::MAX), (usize::MAX, usize::MAX)] {
         let options = RateOptions { window, radius, ..RateOptions::default() };
         assert!(

@@ -57,7 +57,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn loops_of_anything_end_or_are_refused(system in system()) {
+    fn any_loop_simulation_ends_or_is_refused(system in system()) {
         in_time(move || {
             let options = LoopOptions::default();
             for balancing in [
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn streams_of_anything_come_out_or_are_refused(
+    fn any_stream_simulation_ends_or_is_refused(
         works in prop::collection::vec(mostly_amount(), 1..4),
         speeds in prop::collection::vec(positive(), 1..4),
         (bandwidth, setup) in (positive(), mostly_amount()),
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn what_would_take_for_ever_is_refused_at_once() {
+fn endless_simulations_are_refused_immediately() {
     let system = LoopSystem::equal(2, 100, 10, 1.0);
     let short = Load { rank: 0, off: 1e-12, on: 1e-12 };
     for system in [
@@ -120,7 +120,7 @@ fn what_would_take_for_ever_is_refused_at_once() {
 
 /// A simulation of years with a report every 50 ms ends with an error, because the number of steps is limited.
 #[test]
-fn what_turns_out_to_take_for_ever_ends() {
+fn simulation_with_too_many_steps_is_aborted() {
     let system = LoopSystem { hook: 1e-9, ..LoopSystem::equal(2, 100, 3, 1e12) };
     let mut options = LoopOptions::default();
     (options.period.quantum, options.period.quantum_scale) = (0.0, 0.0);

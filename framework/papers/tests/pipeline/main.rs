@@ -155,7 +155,7 @@ proptest! {
 
     /// Every planner places pinned stages on their processors.
     #[test]
-    fn pins_are_obeyed(instance in instance(6, 4, true), options in options()) {
+    fn pinned_stages_run_on_their_processors(instance in instance(6, 4, true), options in options()) {
         for algorithm in EVERY {
             match try_ask(&instance, &options, algorithm) {
                 Ok(plan) => plan.mapping.validate(&instance.spec, instance.platform.processors()).unwrap(),
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn refined_is_never_worse_than_its_parents(
+    fn refined_plan_is_never_worse_than_its_parents(
         instance in instance(12, 9, false),
         options in options(),
         budget in 0..500_usize,
@@ -183,7 +183,7 @@ proptest! {
 
     /// The result is never worse than a start within the rules, and never a start outside the rules.
     #[test]
-    fn refined_is_never_worse_than_its_starts(
+    fn refined_plan_is_never_worse_than_its_valid_start(
         instance in instance(8, 6, false),
         options in options(),
         choices in vec(any::<prop::sample::Index>(), 12),
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_beats_the_optimum(instance in instance(3, 3, false), options in options()) {
+    fn no_plan_beats_the_optimum(instance in instance(3, 3, false), options in options()) {
         let options = PlanOptions { budget: 50_000, ..options };
         let optimal = ask(&instance, &options, None);
         prop_assert!(optimal.complete);
@@ -219,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_question_gets_the_same_answer(instance in instance(8, 6, true)) {
+    fn planning_is_deterministic(instance in instance(8, 6, true)) {
         let options = PlanOptions { budget: 1_000, ..PlanOptions::default() };
         prop_assert_eq!(
             ask(&instance, &options, Algorithm::Refined).mapping,
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn the_text_form_of_a_mapping_is_read_back(instance in instance(7, 6, false), options in options()) {
+    fn mapping_text_round_trips(instance in instance(7, 6, false), options in options()) {
         let mapping = ask(&instance, &options, Algorithm::Hedpm).mapping;
         let text = mapping.display(&instance.spec).to_string();
         prop_assert_eq!(Mapping::parse(&text, &instance.spec).unwrap(), mapping);
@@ -312,7 +312,7 @@ proptest! {
 }
 
 #[test]
-fn a_start_that_is_no_mapping_is_refused() {
+fn invalid_start_mapping_is_refused() {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 1.0, 0.0)).stage(StageSpec::new("b", 1.0, 0.0));
     let platform = Platform::uniform(2, 1.0, Link::FREE).unwrap();
@@ -323,7 +323,7 @@ fn a_start_that_is_no_mapping_is_refused() {
 }
 
 #[test]
-fn one_processor_runs_everything() {
+fn single_processor_runs_all_stages() {
     let spec = PipelineSpec::new(1.0)
         .stage(StageSpec::new("a", 1.0, 1.0).serial())
         .stage(StageSpec::new("b", 2.0, 1.0))
@@ -341,7 +341,7 @@ fn one_processor_runs_everything() {
 }
 
 #[test]
-fn many_more_processors_than_stages_are_used_or_left() {
+fn surplus_processors_are_used_only_for_replication() {
     let serial = PipelineSpec::new(0.0).stage(StageSpec::new("only", 8.0, 0.0).serial());
     let replicable = PipelineSpec::new(0.0).stage(StageSpec::new("only", 8.0, 0.0));
     let platform = Platform::uniform(64, 1.0, Link::FREE).unwrap();
@@ -351,7 +351,7 @@ fn many_more_processors_than_stages_are_used_or_left() {
 }
 
 #[test]
-fn a_serial_stage_in_the_middle_shares_the_ranks_of_its_neighbours() {
+fn inner_serial_stage_shares_the_ranks_of_its_neighbours() {
     // Two ranks, 9 s of work an item, of which 1 s is serial in the middle and 1 s at either end: 5 s an item are
     // out of reach only for rounding.
     let spec = PipelineSpec::new(0.0)
@@ -369,7 +369,7 @@ fn a_serial_stage_in_the_middle_shares_the_ranks_of_its_neighbours() {
 }
 
 #[test]
-fn a_search_that_is_stopped_still_answers() {
+fn stopped_search_returns_a_valid_plan() {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     let mut spec = PipelineSpec::new(1.0);
@@ -388,7 +388,7 @@ fn a_search_that_is_stopped_still_answers() {
 
 /// Four ranks on two cores, which do 3.04 s of work per item.
 #[test]
-fn the_optimum_on_shared_cores_is_found() {
+fn optimum_on_shared_cores_is_found() {
     let spec = PipelineSpec::new(0.0)
         .stage(StageSpec::new("read", 0.02, 0.0).serial().pinned(0))
         .stage(StageSpec::new("match", 1.5, 0.0))
@@ -402,7 +402,7 @@ fn the_optimum_on_shared_cores_is_found() {
 }
 
 #[test]
-fn impossible_questions_are_refused() {
+fn infeasible_problems_are_refused() {
     let spec = PipelineSpec::new(0.0)
         .stage(StageSpec::new("a", 1.0, 0.0).pinned(0))
         .stage(StageSpec::new("b", 1.0, 0.0).pinned(1))

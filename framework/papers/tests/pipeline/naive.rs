@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_optimum_is_that_of_a_naive_enumeration(
+    fn optimum_equals_exhaustive_enumeration(
         instance in instance(4, 4, false),
         dispatch in dispatch(),
         replicate_groups in any::<bool>(),

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_that_comes_is_seen_within_half_a_second_and_forgotten_as_soon() {
+    fn core_share_follows_a_load_within_half_a_second() {
         let mut share = CoreShare::default();
         (0..400).for_each(|_| share.add(0.005, 0.0));
         // Processes take turns of 3 ms, so a batch loses either all of its time or nothing.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_are_ready_now_and_then_are_no_load_from_elsewhere() {
+    fn partly_idle_ranks_do_not_count_as_external_load() {
         // Two ranks share a core, and each is ready half of the time: a rank gets the whole core or half of it.
         assert_eq!(load_of_others(&[0.75, 0.75], &[0.5, 0.5], 1.0), 0.0);
         // Four ranks run on two cores, first alone, and then with four other processes.
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_gets_next_to_nothing_has_a_great_load_beside_it() {
+    fn starved_rank_implies_a_large_external_load() {
         let load = load_of_others(&[0.0], &[1.0], 1.0);
         assert!(load.is_finite() && load > 900.0, "{load}");
     }
 
     #[test]
-    fn what_makes_no_sense_changes_nothing_and_a_share_is_never_nothing() {
+    fn invalid_samples_are_ignored_and_shares_stay_positive() {
         let mut share = CoreShare::default();
         for (took, lost) in [(0.0, 0.0), (-1.0, 0.0), (f64::NAN, 0.0), (1.0, f64::NAN), (1.0, -1.0)] {
             share.add(took, lost);

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_is_kept_for_one_generation_at_least_and_two_at_most() {
+    fn minimum_is_kept_for_one_to_two_generations() {
         let mut envelope = Envelope::default();
         let mut add = |delay| {
             envelope.add(Passage { bytes: 0.0, delay }, 1.0);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_of_unequal_size_are_compared_without_their_bytes() {
+    fn passages_are_compared_without_their_transfer_time() {
         let mut envelope = Envelope::default();
         envelope.add(Passage { bytes: 100.0, delay: 2.0 }, 100.0);
         envelope.add(Passage { bytes: 10.0, delay: 1.5 }, 100.0);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_is_between_generations_that_are_over() {
+    fn spread_compares_completed_generations() {
         let mut envelope = Envelope::default();
         for (generation, least) in [3.0, 3.25, 9.0].into_iter().enumerate() {
             for i in 0..64 {

@@ -25,7 +25,7 @@ fn assert_near(values: &[f64], expected: &[f64]) {
 }
 
 #[test]
-fn one_slow_rank_that_shares_a_stage_is_found() {
+fn slow_rank_of_a_shared_stage_is_found() {
     let seen = [took(0, 0, 0.02), took(0, 1, 0.02), took(0, 2, 0.06), took(0, 3, 0.02)];
     let fit = fitted(&seen, &Prior::probed(&[1.0; 4], 1));
     assert_near(&speeds(&fit), &[1.0, 1.0, 1.0 / 3.0, 1.0]);
@@ -34,13 +34,13 @@ fn one_slow_rank_that_shares_a_stage_is_found() {
 }
 
 #[test]
-fn of_two_that_differ_the_slower_one_has_lost_speed() {
+fn slower_of_two_ranks_has_lost_speed() {
     let fit = fitted(&[took(0, 0, 0.03), took(0, 1, 0.01)], &Prior::probed(&[1.0, 1.0, 1.0], 1));
     assert_near(&speeds(&fit), &[1.0 / 3.0, 1.0, 1.0]);
 }
 
 #[test]
-fn a_rank_where_nothing_ran_keeps_its_speed_beside_the_others() {
+fn idle_rank_keeps_its_relative_speed() {
     // The three other ranks are as unequal as the probe measured.
     let seen = [took(0, 0, 0.04), took(0, 1, 0.02), took(0, 2, 0.01)];
     let fit = fitted(&seen, &Prior::probed(&[1.0, 2.0, 4.0, 8.0], 1));
@@ -51,7 +51,7 @@ fn a_rank_where_nothing_ran_keeps_its_speed_beside_the_others() {
 }
 
 #[test]
-fn a_rank_with_stages_of_its_own_falls_to_the_prior() {
+fn rank_without_shared_stages_keeps_the_prior() {
     let fit = fitted(&[took(0, 0, 0.02), took(1, 1, 0.05)], &Prior::probed(&[1.0, 2.0], 2));
     assert_near(&speeds(&fit), &[1.0, 2.0]);
     assert_near(&fit.works.iter().map(|work| work.unwrap().value).collect::<Vec<_>>(), &[0.02, 0.10]);
@@ -68,7 +68,7 @@ fn ranks_are_compared_through_a_chain_of_stages() {
 }
 
 #[test]
-fn known_works_tell_a_slower_rank_from_slower_work() {
+fn known_works_distinguish_slow_ranks_from_slow_work() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
     // Each rank has its own stages, and both stages of rank 0 take twice as long.
     let slower_rank = fitted(&[took(0, 0, 0.02), took(1, 0, 0.04), took(2, 1, 0.03)], &prior);
@@ -84,7 +84,7 @@ fn known_works_tell_a_slower_rank_from_slower_work() {
 }
 
 #[test]
-fn of_core_time_one_stage_that_takes_longer_has_more_to_do_and_all_of_a_rank_tell_of_the_rank() {
+fn core_time_distinguishes_heavier_stages_from_slower_ranks() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
     let fitted = |seen: &[Measurement]| fit(seen, &prior, &FitOptions::of_core_time()).unwrap();
     // The data enter another phase: stage 2 has twice the work, and runs on one rank.
@@ -98,7 +98,7 @@ fn of_core_time_one_stage_that_takes_longer_has_more_to_do_and_all_of_a_rank_tel
 }
 
 #[test]
-fn without_measurements_the_prior_is_told() {
+fn fit_without_measurements_equals_the_prior() {
     let prior = Prior { speeds: vec![3.0], works: vec![Some(2.0), None] };
     let fit = fitted(&[], &prior);
     assert_eq!(fit.speeds, [Estimate::probed(3.0)]);
@@ -107,7 +107,7 @@ fn without_measurements_the_prior_is_told() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused() {
+fn invalid_measurements_and_priors_are_refused() {
     let prior = Prior::probed(&[1.0], 1);
     let refused = |m: Measurement| fit(&[m], &prior, &FitOptions::default()).unwrap_err().to_string();
     assert!(refused(took(0, 1, 1.0)).contains("1 stages and 1 ranks"));
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn when_every_rank_did_every_stage_and_most_are_as_probed_all_is_recovered(
+    fn complete_measurements_recover_all_speeds(
         works in prop::collection::vec(1e-4..1.0_f64, 1..6),
         probed in prop::collection::vec(0.2..5.0_f64, 3..10),
         loaded in any::<prop::sample::Index>(),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn until_enough_was_seen_it_is_the_probe() {
+    fn estimate_equals_the_probe_without_enough_traffic() {
         let mut traffic = LinkTraffic::new(PROBED);
         let probe = traffic.estimate(Some(0.0));
         assert_eq!(probe.link(), PROBED);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn large_messages_that_are_no_slower_say_nothing() {
+    fn bandwidth_is_unknown_if_large_messages_are_not_slower() {
         let mut traffic = LinkTraffic::new(PROBED);
         for _ in 0..100 {
             traffic.observe(10.0, 1e-3);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_give_the_offset_and_the_mean_set_up_time() {
+    fn both_directions_give_clock_offset_and_setup_time() {
         let mut rng = StdRng::seed_from_u64(5);
         let (mut there, mut back) = (LinkTraffic::new(PROBED), LinkTraffic::new(PROBED));
         let real = Link { bandwidth: 2e8, setup: 100e-6 };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_becomes_slower_is_followed() {
+    fn estimate_follows_a_slower_link() {
         let mut rng = StdRng::seed_from_u64(6);
         let mut traffic = LinkTraffic::new(PROBED);
         send(&mut traffic, PROBED, 0.0, 1000, &mut rng);
@@ -253,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_link_is_found_under_waiting_and_whatever_the_clocks_say(
+        fn link_is_found_despite_waiting_and_clock_offsets(
             seed: u64,
             bandwidth in 1e7..2e9_f64,
             setup in 1e-6..1e-3_f64,

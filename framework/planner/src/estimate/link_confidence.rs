@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_looks_late_makes_no_link_slow() {
+    fn late_receiver_does_not_slow_the_link_estimate() {
         let both = [100.0, 1e6];
         let wrong = |seed: u64| {
             let there = traffic(PROBED, 5.0, &both, 200, 20e-3, seed);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_slower_is_believed_after_two_generations_that_agree() {
+    fn slower_link_is_accepted_after_two_agreeing_generations() {
         let both = [100.0, 1e6];
         let found = |rounds| {
             let there = traffic(SLOW, 5.0, &both, rounds, 0.0, 1);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_faster_is_believed_at_once() {
+    fn faster_link_is_accepted_immediately() {
         let fast = Link { bandwidth: 4e9, setup: 5e-6 };
         let there = traffic(fast, 5.0, &[100.0, 1e6], 10, 0.0, 1);
         let back = traffic(fast, -5.0, &[100.0, 1e6], 10, 0.0, 1);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn large_messages_alone_give_the_bandwidth_where_clocks_agree_or_something_comes_back() {
+    fn large_messages_give_bandwidth_with_known_clock_offset() {
         let slow = Link { bandwidth: 1e7, ..PROBED };
         let there = |offset| traffic(slow, offset, &[1e6], 200, 0.0, 1);
         let back = traffic(slow, -5.0, &[100.0], 200, 0.0, 1);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_wait_for_each_other_make_a_full_link_no_slower_than_it_is() {
+    fn queued_messages_do_not_slow_a_saturated_link() {
         let slow = Link { bandwidth: 1e7, ..PROBED };
         // Ten messages are always under way, so each takes ten times as long.
         let mut there = traffic(Link { bandwidth: 1e6, ..slow }, 0.0, &[1e6], 200, 0.0, 1);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn small_messages_alone_say_nothing_of_the_bandwidth() {
+    fn small_messages_alone_give_no_bandwidth() {
         let there = traffic(SLOW, 0.0, &[100.0], 200, 0.0, 1);
         let found = there.cautious(Some(0.0), None);
         assert_eq!(found.bandwidth.source, Source::Probe);

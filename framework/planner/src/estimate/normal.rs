@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_system_is_solved_and_a_singular_one_is_refused() {
+    fn linear_system_is_solved_and_singular_system_refused() {
         let x = solve(vec![4.0, 2.0, 0.0, 2.0, 5.0, 3.0, 0.0, 3.0, 6.0], vec![8.0, 21.0, 24.0]).unwrap();
         for (x, expected) in x.iter().zip([1.0, 2.0, 3.0]) {
             assert!((x - expected).abs() < 1e-12, "{x}");

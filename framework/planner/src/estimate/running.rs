@@ -97,21 +97,21 @@ mod tests {
     }
 
     #[test]
-    fn four_values() {
+    fn statistics_of_four_values_are_correct() {
         let running = of(&[4.0, 7.0, 13.0, 16.0]);
         assert_eq!((running.count(), running.mean(), running.variance()), (4, 10.0, 30.0));
         assert!((running.standard_error() - 2.738612788).abs() < 1e-9);
     }
 
     #[test]
-    fn from_sums_is_adding() {
+    fn from_sums_equals_adding_values() {
         let running = Running::from_sums(4, 40.0, 16.0 + 49.0 + 169.0 + 256.0);
         assert_eq!((running.count(), running.mean(), running.variance()), (4, 10.0, 30.0));
         assert_eq!(Running::from_sums(0, 0.0, 0.0), Running::new());
     }
 
     #[test]
-    fn two_series_together() {
+    fn merged_statistics_match_known_values() {
         let mut merged = of(&[1.0, 2.0]);
         merged.merge(&of(&[4.0, 7.0, 13.0, 16.0]));
         assert!((merged.mean() - 7.166666667).abs() < 1e-8 && (merged.variance() - 37.36666667).abs() < 1e-7);
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merging_is_adding(
+        fn merging_equals_adding_all_values(
             a in prop::collection::vec(-1e3..1e3_f64, 0..40),
             b in prop::collection::vec(-1e3..1e3_f64, 0..40),
         ) {

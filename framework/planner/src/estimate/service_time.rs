@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_nothing_and_the_first_batch_is_better_than_nothing() {
+    fn estimate_starts_with_the_first_valid_batch() {
         let mut service = ServiceTime::default();
         assert_eq!(service.estimate(), None);
         service.add(0, 1.0);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_mean_also_of_skewed_times() {
+    fn estimate_of_skewed_times_is_the_mean() {
         let mut rng = StdRng::seed_from_u64(3);
         let times = Exp::new(1.0 / 0.020).unwrap();
         let mut sum = 0.0;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_followed_within_some_samples() {
+    fn estimate_follows_a_change_within_64_samples() {
         let mut service = ServiceTime::default();
         (0..100).for_each(|_| service.add(1, 0.010));
         (0..16).for_each(|_| service.add(1, 0.020));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_by_more_than_the_clip_is_followed_too() {
+    fn estimate_follows_a_change_beyond_the_clip() {
         let mut service = ServiceTime::default();
         (0..100).for_each(|_| service.add(1, 0.010));
         (0..64).for_each(|_| service.add(1, 0.500));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn short_batches_are_put_together() {
+    fn short_batches_are_aggregated() {
         let mut service = ServiceTime::default();
         // Every hundredth batch is delayed by a millisecond. The delay adds about 10 µs to the mean and counts as work,
         // not as an outlier.
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_count_by_their_items() {
+    fn batches_are_weighted_by_items() {
         let mut service = ServiceTime::default();
         // Batches of 30 items at 1 ms and of 10 items at 2 ms, in turn.
         for _ in 0..200 {

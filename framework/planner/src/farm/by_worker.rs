@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_the_numbers_each_worker_has_its_own() {
+    fn each_worker_number_has_a_separate_value() {
         for numbers in
             [[0, 1, 2, 3], [1, 2, 3, 4], [7, 0, usize::MAX, 3], [usize::MAX, usize::MAX - 1, 1 << 40, 2]]
         {

@@ -206,7 +206,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn until_sizes_differ_the_prior_counts() {
+    fn prior_applies_while_all_message_sizes_are_equal() {
         let prior = MessageCosts::new(1e-4, 1e-9);
         let mut fit = FarmFit::new(prior);
         assert_eq!((fit.messages(), fit.model(Protocol::Synchronous)), (prior, None));
@@ -221,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_found_under_noise_and_spikes(
+        fn cost_line_is_fitted_despite_noise_and_spikes(
             start_up in 1e-5..1e-2_f64,
             kilobyte in 1e-6..1e-3_f64,
             noise in prop::collection::vec(-0.02..0.02_f64, 200),

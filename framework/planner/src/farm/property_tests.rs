@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_task_is_handed_out_once(
+    fn every_task_is_dispatched_once(
         iterations in prop::collection::vec((0..3000_u64, prop::collection::vec(step(), 0..60)), 1..5),
         messages in (0.0..2e-3_f64, 0.0..1e-5_f64),
         ahead in 0..4_u32,
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_is_served_until_it_ends(
+    fn stream_is_dispatched_until_its_end(
         length in 0..5000_u64,
         steps in prop::collection::vec(step(), 0..200),
         window in 1..300_u64,
@@ -183,7 +183,7 @@ proptest! {
 }
 
 #[test]
-fn absurd_numbers_end_too() {
+fn dispatch_ends_with_extreme_times_and_costs() {
     for chunking in policies() {
         for knowledge in [
             Knowledge { messages: MessageCosts::new(1e9, 1e9), task_bytes: 1e12, ..Knowledge::default() },

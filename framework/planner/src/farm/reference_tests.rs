@@ -137,7 +137,7 @@ fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
 }
 
 #[test]
-fn every_reference_value() {
+fn farm_formulas_match_reference_values() {
     use Protocol::{Asynchronous, Synchronous};
     let mut seen = BTreeSet::new();
     for case in Case::all(DATA) {
@@ -274,7 +274,7 @@ fn tables_1_to_4_are_reproduced() {
 }
 
 #[test]
-fn divisors_of_independent_tasks_are_smaller_than_of_alike_ones() {
+fn divisor_is_smaller_for_independent_tasks() {
     for left in [100, 10_000] {
         assert!(fac_divisor(false, 0.5, 20, left) < daf_divisor(false, 0.5, 20));
         assert_eq!(fac_divisor(true, 0.0, 20, left), 1.0);

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_and_too_few_settle_in_ten_iterations() {
+    fn worker_count_settles_within_ten_iterations() {
         for (start_up, per_byte, compute) in
             [(1e-3, 1e-6, 1.6), (1e-4, 1e-7, 5.0), (2e-3, 1e-6, 10.0), (5e-4, 1e-8, 0.3)]
         {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn one_odd_iteration_changes_nothing() {
+    fn single_outlier_iteration_does_not_change_the_count() {
         let messages = MessageCosts::new(1e-3, 1e-6);
         let protocol = Protocol::Asynchronous;
         let model =
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_slows_the_farm_is_taken_back_and_not_tried_again() {
+    fn slowing_change_is_reverted_and_not_repeated() {
         let messages = MessageCosts::new(1e-3, 1e-6);
         let protocol = Protocol::Asynchronous;
         // The model predicts the best time for 23 workers; this farm takes 0.1 s with the first number of workers and

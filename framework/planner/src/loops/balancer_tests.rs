@@ -57,7 +57,7 @@ fn raw() -> LoopOptions {
 const KEEP: fn(Reason) -> Verdict = Verdict::Keep;
 
 #[test]
-fn a_load_that_comes_is_followed_but_its_end_only_by_few_ranks() {
+fn end_of_a_load_is_followed_only_by_few_ranks() {
     for ranks in [4_usize, 5, 6, 8] {
         let mut bench = Bench::new(&vec![1000; ranks], raw());
         let (mut loaded, free) = (vec![100.0; ranks], vec![100.0; ranks]);
@@ -78,7 +78,7 @@ fn a_load_that_comes_is_followed_but_its_end_only_by_few_ranks() {
 }
 
 #[test]
-fn moves_are_cancelled_only_if_they_cost_far_more_than_they_save() {
+fn moves_are_rejected_only_if_far_too_expensive() {
     // Loads start and stop every 10 s; a movement takes `seconds`.
     let second_move = |seconds: f64, margin: Option<f64>| {
         let mut bench = Bench::new(&[1000; 4], LoopOptions { margin, ..raw() });
@@ -103,7 +103,7 @@ fn moves_are_cancelled_only_if_they_cost_far_more_than_they_save() {
 }
 
 #[test]
-fn what_lasts_above_the_threshold_is_one_change() {
+fn persistent_imbalance_counts_as_one_change() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let (loaded, free) = ([50.0, 100.0, 100.0, 100.0], [100.0; 4]);
     let first = bench.look(&loaded);
@@ -123,7 +123,7 @@ fn what_lasts_above_the_threshold_is_one_change() {
 }
 
 #[test]
-fn nothing_is_decided_while_units_move() {
+fn no_decision_while_units_move() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let loaded = [50.0, 100.0, 100.0, 100.0];
     let first = bench.look(&loaded);
@@ -144,7 +144,7 @@ fn nothing_is_decided_while_units_move() {
 }
 
 #[test]
-fn moves_that_were_given_up_are_decided_anew() {
+fn abandoned_moves_are_decided_again() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let first = bench.look(&[50.0, 100.0, 100.0, 100.0]);
     bench.balancer.abandoned();
@@ -154,7 +154,7 @@ fn moves_that_were_given_up_are_decided_anew() {
 }
 
 #[test]
-fn unequal_ranks_get_what_suits_them_and_keep_it() {
+fn units_are_distributed_by_rank_speed_and_stay() {
     let speeds = [10.0, 20.0, 30.0, 80.0];
     for reach in [Reach::Anywhere, Reach::Neighbours] {
         let mut bench = Bench::new(&[350; 4], LoopOptions { reach, ..LoopOptions::default() });
@@ -168,7 +168,7 @@ fn unequal_ranks_get_what_suits_them_and_keep_it() {
 }
 
 #[test]
-fn what_is_left_of_a_pass_moves_only_if_that_pays_before_its_end() {
+fn rest_of_a_pass_moves_only_if_it_pays_off() {
     // A movement takes 0.4 s.
     let costs = MovementCosts { fixed: 0.4, per_unit: 0.0 };
     let mut bench = Bench::new(&[600, 400], LoopOptions { costs, ..raw() });
@@ -190,7 +190,7 @@ fn what_is_left_of_a_pass_moves_only_if_that_pays_before_its_end() {
 }
 
 #[test]
-fn nothing_is_moved_at_the_end_or_if_balancing_is_off() {
+fn no_moves_at_the_end_or_without_balancing() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let loaded = bench.reports(&[50.0, 100.0, 100.0, 100.0]);
     let last = bench.look_with(&loaded, Ahead::Passes(0.0));
@@ -204,7 +204,7 @@ fn nothing_is_moved_at_the_end_or_if_balancing_is_off() {
 }
 
 #[test]
-fn a_rank_that_does_nothing_keeps_a_unit_until_it_does_something_again() {
+fn stalled_rank_keeps_one_unit_until_it_recovers() {
     let mut bench = Bench::new(&[100; 4], raw());
     let stalled = [0.0, 100.0, 100.0, 100.0];
     let decision = bench.look(&stalled);
@@ -217,7 +217,7 @@ fn a_rank_that_does_nothing_keeps_a_unit_until_it_does_something_again() {
 }
 
 #[test]
-fn small_loops_are_no_trouble() {
+fn loops_with_fewer_units_than_ranks_are_balanced() {
     assert_eq!(Bench::new(&[0; 3], raw()).look(&[1.0; 3]).verdict, KEEP(Reason::NotSettled));
     let alone = Bench::new(&[7], raw()).look(&[5.0]);
     assert_eq!((alone.verdict, &alone.target[..]), (KEEP(Reason::Same), &[7][..]));
@@ -237,7 +237,7 @@ fn small_loops_are_no_trouble() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_and_changes_nothing() {
+fn invalid_reports_are_refused_without_side_effects() {
     let mut bench = Bench::new(&[10; 2], raw());
     let good = bench.reports(&[1.0, 2.0]);
     let before = bench.balancer.clone();
@@ -272,7 +272,7 @@ fn what_cannot_be_used_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn decisions_can_be_read() {
+fn decisions_are_displayed_as_sentences() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let first = bench.look(&[50.0, 100.0, 100.0, 100.0]);
     bench.carry_out(&first, 4.0);
@@ -291,7 +291,7 @@ fn decisions_can_be_read() {
 
 proptest! {
     #[test]
-    fn whatever_is_reported_units_are_kept_together(
+    fn any_reports_keep_all_units(
         held in prop::collection::vec(0..500_u64, 1..10),
         speeds in prop::collection::vec(prop::collection::vec(prop_oneof![9 => 1.0..100.0, 1 => Just(0.0)], 10), 1..40),
         is_far in any::<bool>(),

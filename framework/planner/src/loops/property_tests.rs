@@ -36,7 +36,7 @@ fn after(held: &[u64], round: &[Move]) -> Vec<u64> {
 
 proptest! {
     #[test]
-    fn shares_add_up_and_nobody_is_left_without(units in 0..100_000_u64, rates in rates(), least in 0..4_u64) {
+    fn shares_sum_to_all_units_and_respect_the_minimum(units in 0..100_000_u64, rates in rates(), least in 0..4_u64) {
         let shares = distribute(units, &rates, least);
         prop_assert_eq!(shares.iter().sum::<u64>(), units);
         prop_assert_eq!(&shares, &distribute(units, &rates, least));
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn shares_are_within_one_unit_of_proportion(units in 0..100_000_u64, rates in rates()) {
+    fn shares_are_proportional_within_one_unit(units in 0..100_000_u64, rates in rates()) {
         let total: f64 = rates.iter().sum();
         let shares = distribute(units, &rates, 0);
         for (share, rate) in shares.iter().zip(&rates) {
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn direct_moves_move_no_more_than_they_must((held, target) in change()) {
+    fn direct_moves_are_minimal((held, target) in change()) {
         let moves = direct_moves(&held, &target).unwrap();
         prop_assert!(moves.len() < held.len().max(1));
         prop_assert_eq!(&after(&held, &moves), &target);
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn neighbours_move_no_more_than_they_must((held, target) in change()) {
+    fn neighbour_moves_are_minimal((held, target) in change()) {
         let moves = neighbour_moves(&held, &target).unwrap();
         prop_assert!(moves.len() < held.len().max(1));
         prop_assert!(moves.iter().all(|m| m.from.abs_diff(m.to) == 1));
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn in_rounds_nobody_sends_more_than_it_has((held, target) in change()) {
+    fn no_rank_sends_more_than_it_holds_in_a_round((held, target) in change()) {
         let moves = neighbour_moves(&held, &target).unwrap();
         let rounds = rounds(&held, &moves).unwrap();
         prop_assert!(rounds.len() <= held.len());
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn blocks_stay_blocks((held, target) in change()) {
+    fn block_moves_keep_blocks_contiguous((held, target) in change()) {
         let moves = neighbour_moves(&held, &target).unwrap();
         // Returns the owner of each unit.
         let blocks = |held: &[u64]| -> Vec<usize> {
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn the_best_number_of_blocks_is_the_best(
+    fn best_block_count_has_the_least_time(
         ranks in 2..64_usize, iterations in 1..5000_u64, sequential in 0.001..100.0,
         fixed in 1e-6..1e-2, per_element in 0.0..1e-4,
     ) {
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn costs_on_a_line_are_found_again(
+    fn linear_movement_costs_are_recovered(
         fixed in 0.0..1.0, per_unit in 0.0..0.1, units in prop::collection::vec(1..1000_u64, 2..30),
     ) {
         let line = MovementCosts { fixed, per_unit };
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn smoothed_rates_stay_between_those_measured(raw in prop::collection::vec(0.0..100.0, 1..60), h in 0.0..=1.0) {
+    fn smoothed_rates_stay_within_the_measured_range(raw in prop::collection::vec(0.0..100.0, 1..60), h in 0.0..=1.0) {
         let (low, high) = raw.iter().fold((f64::MAX, 0.0_f64), |(l, h), &r| (l.min(r), h.max(r)));
         for smoothing in [Smoothing::Raw, Smoothing::Fixed(h), Smoothing::Trend] {
             let mut filter = RateFilter::default();
@@ -165,7 +165,7 @@ proptest! {
 }
 
 #[test]
-fn more_units_than_can_be_told_are_refused() {
+fn overflowing_unit_counts_are_refused() {
     let many = [u64::MAX, 1];
     let move_all = [Move { from: 0, to: 1, units: u64::MAX }];
     for error in [rounds(&many, &move_all).unwrap_err(), block_moves(&many, &move_all).unwrap_err()] {

@@ -165,7 +165,7 @@ fn filter_table(case: &Case) {
 }
 
 #[test]
-fn the_formulas_give_the_reference_values() {
+fn loop_formulas_match_reference_values() {
     let cases = Case::all(DATA);
     cases.iter().for_each(check);
     assert_eq!(cases.len(), 61);

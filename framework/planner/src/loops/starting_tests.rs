@@ -8,7 +8,7 @@ fn four() -> LoopOptions {
 }
 
 #[test]
-fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() {
+fn moderate_gain_requires_four_averaged_reports() {
     // With these speeds, a seventh of the time could be saved.
     let (cold, warm, slow) = ([80.0, 107.0], [107.0, 107.0], [50.0, 200.0]);
     let mut bench = Bench::new(&[1000; 2], four());
@@ -35,7 +35,7 @@ fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() 
 /// On a grid of 4,000 rows, the first sweep of a rank took three times as long as later sweeps, and the neighbour,
 /// which shared its core with a load, received most of the rows.
 #[test]
-fn a_single_first_report_moves_nothing_and_is_left_out() {
+fn first_report_moves_nothing_and_is_discarded() {
     let mut bench = Bench::new(&[2000; 2], four());
     let first = bench.look(&[4_000.0, 16_000.0]);
     assert!(first.verdict == KEEP(Reason::Unsure) && first.gain > 0.5, "{first}");
@@ -47,7 +47,7 @@ fn a_single_first_report_moves_nothing_and_is_left_out() {
 }
 
 #[test]
-fn rates_that_are_forgotten_are_measured_anew() {
+fn forgotten_rates_are_measured_again() {
     let mut bench = Bench::new(&[1000; 2], four());
     for _ in 0..6 {
         bench.look(&[100.0, 100.0]);

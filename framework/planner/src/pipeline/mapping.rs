@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_rule_has_its_message() {
+    fn each_violated_rule_has_its_message() {
         let spec = spec();
         for (text, expected) in [
             ("a@0,1 | b@0 | c@1", "stage a is serial"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_that_are_not_there_are_shown_by_number() {
+    fn nonexistent_stages_are_shown_by_number() {
         let spec = spec();
         let text = |stages| Mapping::new(vec![Block::new(stages, vec![0])]).display(&spec).to_string();
         assert_eq!(
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_tokens_are_one_line_and_cut() {
+    fn names_and_tokens_are_escaped_and_truncated() {
         let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a\n\u{1b}[2J\u{2028}", 1.0, 1.0));
         let mapping = Mapping::serial(&spec, 0);
         let text = mapping.display(&spec).to_string();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_mapping_is_refused() {
+    fn malformed_mapping_text_is_refused() {
         let spec = spec();
         for (text, expected) in [
             ("", "should look like"),

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipeline_that_cannot_be_planned_is_refused() {
+    fn invalid_pipeline_specs_are_refused() {
         let message = |spec: &PipelineSpec| spec.validate(2).unwrap_err().message().to_string();
         assert!(message(&PipelineSpec::new(1.0)).contains("at least one stage"));
         let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a", f64::NAN, 0.0));

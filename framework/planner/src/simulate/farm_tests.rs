@@ -19,7 +19,7 @@ fn time(knowledge: Knowledge, tasks: usize, workers: &[usize]) -> f64 {
 }
 
 #[test]
-fn a_worker_waits_for_each_chunk_unless_it_has_asked_ahead() {
+fn request_ahead_hides_the_chunk_latency() {
     // Each chunk takes 1 + 3 + 1 s.
     assert_eq!((time(knowledge(), 1, &[0]), time(knowledge(), 3, &[0])), (5.0, 15.0));
     // Two chunks are under way from the beginning: they arrive at 1 s and 2 s, end at 4 s and 7 s, and return at 5 s
@@ -31,7 +31,7 @@ fn a_worker_waits_for_each_chunk_unless_it_has_asked_ahead() {
 }
 
 #[test]
-fn workers_that_ask_ahead_are_served_in_turn() {
+fn requests_ahead_are_served_in_turn() {
     // Chunks arrive at 1, 2, 3 and 4 s at workers 0, 1, 0 and 1: worker 1 computes from 2 s to 8 s.
     assert_eq!(time(Knowledge { ahead: 1, ..knowledge() }, 4, &[0, 1]), 9.0);
     // Without requests ahead, the second chunks arrive at 6 s and 7 s; the last ends at 10 s and returns at 11 s.
@@ -39,7 +39,7 @@ fn workers_that_ask_ahead_are_served_in_turn() {
 }
 
 #[test]
-fn a_master_that_computes_needs_no_messages() {
+fn computing_master_needs_no_messages() {
     let master = Knowledge { master: Some(0), ..knowledge() };
     // The master alone runs three tasks one after the other.
     assert_eq!(time(master, 3, &[0]), 9.0);
@@ -51,7 +51,7 @@ fn a_master_that_computes_needs_no_messages() {
 }
 
 #[test]
-fn a_master_that_computes_inline_lets_others_wait() {
+fn inline_master_delays_other_workers() {
     let master = Knowledge { master: Some(0), ..knowledge() };
     let inline = Farm::new(master).with_inline_master();
     // Worker 1 is served when the master's task ends at 3 s: its task arrives at 4 s, ends at 7 s and returns at 8 s.
@@ -63,7 +63,7 @@ fn a_master_that_computes_inline_lets_others_wait() {
 }
 
 #[test]
-fn what_is_busy_at_first_delays_the_first_chunk() {
+fn initially_busy_resources_delay_the_first_chunk() {
     let start = |knowledge: Knowledge, standing: Standing<'_>| {
         let tasks = Tasks::new(&[3.0]);
         let mut chunker = Chunker::new(Chunking::fixed(1));
@@ -80,7 +80,7 @@ fn what_is_busy_at_first_delays_the_first_chunk() {
 }
 
 #[test]
-fn the_same_tasks_may_be_done_again() {
+fn iterations_repeat_the_same_tasks() {
     let tasks = Tasks::new(&[1.0; 20]);
     let mut chunker = Chunker::new(Chunking::fixed(3));
     let mut dispatch = Dispatch::new(&mut chunker, &tasks, knowledge());

@@ -83,7 +83,7 @@ fn acts(decisions: &[Decision<u32>]) -> Vec<f64> {
 }
 
 #[test]
-fn a_square_wave_of_load_is_followed_without_oscillation() {
+fn square_wave_load_is_followed_without_oscillation() {
     // Host 0 loses two thirds of its speed in every other minute.
     let wave = |second: u32| if second / 60 % 2 == 1 { [1.0 / 3.0, 1.0] } else { [1.0, 1.0] };
     for (seed, options) in
@@ -108,7 +108,7 @@ fn a_square_wave_of_load_is_followed_without_oscillation() {
 }
 
 #[test]
-fn twice_the_noise_seldom_leads_to_a_change() {
+fn doubled_noise_seldom_causes_a_change() {
     // Each host has noise of ten per cent: the gain exceeds the threshold now and then, but does not last.
     let swaps: usize = (0..20)
         .map(|seed| acts(&run(600, seed, 0.10, TunerOptions::default(), |_| [1.0, 1.0]).0).len())
@@ -120,7 +120,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn of_two_arrangements_under_constant_conditions_none_is_left_twice(
+    fn constant_conditions_cause_at_most_one_change(
         seed: u64,
         ratio in 0.5..2.0_f64,
         options in options(),
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn of_many_arrangements_under_constant_conditions_each_change_is_for_the_better(
+    fn every_change_under_constant_conditions_is_an_improvement(
         seed: u64,
         speed in 0.2..5.0_f64,
         options in options(),
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn a_real_change_is_followed(seed: u64, speed in 0.1..0.6_f64, at in 20..60_u32) {
+    fn lasting_speed_change_is_followed(seed: u64, speed in 0.1..0.6_f64, at in 20..60_u32) {
         let (decisions, _) =
             run(100, seed, 0.05, TunerOptions::default(), |t| [if t < at { 1.0 } else { speed }, 1.0]);
         let acts = acts(&decisions);
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tiny_gain_or_one_that_costs_too_much_is_never_taken(
+    fn insufficient_or_expensive_gains_are_never_taken(
         looks in prop::collection::vec((0.001..0.1_f64, -0.5..0.95_f64, 0.0..50.0_f64, 0..20_000_u64), 1..60),
         persistence in 1..4_u32,
         margin in 1.0..2.0_f64,
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_looks_get_the_same_decisions(seed: u64) {
+    fn decisions_are_deterministic(seed: u64) {
         let wave = |second: u32| [if (second / 20).is_multiple_of(2) { 1.0 } else { 0.4 }, 1.0];
         let once = run(100, seed, 0.2, TunerOptions::default(), wave);
         prop_assert_eq!(once, run(100, seed, 0.2, TunerOptions::default(), wave));

@@ -33,7 +33,7 @@ fn kept(reason: Reason) -> Verdict {
 }
 
 #[test]
-fn a_gain_that_lasts_and_pays_is_taken_at_the_third_look() {
+fn persistent_profitable_gain_is_taken_at_third_observation() {
     let mut tuner = tuner(TunerOptions::default());
     let verdicts: Vec<_> =
         (1..=3).map(|t| tuner.consider(look(f64::from(t)), to(1, 0.008, 1.0)).verdict).collect();
@@ -43,7 +43,7 @@ fn a_gain_that_lasts_and_pays_is_taken_at_the_third_look() {
 }
 
 #[test]
-fn a_gain_of_half_is_taken_at_the_second_look_while_nothing_was_changed() {
+fn decisive_first_gain_is_taken_at_second_observation() {
     let options = TunerOptions { decisive: Some(0.5), ..TunerOptions::default() };
     let waits = |seen| (kept(Reason::NotPersistent { seen, needed: 3 }), seen);
     let verdicts = |tuner: &mut Tuner<u32>, time: f64| {
@@ -71,7 +71,7 @@ fn a_gain_of_half_is_taken_at_the_second_look_while_nothing_was_changed() {
 }
 
 #[test]
-fn the_two_tests_are_apart_and_each_can_fail() {
+fn threshold_and_cost_are_checked_separately() {
     let mut tuner = tuner(at_once());
     let small = tuner.consider(look(1.0), to(1, 0.0091, 0.0));
     assert_eq!(small.verdict, kept(Reason::GainTooSmall));
@@ -84,7 +84,7 @@ fn the_two_tests_are_apart_and_each_can_fail() {
 }
 
 #[test]
-fn half_of_the_threshold_is_enough_where_it_lasts() {
+fn patience_accepts_a_lasting_gain_of_half_the_threshold() {
     let patient = || tuner(TunerOptions { patience: Some(4), ..TunerOptions::default() });
     let waits = |seen, needed| kept(Reason::NotPersistent { seen, needed });
     let verdicts = |times: &[f64]| {
@@ -103,7 +103,7 @@ fn half_of_the_threshold_is_enough_where_it_lasts() {
 }
 
 #[test]
-fn a_small_gain_may_begin_to_last_in_the_pause_and_never_leads_back() {
+fn small_gain_counts_during_cooldown_but_never_reverts() {
     let mut tuner = tuner(TunerOptions { patience: Some(3), persistence: 1, ..TunerOptions::default() });
     assert!(tuner.consider(look(1.0), to(1, 0.008, 0.0)).is_act());
     tuner.acted(1.0, 0.0);
@@ -118,14 +118,14 @@ fn a_small_gain_may_begin_to_last_in_the_pause_and_never_leads_back() {
 }
 
 #[test]
-fn the_last_items_are_not_worth_a_change() {
+fn no_change_for_the_last_items() {
     let mut tuner = tuner(at_once());
     let end = Situation { remaining_items: Some(10), ..look(50.0) };
     assert_eq!(tuner.consider(end, to(1, 0.005, 0.1)).verdict, kept(Reason::NotWorthCost));
 }
 
 #[test]
-fn a_stream_of_unknown_length_is_taken_to_be_half_over() {
+fn horizon_of_an_endless_stream_is_its_elapsed_time() {
     let mut tuner = tuner(at_once());
     let at = |now| Situation { remaining_items: None, ..look(now) };
     let young = tuner.consider(at(2.0), to(1, 0.005, 1.0));
@@ -135,7 +135,7 @@ fn a_stream_of_unknown_length_is_taken_to_be_half_over() {
 }
 
 #[test]
-fn one_look_without_gain_starts_the_count_again_and_a_missing_one_does_not() {
+fn observation_without_gain_resets_the_persistence_count() {
     let mut tuner = tuner(TunerOptions { persistence: 2, ..TunerOptions::default() });
     let waits = kept(Reason::NotPersistent { seen: 1, needed: 2 });
     assert_eq!(tuner.consider(look(1.0), to(1, 0.008, 0.1)).verdict, waits);
@@ -149,7 +149,7 @@ fn one_look_without_gain_starts_the_count_again_and_a_missing_one_does_not() {
 }
 
 #[test]
-fn switched_off_it_still_says_what_it_saw() {
+fn disabled_tuner_still_reports_the_gain() {
     let mut tuner = tuner(TunerOptions::off());
     for t in 1..20 {
         let decision = tuner.consider(look(f64::from(t)), to(1, 0.005, 0.0));
@@ -158,7 +158,7 @@ fn switched_off_it_still_says_what_it_saw() {
 }
 
 #[test]
-fn after_a_change_it_rests_in_proportion_to_the_cost_and_old_measurements_do_not_count() {
+fn cooldown_is_proportional_to_the_cost_of_a_change() {
     let mut tuner = tuner(at_once());
     assert!(tuner.consider(look(1.0), to(1, 0.005, 0.7)).is_act());
     tuner.acted(1.5, 0.7);
@@ -170,7 +170,7 @@ fn after_a_change_it_rests_in_proportion_to_the_cost_and_old_measurements_do_not
 }
 
 #[test]
-fn an_arrangement_that_was_left_is_returned_to_only_with_a_larger_gain() {
+fn returning_to_an_arrangement_requires_a_larger_gain() {
     let mut tuner = tuner(at_once());
     assert!(tuner.consider(look(1.0), to(1, 0.0088, 0.0)).is_act());
     tuner.acted(1.0, 0.0);
@@ -187,7 +187,7 @@ fn an_arrangement_that_was_left_is_returned_to_only_with_a_larger_gain() {
 }
 
 #[test]
-fn the_outcome_joins_prediction_and_measurement() {
+fn outcome_compares_prediction_and_measurement() {
     let mut tuner = tuner(at_once());
     assert!(tuner.consider(look(1.0), to(1, 0.006, 0.2)).is_act());
     tuner.acted(1.2, 0.3);
@@ -213,7 +213,7 @@ fn the_outcome_joins_prediction_and_measurement() {
 }
 
 #[test]
-fn changes_that_bring_nothing_become_rarer() {
+fn ineffective_changes_become_rarer() {
     // The model promises 30 % for every other arrangement, but no change has an effect.
     let mut tuner = tuner(at_once());
     let (mut current, mut changes) = (0, Vec::new());
@@ -232,7 +232,7 @@ fn changes_that_bring_nothing_become_rarer() {
 }
 
 #[test]
-fn an_abandoned_change_is_not_tried_again_at_once() {
+fn abandoned_change_is_retried_only_after_cooldown() {
     let mut tuner = tuner(at_once());
     assert!(tuner.consider(look(1.0), to(1, 0.006, 1.0)).is_act());
     tuner.abandoned(2.0);
@@ -244,7 +244,7 @@ fn an_abandoned_change_is_not_tried_again_at_once() {
 }
 
 #[test]
-fn numbers_that_are_none_never_lead_to_a_change() {
+fn non_finite_numbers_never_cause_a_change() {
     for bad in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
         let mut tuner = tuner(at_once());
         assert!(!tuner.consider(look(1.0), to(1, bad, 0.0)).is_act());
@@ -256,7 +256,7 @@ fn numbers_that_are_none_never_lead_to_a_change() {
 }
 
 #[test]
-fn every_verdict_reads_as_a_sentence() {
+fn decisions_are_displayed_as_sentences() {
     let read =
         |situation, candidate| tuner(TunerOptions::default()).consider(situation, candidate).to_string();
     assert_eq!(read(look(1.0), None), "keep: no candidate is faster than 10.0 ms an item");

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hostile_numbers_are_refused_and_named() {
+    fn invalid_numbers_are_refused_by_name() {
         let one = |speed| vec![Processor::new("a", speed, 1)];
         let message = |result: Result<Cluster>| result.unwrap_err().message().to_string();
         assert!(message(Cluster::new(Vec::new(), 1.0)).contains("but has 0"));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_does_not_overflow() {
+    fn default_buffer_does_not_overflow() {
         assert_eq!(Processor::new("a", 1.0, u64::MAX).buffer, u64::MAX);
         assert_eq!(Processor::new("a", 1.0, 3).buffer, 30);
         assert_eq!(Processor::new("a", 1.0, 3).with_buffer(1).buffer, 1);

@@ -14,7 +14,7 @@ fn fault(names: &[&str], edges: &[(usize, usize, u64)]) -> String {
 }
 
 #[test]
-fn what_is_no_workflow_is_refused_and_named() {
+fn invalid_workflows_are_refused_by_name() {
     assert!(fault(&[], &[]).contains("at least one task"));
     assert!(fault(&["a", ""], &[]).contains("task 1 is called \"\""));
     assert!(fault(&["a\n"], &[]).contains("\"a\\n\""));
@@ -32,7 +32,7 @@ fn what_is_no_workflow_is_refused_and_named() {
 }
 
 #[test]
-fn a_cycle_is_shown_without_what_leads_to_it() {
+fn cycle_is_reported_without_its_predecessors() {
     let edges = [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 1, 1), (3, 4, 1)];
     let message = fault(&["in", "a", "b", "c", "out"], &edges);
     assert_eq!(message, "3 tasks depend on one another in a cycle: \"a\" → \"b\" → \"c\" → \"a\"");
@@ -44,7 +44,7 @@ fn a_cycle_is_shown_without_what_leads_to_it() {
 }
 
 #[test]
-fn measured_numbers_are_checked_like_others() {
+fn measured_numbers_are_validated() {
     let mut builder = Workflow::builder();
     builder.task("a", 1.0, 1);
     let workflow = builder.build().unwrap();
@@ -61,7 +61,7 @@ fn measured_numbers_are_checked_like_others() {
 }
 
 #[test]
-fn edges_are_found_from_both_ends() {
+fn edges_are_indexed_from_both_ends() {
     let mut builder = Workflow::builder();
     builder.edge(2, 0, 7);
     builder.edge(1, 0, 5);
@@ -82,7 +82,7 @@ fn edges_are_found_from_both_ends() {
 }
 
 #[test]
-fn measured_sizes_are_those_of_all_files_of_a_task() {
+fn measured_output_size_applies_to_every_edge_of_a_task() {
     let mut builder = Workflow::builder();
     for name in ["a", "b", "c"] {
         builder.task(name, 1.0, 1);

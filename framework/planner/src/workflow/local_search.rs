@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_critical_path_goes_back_through_files_and_busy_processors() {
+    fn critical_path_includes_files_and_busy_processors() {
         let graph = pair_and_one();
         let processors = vec![Processor::new("p", 1.0, 10), Processor::new("q", 1.0, 10)];
         let cluster = Cluster::new(processors, 1.0).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_order_is_mended_whatever_the_number_of_threads() {
+    fn bad_order_is_improved_for_any_thread_count() {
         let graph = pair_and_one();
         let processors = vec![Processor::new("p", 1.0, 10), Processor::new("slow", 0.5, 10)];
         let cluster = Cluster::new(processors, 1.0).unwrap();

@@ -40,7 +40,7 @@ fn joins(seed: u64) -> (Workflow, Cluster) {
 }
 
 #[test]
-fn tasks_with_expensive_files_between_them_are_planned_nearly_as_well_as_possible() {
+fn plans_with_expensive_files_are_near_the_optimum() {
     const CASES: u64 = 96;
     let options = PlanOptions { threads: 1, ..PlanOptions::default() };
     let ratios: Vec<f64> = (0..CASES)
@@ -56,7 +56,7 @@ fn tasks_with_expensive_files_between_them_are_planned_nearly_as_well_as_possibl
 }
 
 #[test]
-fn a_plan_of_few_tasks_is_the_best_of_all() {
+fn plan_of_few_tasks_is_optimal() {
     for seed in 0..12 {
         let (graph, cluster) = joins(seed);
         let plan =
@@ -120,7 +120,7 @@ impl Untimed<'_> {
 }
 
 #[test]
-fn a_few_tasks_have_a_plan_wherever_there_is_one() {
+fn feasible_small_workflows_are_always_planned() {
     let mut feasible = 0;
     for seed in 0..200 {
         let mut random = Random::new(seed);
@@ -151,7 +151,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_plan_of_events_is_better_than_the_best_of_all((graph, cluster, task_memory) in problem(5)) {
+    fn no_event_plan_beats_the_optimum((graph, cluster, task_memory) in problem(5)) {
         prop_assume!(cluster.len() <= 3);
         let memory = MemoryModel { task_memory, ..MemoryModel::default() };
         let options = PlanOptions { memory, evaluations: 200, threads: 1, ..PlanOptions::default() };

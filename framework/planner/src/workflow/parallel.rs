@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_in_the_order_of_questions() {
+    fn results_are_in_the_order_of_the_inputs() {
         let questions: Vec<usize> = (0..100).collect();
         let squares: Vec<usize> = questions.iter().map(|n| n * n).collect();
         for threads in [0, 1, 3, 200] {

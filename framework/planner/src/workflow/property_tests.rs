@@ -10,7 +10,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn list_schedules_that_keep_memory_are_valid((graph, cluster, task_memory) in problem(300)) {
+    fn memory_aware_list_schedules_are_valid((graph, cluster, task_memory) in problem(300)) {
         for level in [Level::Bottom, Level::BottomWithInputs] {
             match heftm(&graph, &cluster, level, task_memory) {
                 Ok(plan) => {
@@ -34,7 +34,7 @@ proptest! {
     }
 
     #[test]
-    fn plans_can_be_retraced_and_made_anew_at_any_moment(
+    fn plans_can_be_replayed_and_replanned_at_any_moment(
         (graph, cluster, task_memory) in problem(120),
         moment in 0.0..1.0_f64,
         deviation in prop_oneof![Just(0.0), 0.0..0.5_f64],
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn the_best_plan_is_valid_and_no_planner_is_better((graph, cluster, task_memory) in problem(60)) {
+    fn best_plan_is_valid_and_no_planner_is_better((graph, cluster, task_memory) in problem(60)) {
         let memory = MemoryModel { task_memory, ..MemoryModel::default() };
         let options = |threads| PlanOptions { memory, evaluations: 20, threads, ..PlanOptions::default() };
         match plan(&graph, &cluster, &options(1)) {
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn heft_breaks_no_rule_but_those_of_memory((graph, cluster, task_memory) in problem(300)) {
+    fn heft_violates_only_memory_rules((graph, cluster, task_memory) in problem(300)) {
         let verdict = verify(&graph, &cluster, &heft(&graph, &cluster, task_memory));
         let of_memory = verdict.count(Rule::Memory) + verdict.count(Rule::Buffer);
         prop_assert_eq!(verdict.violations.len(), of_memory, "{:?}", verdict.violations);

@@ -39,7 +39,7 @@ fn a_file_in_the_way() -> Workflow {
 }
 
 #[test]
-fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
+fn largest_file_is_evicted_and_read_only_remotely() {
     let graph = a_file_in_the_way();
     let machines = cluster(&[(10, 6), (7, 0)]);
     let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
@@ -59,7 +59,7 @@ fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
 }
 
 #[test]
-fn where_a_task_does_not_fit_others_come_first_and_files_are_read_back() {
+fn tasks_that_do_not_fit_are_postponed() {
     // In the given order, task 1 and the file of 6 exceed the memory, and the buffer is too small for the file.
     // Therefore task 2 reads the file first.
     let graph = a_file_in_the_way();
@@ -79,7 +79,7 @@ fn where_a_task_does_not_fit_others_come_first_and_files_are_read_back() {
 }
 
 #[test]
-fn a_file_on_its_way_is_counted_until_it_has_left_or_is_evicted() {
+fn file_in_transfer_occupies_memory_until_sent_or_evicted() {
     // Task 2 fits only on the second processor, so the file of 6 is sent from 1 to 7; meanwhile task 1 and the file
     // exceed the memory.
     let graph = workflow(&[(1.0, 0), (1.0, 8), (1.0, 12)], &[(0, 2, 6)]);
@@ -94,7 +94,7 @@ fn a_file_on_its_way_is_counted_until_it_has_left_or_is_evicted() {
 }
 
 #[test]
-fn without_a_buffer_a_file_is_sent_when_the_memory_for_its_reader_is_free() {
+fn transfer_without_buffer_waits_for_the_readers_memory() {
     // The second processor is busy with task 1 until 10; the file of task 0 could arrive from 1 to 4.
     let graph = workflow(&[(1.0, 0), (5.0, 10), (1.0, 10)], &[(0, 2, 3)]);
     for (buffer, sent, makespan) in [(3, 1.0, 12.0), (2, 10.0, 15.0)] {
@@ -111,7 +111,7 @@ fn without_a_buffer_a_file_is_sent_when_the_memory_for_its_reader_is_free() {
 }
 
 #[test]
-fn files_on_one_channel_follow_one_another() {
+fn files_on_one_channel_are_sent_sequentially() {
     // Tasks 0 and 1 end at 1 and 2. The second file waits until 3 for the first file, which takes 2.
     let graph = workflow(&[(1.0, 0), (1.0, 0), (1.0, 20)], &[(0, 2, 2), (1, 2, 3)]);
     let machines = unequal(&[(1.0, 9, 0), (0.25, 30, 0)]);
@@ -126,7 +126,7 @@ fn files_on_one_channel_follow_one_another() {
 
 /// The tasks take no time, and the last but one needs the room of a file that waits for its reader.
 #[test]
-fn files_are_evicted_between_tasks_that_take_no_time() {
+fn files_are_evicted_between_zero_length_tasks() {
     let graph = workflow(
         &[(0.0, 0); 6],
         &[(0, 2, 50), (0, 3, 50), (1, 2, 10), (1, 3, 5), (1, 4, 50), (1, 5, 8), (3, 4, 0), (4, 5, 0)],
@@ -150,7 +150,7 @@ fn files_are_evicted_between_tasks_that_take_no_time() {
 /// Task 0 writes a file of 6 for task 2. Task 1 needs 8 of 10, so the file is written to disk and read back at 3 a
 /// second.
 #[test]
-fn a_disk_takes_its_time_before_the_task_that_needs_the_room_and_before_the_reader() {
+fn disk_time_delays_evicting_task_and_reader() {
     let graph = a_file_in_the_way();
     let machines = cluster(&[(10, 6)]).with_disk(3.0).unwrap();
     let mut plan = heftm_relaxed(&graph, &machines, &[0, 1, 2], TaskMemory::Additive).unwrap();
@@ -179,7 +179,7 @@ fn sums_of_pairs(pairs: usize, work: f64, sum: u64) -> Workflow {
 }
 
 #[test]
-fn plans_move_no_file_that_can_stay() {
+fn plans_do_not_move_files_unnecessarily() {
     let options = PlanOptions::default();
     let machines = |count: usize, memory: u64, bandwidth: f64| {
         let processors = vec![Processor::new("p", 1.0, memory); count];
@@ -202,7 +202,7 @@ fn plans_move_no_file_that_can_stay() {
 }
 
 #[test]
-fn an_order_must_have_each_task_once_after_its_parents() {
+fn order_must_contain_each_task_once_after_its_parents() {
     let graph = a_file_in_the_way();
     let machines = cluster(&[(20, 0)]);
     for (order, message) in [
@@ -218,7 +218,7 @@ fn an_order_must_have_each_task_once_after_its_parents() {
 
 /// The example of the paper of 2024 (its Figure 1): four blocks on processors of speed 1, makespan 12.
 #[test]
-fn blocks_are_judged_by_bottom_weights() {
+fn makespan_of_blocks_uses_bottom_weights() {
     let graph = workflow(
         &[(4.0, 1), (1.0, 1), (3.0, 1), (1.0, 1)],
         &[(0, 1, 1), (0, 2, 2), (1, 2, 1), (1, 3, 1), (2, 3, 1)],
@@ -262,7 +262,7 @@ fn blocks_are_judged_by_bottom_weights() {
 }
 
 #[test]
-fn each_rule_that_is_broken_is_found() {
+fn each_violated_rule_is_detected() {
     let graph = a_file_in_the_way();
     let machines = cluster(&[(10, 6), (7, 0)]);
     let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();

@@ -150,7 +150,7 @@ mod tests {
     /// Each pair of large files is read by one task. Placing the tasks one at a time would put the writers of a pair on
     /// different processors.
     #[test]
-    fn a_plan_made_anew_keeps_together_what_the_first_one_did() {
+    fn replanning_keeps_related_tasks_together() {
         let mut builder = Workflow::builder();
         for pair in 0..24 {
             let files = ["left", "right"].map(|side| builder.task(format!("{side} {pair}"), 1.0, 1));

@@ -37,7 +37,7 @@ fn check(found: &Fit) {
 
 proptest! {
     #[test]
-    fn works_and_speeds_of_anything_are_usable_or_an_error(
+    fn fit_of_any_input_is_usable_or_an_error(
         measurements in some(measurement(mostly_positive(), 0..3_usize)),
         odd in some(measurement(number(), index())),
         speeds in prop::collection::vec(mostly_positive(), 0..4),
@@ -58,7 +58,7 @@ proptest! {
 
     /// A platform accepts the estimated link after any traffic.
     #[test]
-    fn a_link_is_always_known_in_numbers_that_a_platform_takes(
+    fn link_estimates_are_always_accepted_by_a_platform(
         (bandwidth, setup) in (number(), number()),
         messages in prop::collection::vec((number(), number()), 0..40),
         back in prop::collection::vec((number(), number()), 0..40),
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn shares_and_loads_of_anything_are_numbers(
+    fn shares_and_loads_of_any_input_are_finite(
         times in some((number(), number())),
         shares in some(number()),
         active in some(number()),
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn service_times_of_anything_are_numbers_or_nothing(
+    fn service_time_of_any_input_is_finite_or_none(
         batches in prop::collection::vec((count(), number()), 0..100),
         usual in positive(),
     ) {
@@ -119,7 +119,7 @@ proptest! {
 
 /// Regression: the search did not end if the number of cores or an activity was not a finite number.
 #[test]
-fn a_load_beside_no_number_of_cores_is_none() {
+fn load_on_an_invalid_core_count_is_zero() {
     for cores in [f64::INFINITY, f64::NAN, 0.0, -1.0, f64::MAX] {
         for active in [f64::NAN, 1.0] {
             let load = in_time(move || load_of_others(&[0.5], &[active], cores));
@@ -132,7 +132,7 @@ fn a_load_beside_no_number_of_cores_is_none() {
 }
 
 #[test]
-fn a_stage_or_a_rank_that_is_not_there_takes_no_time() {
+fn nonexistent_stage_or_rank_has_no_time() {
     let seen = [Measurement { stage: 0, rank: 0, seconds: 2.0, weight: 1.0 }];
     let found = fit(&seen, &Prior::probed(&[1.0, 2.0], 1), &FitOptions::default()).unwrap();
     check(&found);

@@ -114,7 +114,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn whatever_it_is_told_a_chunker_hands_out_what_there_is(
+    fn chunker_dispatches_all_tasks_on_any_input(
         steps in prop::collection::vec(step(), 0..40),
         knowledge in prop::collection::vec(knowledge(), 1..4),
     ) {
@@ -127,7 +127,7 @@ proptest! {
 
     /// Farms with any number of tasks and any execution time.
     #[test]
-    fn all_tasks_of_any_number_are_handed_out(
+    fn any_number_of_tasks_is_dispatched(
         tasks in count(),
         workers in prop::collection::vec(index(), 1..5),
         knowledge in knowledge(),
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn models_of_anything_compare_as_many_workers_as_there_may_be(
+    fn any_model_compares_all_worker_counts(
         messages in messages(),
         (volume, out, compute, master) in (number(), number(), number(), number()),
         synchronous in any::<bool>(),
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn formulas_statistics_and_fits_take_anything(
+    fn formulas_statistics_and_fits_accept_any_numbers(
         messages in messages(),
         seen in prop::collection::vec((number(), number()), 0..40),
         iterations in some((number(), number(), number(), number())),
@@ -223,7 +223,7 @@ proptest! {
 
 /// Regression: with more than 2^32 tasks in each of two stretches, the product of the two numbers overflowed.
 #[test]
-fn iterations_of_very_many_tasks_are_simulated_like_others() {
+fn iterations_of_very_many_tasks_are_simulated() {
     for tasks in [1 << 33, 1 << 40, u64::MAX] {
         in_time(move || {
             let mut chunker = Chunker::new(Chunking::Auto);
@@ -248,7 +248,7 @@ fn iterations_of_very_many_tasks_are_simulated_like_others() {
 }
 
 #[test]
-fn workers_may_have_any_numbers() {
+fn worker_numbers_may_be_arbitrary() {
     for chunking in policies() {
         in_time(move || {
             let workers = [usize::MAX, 1 << 40, 3];

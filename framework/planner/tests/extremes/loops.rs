@@ -80,7 +80,7 @@ fn after(current: &[u64], moves: impl Iterator<Item = Move>) -> Vec<u64> {
 
 proptest! {
     #[test]
-    fn shares_of_any_units_by_any_rates_add_up(units in count(), rates in some(number()), least in count()) {
+    fn shares_for_any_rates_sum_to_all_units(units in count(), rates in some(number()), least in count()) {
         in_time(move || {
             let shares = distribute(units, &rates, least);
             assert_eq!(shares.len(), rates.len());
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn moves_of_anything_keep_all_units_or_are_refused(
+    fn any_moves_keep_all_units_or_are_refused(
         current in some(count()),
         target in some(count()),
         rates in some(number()),
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_it_is_told_a_balancer_decides_or_says_why_not(
+    fn balancer_decides_or_refuses_on_any_input(
         options in options(),
         looks in prop::collection::vec(look(), 0..20),
         (now, seconds, quantum) in (number(), number(), number()),
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn rates_and_periods_of_anything_stay_numbers(
+    fn rates_and_periods_of_any_input_are_finite(
         smoothing in smoothing(),
         raw in some(number()),
         options in period(),
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn formulas_take_anything(
+    fn formulas_accept_any_numbers(
         (ranks, iterations, sequential, fixed) in (index(), count(), number(), number()),
         (per_element, blocks, unit) in (number(), number(), number()),
         competing in some((number(), number())),
@@ -246,7 +246,7 @@ proptest! {
 
 /// Regression: for one unit that moved to and fro millions of times, the list had as many rounds.
 #[test]
-fn moves_in_circles_are_refused() {
+fn circular_moves_are_refused() {
     let to_and_fro = |units| [Move { from: 0, to: 1, units }, Move { from: 1, to: 0, units }];
     let error = in_time(move || rounds(&[1, 0], &to_and_fro(1 << 22))).unwrap_err();
     assert!(error.message().contains("circles"), "{error}");
@@ -257,7 +257,7 @@ fn moves_in_circles_are_refused() {
 }
 
 #[test]
-fn ranks_may_have_any_numbers_where_only_their_units_count() {
+fn rank_numbers_may_be_arbitrary_in_busiest() {
     let far = [Move { from: usize::MAX, to: 0, units: u64::MAX }, Move { from: usize::MAX, to: 1, units: 1 }];
     assert_eq!(busiest(&far), u64::MAX);
     assert!(rounds(&[1, 1], &far).unwrap_err().message().contains("numbered from 0"));

@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn farms_of_anything_do_all_tasks(
+    fn any_simulated_farm_completes_all_tasks(
         times in prop::collection::vec(number(), 0..60),
         workers in some(index()),
         slowness in some(number()),

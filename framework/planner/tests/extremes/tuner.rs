@@ -38,7 +38,7 @@ fn options() -> impl Strategy<Value = TunerOptions> {
 
 proptest! {
     #[test]
-    fn whatever_it_is_told_a_tuner_decides(options in options(), told in prop::collection::vec(told(), 0..40)) {
+    fn tuner_decides_on_any_input(options in options(), told in prop::collection::vec(told(), 0..40)) {
         in_time(move || {
             let eager = TunerOptions { persistence: 1, outcome_periods: 1, ..TunerOptions::default() };
             for mut tuner in [Tuner::new(options), Tuner::new(eager)].into_iter().flatten() {
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn options_of_anything_are_checked(values in some(number())) {
+    fn any_tuner_options_are_validated(values in some(number())) {
         for value in values {
             let options = TunerOptions { threshold: value, ..TunerOptions::default() };
             prop_assert_eq!(options.validate().is_ok(), (0.0..1.0).contains(&value));

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_times_count_which_others_disturbed_least() {
+    fn link_is_estimated_from_the_shortest_times() {
         let ms = Duration::from_millis;
         let mut probe = LinkProbe::new(1, 3, 1000, [2, 3]);
         let mut lengths = Vec::new();

@@ -213,7 +213,7 @@ mod tests {
     use crate::comm::message::FRAME_HEADER;
 
     #[test]
-    fn every_rank_is_asked_for_its_speed_and_then_every_link_is_measured() {
+    fn probe_measures_all_speeds_and_then_all_links() {
         let mut probe = Probe::new(1, 3);
         let ms = Duration::from_millis;
         let speed = |alone| Speed { alone, took: 1.0, lost: 0.25 };
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_as_far_apart_as_the_farther_is_from_rank_0() {
+    fn link_of_a_pair_is_the_slower_link_to_rank_0() {
         let link = |bandwidth, setup| Link { bandwidth, setup };
         let near = link(1e9, 1e-6);
         let far = link(1e6, 1e-3);
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_share_cores_count_as_equal() {
+    fn ranks_on_shared_cores_get_equal_speeds() {
         let mut speeds = [4.0, 1.0, 8.0, 1.0];
         even_out(&mut speeds, &[SharedCores { processors: vec![0, 1, 3], cores: 1.0 }]);
         assert_eq!(speeds, [2.0, 2.0, 8.0, 2.0]);
     }
 
     #[test]
-    fn the_kernel_takes_time() {
+    fn probe_kernel_measures_a_usable_speed() {
         let speed = speed(Clock::wall());
         assert!(speed.is_usable() && speed.alone > 1e6 && speed.lost < speed.took, "{speed:?}");
     }

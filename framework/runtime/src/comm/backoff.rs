@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_double_and_begin_longer_beside_a_thread_that_computes() {
+    fn sleeps_double_and_start_longer_during_computation() {
         let mut backoff = Backoff::new(Duration::ZERO, MS);
         let alone = [10, 20, 40, 80, 160, 320, 640, 1000];
         assert_eq!(sleeps(&mut backoff), alone);
@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn no_sleep_is_longer_than_asked_for() {
+    fn sleep_never_exceeds_the_maximum() {
         let mut backoff = Backoff::new(Duration::ZERO, Duration::from_micros(50));
         backoff.is_beside_work(true);
         assert_eq!(sleeps(&mut backoff), [50; 8]);
     }
 
     #[test]
-    fn sleeps_stay_short_while_a_message_is_coming() {
+    fn sleeps_stay_short_while_receiving() {
         let mut backoff = Backoff::new(Duration::ZERO, MS);
         sleeps(&mut backoff);
         let is_receiving = [false, true, true, true, false, false];
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn it_spins_first_where_it_may() {
+    fn backoff_spins_first_if_allowed() {
         let mut backoff = Backoff::new(MS, MS);
         assert_eq!([backoff.next(MS, false), backoff.next(MS * 3 / 2, true)], [None, None]);
         assert_eq!(backoff.next(2 * MS, false), Some(FIRST_SLEEP));

@@ -5,7 +5,7 @@ use super::message::{Control, frame_header};
 use crate::golden::{Messages, RUN};
 
 #[test]
-fn the_message_of_a_failure_is_as_it_was() {
+fn failure_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     messages.bytes("the header of a frame", &frame_header(RUN, Control::Register));
     let note = FailureNote { message: "rank 1: no".into(), restart: true };

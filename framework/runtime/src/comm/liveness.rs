@@ -56,7 +56,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn time_without_a_look_hardly_counts() {
+    fn suspended_time_hardly_counts_as_silence() {
         let mut liveness = Liveness::new(2, 100 * MS, MS);
         assert_eq!(liveness.look(300 * MS), 200 * MS);
         assert_eq!(liveness.look(60_000 * MS), 450 * MS, "it was stopped");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_is_to_sleep_long_was_not_away() {
+    fn configured_long_sleep_is_not_an_absence() {
         let mut liveness = Liveness::new(1, Duration::ZERO, 200 * MS);
         assert_eq!(liveness.look(700 * MS), 700 * MS);
         assert_eq!(liveness.look(5_000 * MS), 1_500 * MS);

@@ -204,7 +204,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn messages_keep_their_order_and_their_sender() {
+    fn messages_keep_order_and_sender() {
         let world = World::new(2);
         let mut a = LocalTransport::open(world.clone(), 0);
         let mut b = LocalTransport::open(world, 1);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_arrive_in_the_vector_that_was_sent() {
+    fn vectors_are_moved_without_a_copy() {
         let world = World::new(2);
         let mut a = LocalTransport::open(world.clone(), 0);
         let mut b = LocalTransport::open(world, 1);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_reaches_every_rank_and_the_first_one_is_kept() {
+    fn first_failure_reaches_every_rank() {
         let world = World::new(3);
         let mut ranks: Vec<_> = (0..3).map(|r| LocalTransport::open(world.clone(), r)).collect();
         ranks[1].fail(&Error::new(ErrorKind::User, "first").at_rank(1));

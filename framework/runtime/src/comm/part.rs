@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_in_the_same_place() {
+    fn values_round_trip_without_a_copy() {
         assert_eq!(there_and_back(1_u8), "bytes");
         assert_eq!(there_and_back([1_i8; 5]), "bytes");
         assert_eq!(there_and_back(1_i32), "u32");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn other_alignments_are_bytes_that_cannot_be_taken_over() {
+    fn other_alignments_are_stored_as_bytes() {
         let values = vec![1_u16, 2];
         let place = values.as_ptr().cast();
         let part = Part::of(values);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_never_changes_its_alignment_or_loses_its_end() {
+    fn conversion_never_changes_alignment_or_length() {
         assert!(Part::of(vec![0_u32; 4]).into_values::<u64>().is_err());
         assert!(Part::of(vec![0_u64; 4]).into_values::<u32>().is_err());
         assert!(Part::of(vec![0_u64; 4]).into_values::<u8>().is_err());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_shares_the_memory_and_may_be_taken_as_values_while_the_other_is_there() {
+    fn clone_shares_memory_and_converts_by_copy() {
         let part = Part::of(vec![7_u64; 3]);
         let kept = part.clone();
         assert_eq!(part.bytes().as_ptr(), kept.bytes().as_ptr());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn as_bytes_it_stays_where_it_is() {
+    fn into_bytes_does_not_copy() {
         let part = Part::of(vec![7_u64; 3]);
         let place = part.bytes().as_ptr();
         let bytes = part.into_bytes();

@@ -85,7 +85,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_process_is_seen_to_end() {
+    fn end_of_a_process_is_detected() {
         let own = Process::own();
         assert!(!own.place.is_empty() && !own.has_ended() && !own.sees(&own));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_another_machine_is_not_seen() {
+    fn process_of_another_machine_is_not_visible() {
         let own = Process::own();
         let other = Process { place: "elsewhere".into(), number: own.number + 1, ..own.clone() };
         assert!(!own.sees(&other) && !Process::default().sees(&other));

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_account_is_read_and_one_that_is_not_kept_says_nothing() {
+    fn schedstat_is_parsed_and_missing_accounting_is_none() {
         assert_eq!(parse(b"205515868 94466807 12\n"), Some(Duration::from_nanos(94_466_807)));
         assert_eq!(parse(b"205515868 0 12\n"), Some(Duration::ZERO));
         assert_eq!(parse(b"0 0 0\n"), None);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_gone_has_no_account() {
+    fn ended_thread_has_no_run_delay() {
         assert_eq!(RunDelay::of_thread(i32::MAX).since_last(), None);
     }
 }

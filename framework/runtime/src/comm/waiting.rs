@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_wait_is_told_of_more_and_more_rarely() {
+    fn reminders_become_rarer_during_a_long_wait() {
         let mut reminder = Reminder::new();
         let told = (0..200).filter(|&second| reminder.is_due(Duration::from_secs(second)));
         assert_eq!(told.collect::<Vec<_>>(), [10, 20, 40, 80, 160]);

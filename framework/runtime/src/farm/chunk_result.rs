@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_goes_on_behind_errors_and_panics() {
+    fn chunk_continues_after_errors_and_panics() {
         let mut worker = Closure::new(|x: u8, _: &mut Context| match x {
             3 => Err("three".into()),
             4 => panic!("four"),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_stops_between_two_tasks_when_its_time_is_over() {
+    fn chunk_stops_between_tasks_at_its_deadline() {
         let mut worker = Closure::new(|x: u8, _: &mut Context| if x == 2 { panic!("two") } else { Ok(x) });
         // The deadline of 1 ns passes before the first task, but the worker still runs at least one task or one stride.
         for (stride, done, failed) in [(None, 1, 0), (Some(2), 2, 0), (Some(3), 2, 1)] {

@@ -30,7 +30,7 @@ mod tests {
     use crate::tasks::Suspicion;
 
     #[test]
-    fn the_last_note_about_a_task_counts() {
+    fn last_death_note_of_a_task_counts() {
         let note = |records, failed, most| {
             let suspicion = Suspicion { shared: 1, most, ..Suspicion::default() };
             DeathNote { records, attempts: Attempts { failed, suspicion } }

@@ -18,7 +18,7 @@ fn told(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Ev
 }
 
 #[test]
-fn failed_attempts_are_told() {
+fn failed_attempts_are_logged() {
     static TORN: AtomicUsize = AtomicUsize::new(0);
     let work = |x: u64| -> Result<u64, BoxError> {
         if x == 70 && TORN.fetch_add(1, Ordering::Relaxed) == 0 { Err("torn".into()) } else { Ok(x) }
@@ -30,7 +30,7 @@ fn failed_attempts_are_told() {
 
 /// The test is repeated because measured times decide if another chunking pays; it does in four of five runs.
 #[test]
-fn an_automatic_choice_of_chunks_is_told() {
+fn automatic_chunking_choice_is_logged() {
     // The first 150 tasks take no time, so they do not predict the time of the last 150 tasks.
     let farm = || {
         Farm::new("uneven", |x: u64| {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_done_in_the_order_of_the_serial_program() {
+    fn tasks_are_executed_in_serial_order() {
         let all = explore(part("", Duration::MAX), false, "none").unwrap();
         let serial =
             ["", "a", "aa", "aaa", "aab", "ab", "aba", "abb", "b", "ba", "baa", "bab", "bb", "bba", "bbb"];
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_time_for_comes_back() {
+    fn unexplored_tasks_are_returned_at_the_deadline() {
         let some = explore(part("", Duration::ZERO), false, "none").unwrap();
         assert_eq!(
             (some.results, some.rest, some.alone),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_task_is_handed_back_without_what_it_made() {
+    fn failing_task_is_returned_without_its_children() {
         let some = explore(part("", Duration::MAX), false, "ab").unwrap();
         assert_eq!(some.results, ["", "a", "aa", "aaa", "aab"]);
         assert_eq!(some.rest, ["ab", "b"]);

@@ -346,7 +346,7 @@ mod tests {
     /// Ranks take parts and return them in any order or die with them, and the job is killed now and then and restarts
     /// from its journal. The results must be in the serial order in every case.
     #[test]
-    fn whatever_happens_the_tree_is_found_in_the_serial_order() {
+    fn tree_results_are_in_serial_order_despite_failures() {
         let roots: Vec<Node> = ["r", "s", "t", "u"].map(|root| (root.to_string(), 6)).to_vec();
         let mut expected = Vec::new();
         roots.iter().for_each(|root| serial(root, &mut expected));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_roots_has_no_results() {
+    fn tree_without_roots_has_no_results() {
         assert!(SearchTree::<u8>::default().into_serial_order().is_empty());
     }
 }

@@ -83,7 +83,7 @@ fn set_up(
 }
 
 #[test]
-fn each_rank_sets_up_once_whatever_its_part() {
+fn each_rank_runs_set_up_once_in_any_role() {
     // Ranks that are parked in the first run work in the second run, and keep the state that they have set up.
     let woken = set_up(|session, made, dropped| {
         let rank = session.rank();
@@ -120,7 +120,7 @@ fn each_rank_sets_up_once_whatever_its_part() {
 }
 
 #[test]
-fn a_set_up_that_fails_ends_the_job() {
+fn failing_set_up_ends_the_job() {
     // The set-up fails on every rank: if one late rank failed alone, the other ranks could finish all tasks before.
     let error = run(&config(3), |session| {
         let has_model = session.size() == 0;
@@ -135,7 +135,7 @@ fn a_set_up_that_fails_ends_the_job() {
 }
 
 #[test]
-fn a_tree_is_found_as_by_the_serial_program() {
+fn exploration_results_equal_the_serial_program() {
     let expected = serial_tree();
     for ranks in [1, 2, 3, 5] {
         for chunking in CHUNKINGS {
@@ -158,7 +158,7 @@ fn a_tree_is_found_as_by_the_serial_program() {
 }
 
 #[test]
-fn every_result_of_a_tree_comes_once_also_under_sub_masters() {
+fn every_result_arrives_once_under_sub_masters() {
     let mut expected = serial_tree();
     expected.sort_unstable();
     for (ranks, leaders) in [(5, 2), (4, 1)] {
@@ -180,7 +180,7 @@ fn every_result_of_a_tree_comes_once_also_under_sub_masters() {
 }
 
 #[test]
-fn a_tree_of_nothing_and_a_chain_end() {
+fn empty_trees_and_long_chains_end() {
     for ranks in [1, 3] {
         let found = run(&config(ranks), |session| {
             let mut farm = Farm::exploring("chain", |&n: &u64, more| {
@@ -199,7 +199,7 @@ fn a_tree_of_nothing_and_a_chain_end() {
 }
 
 #[test]
-fn failing_tasks_of_a_tree_are_tried_again_and_come_back() {
+fn failing_tree_tasks_are_retried_and_reported() {
     let (good, bad) = (serial_tree(), |node: u64| node % 50 == 7);
     // Collects the nodes that are explored: the children of a failing node are never created.
     fn pruned(node: (u64, u32), bad: &dyn Fn(u64) -> bool, found: &mut (Vec<u64>, usize)) {
@@ -245,7 +245,7 @@ fn failing_tasks_of_a_tree_are_tried_again_and_come_back() {
 }
 
 #[test]
-fn a_search_that_has_found_enough_ends() {
+fn endless_search_is_stopped_by_the_sink() {
     for ranks in [1, 3] {
         let found = run(&config(ranks), |session| {
             let mut found = 0;
@@ -265,7 +265,7 @@ fn a_search_that_has_found_enough_ends() {
 }
 
 #[test]
-fn a_killed_search_goes_on_where_it_was() {
+fn killed_search_resumes_from_its_journal() {
     let dir = tempfile::tempdir().unwrap();
     let mut expected = serial_tree();
     expected.sort_unstable();
@@ -326,7 +326,7 @@ fn breadth_first() -> Vec<u64> {
 }
 
 #[test]
-fn a_sink_adds_tasks_and_goes_on_from_its_journal() {
+fn worklist_resumes_from_its_journal() {
     let dir = tempfile::tempdir().unwrap();
     let expected = breadth_first();
     for ranks in [1, 2, 4] {
@@ -360,7 +360,7 @@ fn a_sink_adds_tasks_and_goes_on_from_its_journal() {
 }
 
 #[test]
-fn an_unordered_worklist_has_no_journal() {
+fn unordered_worklist_refuses_a_journal() {
     let error = run(&config(1), |session| {
         let mut farm = Farm::new("steps", |n: u64| n).unordered().journal("/nowhere/journal", "");
         farm.worklist(session, [1], |_, _, _| ())?;
@@ -372,7 +372,7 @@ fn an_unordered_worklist_has_no_journal() {
 }
 
 #[test]
-fn a_crawl_without_order_finds_everything() {
+fn unordered_worklist_finds_every_task() {
     let mut found = run(&config(3), |session| {
         let (mut seen, mut found) = (std::collections::HashSet::from([1]), Vec::new());
         let mut farm = Farm::new("crawl", |n: u64| (n, steps(n))).unordered();

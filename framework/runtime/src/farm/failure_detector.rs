@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_worker_is_lost_and_one_that_computes_on_its_only_thread_has_more_time() {
+    fn silence_limit_depends_on_the_execution_mode() {
         let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(4), 0)), S / 1000);
         let mut detector = detector();
         let modes = [ExecutionMode::OnThread, ExecutionMode::Interleaved, ExecutionMode::Inline];
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_says_it_has_nothing_is_not_waited_for_for_ever() {
+    fn worker_that_denies_its_chunk_is_lost() {
         let mut detector = detector();
         let idle = sign(None, ExecutionMode::OnThread);
         let mut lost = |held, seconds: u32| detector.on_sign(1, &idle, held, seconds * S).unwrap().is_some();
@@ -227,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_has_not_come_is_waited_for_longer() {
+    fn rank_that_has_not_joined_has_a_longer_limit() {
         let watch = detector().watch_worker(1, WorkerState::Expected);
         assert_eq!(watch, Watch::Within { limit: 90 * S, has_come: false });
     }
 
     #[test]
-    fn a_worker_ends_when_its_master_falls_silent() {
+    fn worker_fails_if_its_master_falls_silent() {
         let mut detector = detector();
         assert_eq!(limit(detector.watch_master(0, 0)), None, "it has not come");
         detector.on_sign(0, &Sign::new(false, ""), 0, S).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_sub_master_has_died_waits_for_another() {
+    fn orphaned_worker_waits_for_a_new_sub_master() {
         let mut detector = detector();
         detector.active(2);
         assert_eq!(detector.watch_master(0, 2), Watch::Process);

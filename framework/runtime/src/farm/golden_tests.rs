@@ -33,7 +33,7 @@ const SOME: ChunkHeader = ChunkHeader {
 };
 
 #[test]
-fn chunks_and_results_are_as_they_were() {
+fn chunk_and_result_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let numbers = Codec::<u64>::of_type();
     let chunk = |header| encode_chunk(RUN, header, &numbers, Box::new(vec![1_u64, 2, 3])).unwrap().0;
@@ -79,7 +79,7 @@ fn chunks_and_results_are_as_they_were() {
 }
 
 #[test]
-fn messages_of_a_farm_are_as_they_were() {
+fn farm_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let warm_up = Duration::from_millis(1500);
     let trail = TrailLocation { process: Process::default(), file: 5 };
@@ -141,7 +141,7 @@ fn rewritten(name: &str, kind: JournalKind, write: impl FnOnce(&mut ResultJourna
 }
 
 #[test]
-fn a_stream_s_journal_is_read_and_written_as_it_was() {
+fn stream_journal_format_is_unchanged() {
     let texts = ["".to_string(), "wörter".to_string(), "x".repeat(40_000)];
     let suspicion = Suspicion { certain: 1, shared: 2, death: 3, most: 4 };
     let attempts = Attempts { failed: 2, suspicion };
@@ -163,7 +163,7 @@ fn a_stream_s_journal_is_read_and_written_as_it_was() {
 }
 
 #[test]
-fn an_iteration_s_journal_is_read_and_written_as_it_was() {
+fn iteration_journal_format_is_unchanged() {
     let codec = Codec::<(u32, String)>::of_type();
     let tasks = |iteration: usize| vec![(iteration as u32, "a".to_string()), (300, "b".to_string())];
     let failed = FailedTask {

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_better_values_are_taken() {
+    fn only_better_values_are_accepted() {
         let (shortest, largest) = (Incumbent::minimum(9.0), Incumbent::maximum((1u32, 'a')));
         assert!(!shortest.improve(9.0) && !shortest.improve(f64::NAN) && shortest.improve(-1.0));
         assert!(!largest.improve((0, 'z')) && largest.improve((1, 'b')) && largest.clone().improve((2, 'a')));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoded_value_is_merged_if_it_is_better() {
+    fn encoded_value_is_merged_if_better() {
         let (one, other) = (Incumbent::maximum(3u64), Incumbent::maximum(5u64));
         let (bytes, version) = other.shared.encode().unwrap();
         assert_eq!((one.shared.merge(&bytes).unwrap(), one.get(), version), (Some(2), 5, 1));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_many_threads_are_merged() {
+    fn concurrent_improvements_are_merged() {
         let best = Incumbent::minimum(u32::MAX);
         std::thread::scope(|scope| {
             for first in 0..4 {

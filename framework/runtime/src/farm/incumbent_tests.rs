@@ -59,7 +59,7 @@ fn shaped<'f, I: crate::Item, O: crate::Item>(
 }
 
 #[test]
-fn an_improvement_reaches_tasks_that_run_on_other_ranks() {
+fn improvement_reaches_running_tasks_on_other_ranks() {
     for shape in FARMS {
         for driver in [Driver::Auto, Driver::Threaded] {
             let (begun, last) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -94,7 +94,7 @@ fn an_improvement_reaches_tasks_that_run_on_other_ranks() {
 }
 
 #[test]
-fn the_sink_improves_the_value_of_running_tasks() {
+fn sink_improves_the_value_seen_by_running_tasks() {
     let begun = AtomicUsize::new(0);
     let best = run(&config(3), |session| {
         let best = Incumbent::maximum(0u64);
@@ -125,7 +125,7 @@ fn search(best: &Incumbent<u32>, size: usize) -> usize {
 }
 
 #[test]
-fn ranks_that_share_their_best_value_search_fewer_nodes() {
+fn sharing_the_incumbent_reduces_searched_nodes() {
     let nodes = |shares: bool| {
         let begun = AtomicUsize::new(0);
         let nodes = run(&config(4), |session| {
@@ -202,7 +202,7 @@ fn largest(items: &[(u32, u32)]) -> u32 {
 }
 
 #[test]
-fn an_exploration_finds_the_optimum_of_the_serial_program() {
+fn exploration_finds_the_serial_optimum() {
     let items = items();
     for shape in FARMS {
         for (driver, ahead) in [(Driver::Auto, 1), (Driver::Inline, 3), (Driver::Threaded, 0)] {
@@ -225,7 +225,7 @@ fn an_exploration_finds_the_optimum_of_the_serial_program() {
 }
 
 #[test]
-fn iterations_and_worklists_find_the_optimum_of_the_serial_program() {
+fn iterations_and_worklists_find_the_serial_optimum() {
     let items = items();
     for shape in FARMS {
         let found = run(&config(shape.0), |session| {
@@ -260,7 +260,7 @@ fn iterations_and_worklists_find_the_optimum_of_the_serial_program() {
 }
 
 #[test]
-fn an_improvement_before_the_sink_ends_the_run_reaches_rank_0() {
+fn improvement_before_the_end_of_the_run_reaches_rank_0() {
     let (begun, is_found) = (AtomicUsize::new(0), AtomicBool::new(false));
     let best = run(&config(3), |session| {
         let best = Incumbent::maximum(0);
@@ -286,7 +286,7 @@ fn an_improvement_before_the_sink_ends_the_run_reaches_rank_0() {
 }
 
 #[test]
-fn the_best_value_at_the_start_of_a_run_reaches_all_ranks() {
+fn initial_value_of_rank_0_reaches_all_ranks() {
     let last = Mutex::new(Vec::new());
     run(&config(3), |session| {
         let best = Incumbent::minimum(10.0 + session.rank() as f64);
@@ -363,7 +363,7 @@ impl Rank {
 }
 
 #[test]
-fn a_value_is_sent_once_to_each_rank_that_does_not_know_it() {
+fn value_is_sent_once_to_each_rank_that_lacks_it() {
     let [mut zero, mut one, mut two] = ranks();
     assert!(zero.send(1) && !zero.send(1), "the first chunk has the value of the start");
     one.best.improve(50);
@@ -382,7 +382,7 @@ fn a_value_is_sent_once_to_each_rank_that_does_not_know_it() {
 }
 
 #[test]
-fn values_without_another_message_are_sent_at_a_bounded_rate() {
+fn separate_value_messages_are_rate_limited() {
     let [mut zero, mut one, mut two] = ranks();
     assert!(!zero.link.has_improved(), "no message is due for the value of the start");
     zero.best.improve(50);
@@ -400,7 +400,7 @@ fn values_without_another_message_are_sent_at_a_bounded_rate() {
 }
 
 #[test]
-fn a_farm_without_an_incumbent_refuses_one() {
+fn farm_without_incumbent_refuses_incumbent_messages() {
     let [mut zero, mut one, _] = ranks();
     zero.send(1);
     let message = one.endpoint.poll().unwrap().unwrap();

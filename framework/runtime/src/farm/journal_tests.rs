@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_in_the_journal_is_not_computed_again() {
+fn journalled_results_are_not_recomputed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("farm.journal");
     for ranks in [1, 3] {
@@ -43,7 +43,7 @@ fn what_is_in_the_journal_is_not_computed_again() {
 /// A result must be in the journal before the sink receives it: if the program is killed in the sink, the next run
 /// finds every result that the sink has shown.
 #[test]
-fn what_a_sink_gets_is_in_the_journal() {
+fn results_are_journalled_before_the_sink_receives_them() {
     let dir = tempfile::tempdir().unwrap();
     for ranks in [1, 3] {
         let path = dir.path().join(format!("{ranks}.journal"));
@@ -64,7 +64,7 @@ fn what_a_sink_gets_is_in_the_journal() {
 }
 
 #[test]
-fn iterations_go_on_where_they_were() {
+fn iterations_resume_from_the_journal() {
     let dir = tempfile::tempdir().unwrap();
     for ranks in [1, 3] {
         let path = dir.path().join(format!("{ranks}.journal"));
@@ -110,7 +110,7 @@ fn iterations_go_on_where_they_were() {
 }
 
 #[test]
-fn a_journal_is_of_one_run() {
+fn journal_belongs_to_one_run() {
     let dir = tempfile::tempdir().unwrap();
     for is_same_farm in [true, false] {
         let path = dir.path().join(format!("journal-{is_same_farm}"));
@@ -133,7 +133,7 @@ fn a_journal_is_of_one_run() {
 
 /// A restarted job divides only the remaining tasks into shares, so each of the two ranks runs five of ten tasks.
 #[test]
-fn known_results_belong_to_no_share() {
+fn known_results_are_excluded_from_shares() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shares.journal");
     let attempt = |tasks: u64| {

@@ -52,14 +52,14 @@ fn first_result_comes_first(tasks: impl Iterator<Item = u64> + Clone + Send + Sy
 }
 
 #[test]
-fn the_first_result_comes_after_one_task_whatever_is_known_of_the_number_of_tasks() {
+fn first_result_is_delivered_after_one_task() {
     first_result_comes_first(0..100_000);
     first_result_comes_first(0..);
     first_result_comes_first((0..100_000).filter(|_| true));
 }
 
 #[test]
-fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
+fn long_chunk_is_delivered_in_ordered_parts() {
     for driver in [Driver::Auto, Driver::Inline] {
         let gate = Gate::default();
         let (results, summary) = run(&config(2).driver(driver), |session| {
@@ -91,7 +91,7 @@ fn a_long_chunk_is_delivered_in_parts_in_the_order_of_the_tasks() {
 }
 
 #[test]
-fn workers_stop_between_two_tasks_when_the_sink_wants_no_more() {
+fn workers_stop_within_a_chunk_after_break() {
     let begun = AtomicUsize::new(0);
     run(&config(3), |session| {
         let work = |_: u64| {

@@ -96,7 +96,7 @@ mod tests {
     use crate::error::{Error, ErrorKind};
 
     #[test]
-    fn results_wait_for_the_ones_before_them() {
+    fn results_wait_for_earlier_results() {
         let mut order = Resequencer::new(true);
         let mut seen = Vec::new();
         let failed = |task| {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_order_nothing_waits() {
+    fn unordered_results_are_delivered_immediately() {
         let mut order = Resequencer::new(false);
         let mut seen = Vec::new();
         for first in [4, 0, 2] {

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_back_as_they_were() {
+    fn results_round_trip_through_the_journal() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let codec = Codec::<Vec<f64>>::of_type();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_tasks_are_kept_apart_and_must_be_the_same_again() {
+    fn task_sets_are_separate_and_must_match_on_resume() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let codec = Codec::<u64>::of_type();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_another_type_is_an_error() {
+    fn result_of_another_type_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let mut journal = open(&path, Kind::Stream, b"1").unwrap();

@@ -4,7 +4,7 @@ use super::worker_count::counted;
 use super::*;
 
 #[test]
-fn sub_masters_change_no_result() {
+fn sub_masters_do_not_change_results() {
     for (ranks, leaders) in [(3, 1), (5, 2), (9, 3), (4, 9), (2, 1), (1, 2)] {
         for chunking in CHUNKINGS {
             for ordered in [true, false] {
@@ -34,7 +34,7 @@ fn sub_masters_change_no_result() {
 }
 
 #[test]
-fn tasks_fail_and_are_tried_again_below_sub_masters() {
+fn failed_tasks_are_retried_under_sub_masters() {
     for leaders in [1, 2] {
         let results = run(&config(6), |session| {
             let mut farm = Farm::worker("second", || Ok(Second)).sub_masters(leaders).retries(1);
@@ -49,7 +49,7 @@ fn tasks_fail_and_are_tried_again_below_sub_masters() {
 }
 
 #[test]
-fn iterations_and_endless_streams_run_below_sub_masters() {
+fn iterations_and_endless_streams_run_under_sub_masters() {
     let farm = || Farm::new("same", |x: u64| x).sub_masters(2);
     let summary = counted(&config(7), farm, 30);
     assert_eq!((summary.iterations, summary.tasks, summary.sub_masters), (30, 30 * 64, vec![1, 4]));

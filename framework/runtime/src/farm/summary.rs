@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn efficiency_counts_the_ranks_that_worked() {
+    fn efficiency_counts_only_working_ranks() {
         let rank =
             |tasks, seconds| RankReport { tasks, busy: Duration::from_secs(seconds), ..Default::default() };
         let mut summary = Summary {

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tasks_have_another_digest() {
+    fn different_tasks_have_different_digests() {
         let set = digest(vec![1u64, 2, 3]);
         assert_eq!(set, digest(vec![1u64, 2, 3]));
         for other in [vec![1u64, 2], vec![1, 3, 2], vec![2, 2, 2], vec![1, 2, 3 << 8 | 1], vec![]] {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_within_a_map_does_not_count() {
+    fn map_order_does_not_affect_the_digest() {
         // Each `HashMap` has its own order of iteration.
         let map = |last| (0..100).chain([last]).map(|n| (n, n * n)).collect::<HashMap<u32, u32>>();
         assert_eq!(digest(vec![map(500)]), digest(vec![map(500)]));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_come_back() {
+    fn digest_returns_the_tasks_unchanged() {
         let texts = vec!["a".to_string(), String::new()];
         let codec = wire::Codec::<String>::of_type();
         let (_, tasks) = TaskSetDigest::of(Box::new(texts.clone()), &codec).unwrap();

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_the_iterator_does() {
+    fn source_ends_with_its_iterator() {
         for driver in [Driver::Inline, Driver::Threaded] {
             with((0..5).filter(|x| *x != 3), driver, |mut source| {
                 assert_eq!(source.left(), (0, false));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_iterator_names_the_task() {
+    fn iterator_panic_names_the_task() {
         with((0..5).inspect(|x| assert!(*x != 2, "two")), Driver::Inline, |mut source| {
             assert_eq!(draw::<i32>(&mut source, most(1)).unwrap(), [0]);
             let error = draw::<i32>(&mut source, most(3)).unwrap_err();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_tasks_are_not_drawn_beyond_what_there_is_room_for() {
+    fn drawn_tasks_are_limited_by_bytes() {
         let tasks = [10, 20, 500, 30, 40].into_iter().map(|n| vec![0u8; n]);
         with(tasks, Driver::Inline, |mut source| {
             let wanted = Wanted { most: 4, bytes: 500, step: 1 };
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_iterator_does_not_keep_its_caller_waiting() {
+    fn slow_iterator_does_not_block_its_caller() {
         let slow = (0..4).inspect(|_| std::thread::sleep(Duration::from_millis(100)));
         with(slow, Driver::Threaded, |mut source| {
             assert!(

@@ -16,7 +16,7 @@ const CHUNKINGS: [Chunking; 4] =
     [Chunking::Auto, Chunking::Static, Chunking::Policy(Published::SelfScheduling), Chunking::fixed(7)];
 
 #[test]
-fn results_are_those_of_the_serial_program() {
+fn results_equal_the_serial_program() {
     for ranks in [1, 2, 3, 5] {
         for chunking in CHUNKINGS {
             for tasks in [0u64, 1, 2, 100, 5_000] {
@@ -37,7 +37,7 @@ fn results_are_those_of_the_serial_program() {
 
 /// Ranks start a farm at different times. No rank receives the share of a rank that has not started yet.
 #[test]
-fn equal_shares_are_equal_whoever_comes_first() {
+fn static_shares_are_equal_for_any_start_order() {
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded), (4, Driver::Auto)] {
         let config = config(ranks).balance(Balance::Off).driver(driver);
         let shares = run(&config, |session| {
@@ -53,7 +53,7 @@ fn equal_shares_are_equal_whoever_comes_first() {
 }
 
 #[test]
-fn without_order_every_result_comes_once() {
+fn unordered_farm_delivers_every_result_once() {
     let mut seen = run(&config(4), |session| {
         let mut seen = Vec::new();
         let mut farm = Farm::new("text", |x: u32| x.to_string()).unordered().dedicated_master();
@@ -66,7 +66,7 @@ fn without_order_every_result_comes_once() {
 }
 
 #[test]
-fn an_endless_stream_is_stopped_by_the_sink() {
+fn endless_stream_is_stopped_by_the_sink() {
     for ranks in [1, 3] {
         let (sum, tasks) = run(&config(ranks), |session| {
             let mut sum = 0;
@@ -84,7 +84,7 @@ fn an_endless_stream_is_stopped_by_the_sink() {
 }
 
 #[test]
-fn a_failing_task_is_tried_again_and_then_comes_back_with_its_error() {
+fn failing_task_is_retried_and_then_reported() {
     for ranks in [1, 2, 4] {
         for chunking in CHUNKINGS {
             let tries = AtomicUsize::new(0);
@@ -119,7 +119,7 @@ fn a_failing_task_is_tried_again_and_then_comes_back_with_its_error() {
 }
 
 #[test]
-fn the_error_of_a_task_that_was_tried_again_has_the_number_of_tries() {
+fn error_of_a_retried_task_contains_the_try_count() {
     for (retries, expected) in [(0, "task 17: torn"), (2, "task 17: torn (after 3 tries)")] {
         let error = run(&config(2), |session| {
             let work = |x: u64| if x == 17 { Err("torn".into()) } else { Ok(x) };
@@ -146,7 +146,7 @@ impl Worker for Second {
 }
 
 #[test]
-fn a_second_attempt_may_succeed() {
+fn second_attempt_may_succeed() {
     for ranks in [1, 3] {
         let results = run(&config(ranks), |session| {
             let mut farm = Farm::worker("second", || Ok(Second)).retries(1);
@@ -159,7 +159,7 @@ fn a_second_attempt_may_succeed() {
 }
 
 #[test]
-fn errors_end_the_job_where_they_are_to_and_say_where() {
+fn fatal_errors_end_the_job_and_name_their_place() {
     let failing = |ranks: usize, what: &'static str| {
         run(&config(ranks), |session| {
             let make = move || if what == "make" { Err(BoxError::from("torn")) } else { Ok(Second) };
@@ -188,7 +188,7 @@ fn errors_end_the_job_where_they_are_to_and_say_where() {
 }
 
 #[test]
-fn iterations_depend_on_each_other() {
+fn each_iteration_uses_the_previous_results() {
     for ranks in [1, 2, 4] {
         let (last, summary) = run(&config(ranks), |session| {
             let mut last = Vec::new();
@@ -207,7 +207,7 @@ fn iterations_depend_on_each_other() {
 }
 
 #[test]
-fn a_farm_is_run_again_with_the_workers_it_has() {
+fn repeated_runs_reuse_the_workers() {
     let made = AtomicUsize::new(0);
     run(&config(3), |session| {
         let make = || {
@@ -226,7 +226,7 @@ fn a_farm_is_run_again_with_the_workers_it_has() {
 
 /// A thread cannot be killed, so a run that waits for a task that never ends would not end either.
 #[test]
-fn a_limit_for_tasks_is_refused_where_ranks_are_threads() {
+fn task_limit_is_refused_on_thread_ranks() {
     for ranks in [1, 3] {
         let error = run(&config(ranks), |session| {
             let mut farm = Farm::new("slow", |x: u64| x).task_limit(Duration::from_millis(200));
@@ -239,7 +239,7 @@ fn a_limit_for_tasks_is_refused_where_ranks_are_threads() {
 }
 
 #[test]
-fn a_long_task_beside_signs_of_life_goes_on() {
+fn long_task_with_heartbeats_is_not_lost() {
     let summary = run(&config(2), |session| {
         let mut farm = Farm::new("long", |x: u64| {
             if x == 3 {
@@ -256,7 +256,7 @@ fn a_long_task_beside_signs_of_life_goes_on() {
 }
 
 #[test]
-fn ranks_that_built_another_farm_are_told() {
+fn differing_farms_on_ranks_are_refused() {
     let error = run(&config(2), |session| {
         let name = if session.is_root() { "one" } else { "other" };
         Farm::new(name, |x: u64| x).dedicated_master().for_each(session, 0..10, |_, _| ())?;
@@ -271,7 +271,7 @@ fn ranks_that_built_another_farm_are_told() {
 
 /// One of the short tasks takes twice as long as a worker may be silent, and its worker must not be declared dead.
 #[test]
-fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
+fn long_task_in_a_chunk_is_not_a_death() {
     const LONG: u64 = 4_000;
     let silence = Duration::from_secs(1);
     let (results, summary) = run(&config(3), |session| {
@@ -303,7 +303,7 @@ mod worker_count;
 /// The sink or the source takes longer than the limit for silent peers. Rank 0 and its workers must not declare each
 /// other dead meanwhile.
 #[test]
-fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
+fn slow_sink_or_source_does_not_silence_rank_0() {
     let config = config(3).peer_limit(Duration::from_millis(800));
     let nap = |number: u64| {
         // One call exceeds the limit, and many short calls exceed it together.
@@ -338,7 +338,7 @@ fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
 }
 
 #[test]
-fn options_that_mean_nothing_are_errors() {
+fn options_without_meaning_are_errors() {
     for ranks in [1, 3] {
         let refused = |option: &str| {
             let error = run(&config(ranks), |session| {
@@ -358,7 +358,7 @@ fn options_that_mean_nothing_are_errors() {
 }
 
 #[test]
-fn a_farm_says_more_than_the_environment() {
+fn farm_options_override_the_environment() {
     let config = config(4).balance(Balance::Live);
     let summary = run(&config, |session| {
         let mut farm = Farm::new("still", |x: u64| x).balance(Balance::Off).workers(2);

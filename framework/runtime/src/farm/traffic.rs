@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_chunks_are_asked_for_ahead_and_the_last_ones_are_shared() {
+    fn short_chunks_are_requested_ahead_except_near_the_end() {
         let mut traffic = TrafficStats::new(8, 8);
         assert_eq!(traffic.ahead(None, 4), 1, "nothing is known");
         traffic.gave(10, 80);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_0_takes_a_second_chunk_only_if_there_is_one_for_all() {
+    fn rank_0_takes_a_second_chunk_only_if_plenty_remain() {
         let mut traffic = TrafficStats::new(8, 8);
         traffic.kept(50);
         let spares = |left| traffic.spares_another(left, 2);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_tasks_make_chunks_small() {
+    fn wide_tasks_have_small_chunks() {
         let mut traffic = TrafficStats::new(8, 8);
         traffic.gave(2, 2000);
         traffic.got(1, Duration::ZERO, 600);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_exchange_counts() {
+    fn shortest_exchange_determines_the_start_up_time() {
         let mut traffic = TrafficStats::new(8, 8);
         let start_up = |traffic: &TrafficStats| traffic.messages(1).start_up.of(0.0);
         assert_eq!((start_up(&traffic), traffic.latency()), (START_UP, 0.0));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_0_does_as_much_as_fits_between_two_looks() {
+    fn grain_of_rank_0_fits_between_two_polls() {
         let mut traffic = TrafficStats::new(8, 8);
         assert_eq!(traffic.own_grain(), 1);
         traffic.own(1000, Duration::from_micros(1000));

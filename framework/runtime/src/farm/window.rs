@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn types_without_memory_of_their_own_are_known_at_once() {
+    fn sizes_of_plain_types_are_known_immediately() {
         let window = of::<u64, u64>(1600);
         assert_eq!((window.is_sure(), window.room(in_flight(0, 0, 0))), (true, 100));
         let window = of::<u64, String>(1 << 20);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_counted_and_what_comes_is_expected_to_be_large() {
+    fn expected_results_count_with_the_largest_size() {
         let mut window = of::<Vec<u8>, Vec<u8>>(10_000);
         window.gave(2, 200);
         assert!(!window.is_sure());

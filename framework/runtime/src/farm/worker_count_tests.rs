@@ -24,7 +24,7 @@ pub(super) fn counted(
 }
 
 #[test]
-fn only_as_many_workers_as_are_asked_for_do_tasks() {
+fn only_the_requested_number_of_workers_run_tasks() {
     for (ranks, workers) in [(4, 1), (4, 3), (2, 9), (1, 1)] {
         let farm = || Farm::new("same", |x: u64| x).workers(workers);
         let summary = counted(&config(ranks).balance(Balance::Off), farm, 5);
@@ -41,7 +41,7 @@ fn only_as_many_workers_as_are_asked_for_do_tasks() {
 }
 
 #[test]
-fn workers_that_do_not_pay_are_parked_and_it_is_told_why() {
+fn unprofitable_workers_are_parked_and_logged() {
     let dir = tempfile::tempdir().unwrap();
     // The tasks take far less time than their messages.
     let work = |x: u64| {

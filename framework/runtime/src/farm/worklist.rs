@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_comes_in_order() {
+    fn added_tasks_are_drawn_in_order() {
         let (list, mut source) = source(Order::OldestFirst, 0..6);
         assert_eq!(draw(&mut source, 2), [0, 2]);
         assert_eq!(list.add([6, 7]), 6..8);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_comes_first_and_nobody_takes_all() {
+    fn newest_tasks_come_first_in_limited_shares() {
         let (list, mut source) = source(Order::NewestFirst, 0..80);
         assert_eq!((source.share(), draw(&mut source, 2)), (20, vec![158, 156]));
         list.add([90]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn suspects_come_apart_from_other_tasks() {
+    fn suspects_are_drawn_separately() {
         let list = Worklist::new();
         list.add([1, 1, 0, 0, 1]);
         let mut source = WorklistSource::new(list, Order::OldestFirst, |task, _, _| *task == 1, 2);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_tasks_come_one_by_one() {
+    fn wide_tasks_are_drawn_one_by_one() {
         let list = Worklist::new();
         list.add([vec![0u8; 500], vec![0; 500]]);
         let mut source = WorklistSource::new(list, Order::OldestFirst, |_, _, _| false, 2);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_as_long_as_it_is_held_nor_what_is_known_to_be_done() {
+    fn held_and_removed_tasks_are_not_drawn() {
         let (list, mut source) = source(Order::NewestFirst, 0..3);
         source.hold(true);
         assert!(source.has_ended() && draw(&mut source, 3).is_empty());

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_attempt_has_a_directory_and_one_job_at_a_time_has_the_lock() {
+    fn each_attempt_has_a_directory_and_jobs_exclude_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let events = dir.path().join("deep/events");
         let first = Attempt::take(&events).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_where_no_events_can_be_written_is_an_error() {
+    fn unwritable_event_directory_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();

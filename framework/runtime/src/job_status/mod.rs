@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_status_survives_and_leaves_nothing_else_behind() {
+    fn job_status_round_trips_without_leftover_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("status");
         assert_eq!(JobStatus::read(&path).unwrap(), None);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_at_a_time_has_a_job_status() {
+    fn job_status_file_is_used_by_one_job_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("status");
         let lock = JobStatus::claim(&path).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_device_is_replaced_nor_a_link_and_a_fifo_is_not_waited_for() {
+    fn devices_and_links_are_kept_and_fifos_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (link, fifo) = (dir.path().join("link"), dir.path().join("fifo"));
         std::os::unix::fs::symlink("status", &link).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_or_written_is_named() {
+    fn unreadable_and_unwritable_files_are_named() {
         let error = JobStatus::default().write(Path::new("/no/such/place")).unwrap_err().to_string();
         assert!(error.starts_with("cannot write the job status /no/such/place: "), "{error}");
         let dir = tempfile::tempdir().unwrap();

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn from_start_to_finish() {
+    fn status_follows_the_job_from_start_to_finish() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
         let mut writer = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_job_says_what_is_kept() {
+    fn stopped_job_reports_saved_progress() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
         let mut writer = StatusWriter::start(Some(&path), None, 0, 1).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_counts_whichever_rank_it_is_of() {
+    fn first_failure_of_any_rank_counts() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
         let mut other = StatusWriter::start(Some(&path), None, 2, 3).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_nothing_is_written_and_with_a_bad_one_nothing_starts() {
+    fn status_file_is_optional_but_must_be_writable() {
         let mut writer = StatusWriter::start(None, None, 0, 1).unwrap();
         assert!(!writer.is_due(Duration::from_secs(9)), "nobody is asked how much is done");
         writer.fail(&error(), true);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_beside_the_events_with_what_the_starter_knows() {
+    fn event_directory_has_a_copy_with_launcher_data() {
         let dir = tempfile::tempdir().unwrap();
         let (path, events) = (dir.path().join("v"), dir.path().join("deep/events"));
         let known =
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_status_of_another_job_is_neither_taken_nor_written_over() {
+    fn status_of_another_job_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
         let lock = JobStatus::claim(&path).unwrap();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_may_say_that_it_has_failed_although_its_ranks_end_in_good_order() {
+    fn program_can_conclude_failure_despite_clean_exit() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
         let mut writer = StatusWriter::start(Some(&path), None, 0, 1).unwrap();

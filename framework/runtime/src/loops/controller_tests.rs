@@ -31,7 +31,7 @@ fn sample(held: u64, seconds: f64, movements: u64) -> Sample {
 }
 
 #[test]
-fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it() {
+fn slow_rank_sends_units_and_movement_closes_when_complete() {
     let mut controller = controller(&Settings::new().quantum(Duration::ZERO), &[50, 50]);
     controller.on_report(0, sample(50, 2.0, 0));
     assert!(!controller.is_due(), "rank 1 has not reported");
@@ -60,7 +60,7 @@ fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it
 /// Within 30 ms the scheduler may have stopped a rank's process once or not at all, so the decision waits for ten
 /// turns.
 #[test]
-fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
+fn decision_waits_until_time_slices_average_out() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
     let on_report = |controller: &mut LoopController, slow: f64| {
         controller.on_report(0, sample(50, 0.03, 0));
@@ -95,7 +95,7 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
 /// Only a cold start may be discarded. Here the first report is long enough, so no later report is discarded, however
 /// long ago the first decision was.
 #[test]
-fn what_comes_after_a_first_report_that_is_long_enough_always_counts() {
+fn reports_after_a_long_first_report_always_count() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
     let on_report = |controller: &mut LoopController, seconds: f64| {
         (0..2).for_each(|rank| controller.on_report(rank, sample(50, seconds, 0)));
@@ -109,7 +109,7 @@ fn what_comes_after_a_first_report_that_is_long_enough_always_counts() {
 
 /// At the beginning of a pass rank 0 decides without reports, which contain no information about the cores.
 #[test]
-fn a_decision_without_reports_keeps_the_quantum() {
+fn decision_without_reports_keeps_the_quantum() {
     let mut controller = controller(&Settings::new(), &[50, 50]);
     let mut decide = |seconds: f64, quantum: f64| {
         for rank in 0..2 {
@@ -125,7 +125,7 @@ fn a_decision_without_reports_keeps_the_quantum() {
 /// At the end of a pass the ranks report after a few milliseconds each. A single short report must not pass for the
 /// speed of a rank.
 #[test]
-fn short_reports_are_put_together() {
+fn short_reports_are_aggregated() {
     let settings = Settings::new().quantum(Duration::from_millis(4));
     let mut controller = controller(&settings, &[100, 100]);
     let mut decide = |seconds: [f64; 2]| {
@@ -149,7 +149,7 @@ fn short_reports_are_put_together() {
 }
 
 #[test]
-fn once_is_once() {
+fn balance_once_moves_once() {
     let settings = Settings::new().quantum(Duration::ZERO).balance(Balance::Once);
     let mut controller = controller(&settings, &[50, 50]);
     let on_report = |controller: &mut LoopController, slow: usize, held: [u64; 2], movements| {
@@ -170,7 +170,7 @@ fn once_is_once() {
 }
 
 #[test]
-fn forced_movements_are_random_and_always_the_same() {
+fn forced_movements_are_random_and_reproducible() {
     let run = |seed| {
         let mut controller = controller(&Settings::new().forced(seed), &[10, 10, 10]);
         // Neighbours pass on units that they receive, so the count of a rank may temporarily be negative.
@@ -197,7 +197,7 @@ fn forced_movements_are_random_and_always_the_same() {
 }
 
 #[test]
-fn the_log_tells_of_the_loop() {
+fn loop_events_are_logged() {
     let dir = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let config = Config::new().events(Some(dir.path().to_path_buf()));

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_tells_what_was_done_since_the_one_before() {
+    fn sample_covers_the_time_since_the_last_sample() {
         let mut metrics = Metrics::new(Clock::wall());
         for units in [3.0, 2.0] {
             let begun = metrics.begin();

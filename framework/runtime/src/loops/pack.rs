@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_out_as_they_went_in() {
+    fn packed_values_round_trip() {
         let numbers: Vec<f64> = (0..10_000).map(f64::from).collect();
         let mut packer = Packer::behind(vec![7], Vec::new());
         packer.number(3);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_refused() {
+    fn wrong_lengths_are_refused() {
         let mut packer = Packer::default();
         packer.number(u64::MAX);
         packer.number(1);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_of_another_process_are_seen() {
+    fn time_slices_of_another_process_are_detected() {
         let mut quantum = QuantumEstimate::default();
         assert_eq!(quantum.seconds(), LEAST);
         assert_eq!((quantum.add(1e-5), quantum.add(-1.0), quantum.add(f64::NAN)), (0.0, 0.0, 0.0));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn long_pauses_count_though_short_turns_are_many() {
+    fn long_pauses_count_among_many_short_slices() {
         let mut quantum = QuantumEstimate::default();
         for _ in 0..5 {
             (0..20).for_each(|_| _ = quantum.add(1e-3));

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_taken_as_parts() {
+    fn shares_are_proportions() {
         assert_eq!(Settings::new().first(7, 3).unwrap(), [3, 2, 2]);
         assert_eq!(Settings::new().first(2, 3).unwrap(), [1, 1, 0]);
         assert_eq!(Settings::new().shares([2.0, 1.0]).first(9, 2).unwrap(), [6, 3]);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_a_loop_does_not_have_is_an_error() {
+    fn unsupported_option_of_a_loop_is_an_error() {
         use LoopKind::{DoAcross, DoAll, Indices, Stencil, Table};
         let block = Settings::new().block_size(3);
         let strip = Settings::new().strip_width(3);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loop_itself_says_more_than_the_environment() {
+    fn loop_settings_override_the_environment() {
         let config = Config::new().balance(Balance::Off);
         assert_eq!(Settings::new().balance_of(&Config::new()), Balance::Live);
         assert_eq!(Settings::new().balance_of(&config), Balance::Off);

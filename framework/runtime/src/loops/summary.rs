@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_had_of_the_cores_was_not_available() {
+    fn efficiency_excludes_core_time_of_other_processes() {
         let rank = |busy, off_core, held, sent| RankReport {
             busy: Duration::from_secs(busy),
             off_core: Duration::from_secs(off_core),

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_is_split_and_put_together() {
+    fn storage_is_split_and_appended() {
         let mut front = both(3..9);
         let back = front.split_off(4);
         assert_eq!((&front, &back), (&both(3..7), &both(7..9)));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_of_another_size_is_found_out() {
+    fn storage_of_the_wrong_size_is_detected() {
         assert_eq!(both(0..3).check(3), Ok(()));
         assert_eq!(both(0..3).check(4).unwrap_err(), "6 values as 4 rows of 2");
         assert_eq!((Rows::<u8>::zeroed(0..4, 0), vec![1]).check(4).unwrap_err(), "1 values for 4 units");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_travels() {
+    fn packed_storage_round_trips() {
         let send = |units: &Both, count| {
             let mut packer = Packer::default();
             units.copy().pack(&mut packer).unwrap();

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_or_the_sum_and_what_is_no_number_stays() {
+    fn residuals_are_reduced_and_nan_is_kept() {
         let all = |until: Until, values: &[f64]| {
             let residual = OwnResidual::new(until);
             values.iter().for_each(|value| residual.add(*value));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_ends_at_the_check_that_says_so() {
+    fn converged_reports_the_final_check() {
         let verdict = |is_over| Some(Verdict { passes: 4, residual: 0.25, is_over });
         let over = Converged::new(verdict(true), 100, None);
         assert_eq!((over.passes, over.residual, over.is_converged), (4, Some(0.25), true));

@@ -151,7 +151,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_loop_ends_after_the_pass_of_the_serial_one_wherever_its_units_are(
+    fn loop_converges_after_the_same_pass_as_serially(
         ranks in 1..6_usize, every in 1..8_u64, most in 0..60_u64, exponent in 0..4_i32, seed in any::<u64>()
     ) {
         let (until, small) = (Until::at_most(most).every(every), 10_f64.powi(-exponent));
@@ -188,7 +188,7 @@ proptest! {
 }
 
 #[test]
-fn a_sum_is_of_all_ranks_and_what_is_no_number_is_no_convergence() {
+fn residual_sums_all_ranks_and_nan_never_converges() {
     let (end, _) = on_ranks(3, |session| {
         let mut heat = StencilLoop::new("heat", SHAPE, Plate { change: 0.0 });
         let end = heat.run_until(
@@ -213,7 +213,7 @@ fn a_sum_is_of_all_ranks_and_what_is_no_number_is_no_convergence() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_and_a_panic_ends_the_job() {
+fn invalid_options_are_refused_and_panics_end_the_job() {
     let refused = |until: Until, panics: bool| {
         let error = run(&Config::new().ranks(3), |session| {
             let mut heat = StencilLoop::new("heat", SHAPE, Plate { change: 0.0 });

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_two_to_an_octave_and_meet() {
+    fn histogram_has_two_adjacent_steps_per_octave() {
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8].map(Work::step_of), [0, 0, 2, 3, 4, 4, 5, 5, 6]);
         for nanos in (1..100_000).step_by(7).chain([u64::MAX]) {
             let step = Work::step_of(nanos);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_never_negative() {
+    fn remaining_time_is_never_negative() {
         let activity =
             Activity { seconds: 1.0, work_s: 0.5, idle_s: 0.125, messages_s: 0.125, ..Activity::default() };
         assert_eq!(activity.unknown_s(), 0.25);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_comes_every_five_seconds_and_a_terminal_is_kept_up_to_date() {
+    fn lines_are_printed_every_five_seconds_and_bars_continuously() {
         assert_eq!(shown(Choice::Auto, Duration::ZERO, Form::Lines), [5000, 10_000]);
         assert_eq!(shown(Choice::On, Duration::ZERO, Form::Lines), [0, 5000, 10_000]);
         let bar = || Form::Bar { line: ProgressBar::hidden(), has_bar: None };
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn many_short_runs_are_told_of_as_one_long_one() {
+    fn consecutive_short_runs_share_the_display_interval() {
         assert_eq!(shown(Choice::Auto, 800 * MS, Form::Lines), [4200, 9200]);
         let mut untold = Duration::ZERO;
         let told = (0..100).filter(|run| {

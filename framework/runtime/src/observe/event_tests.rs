@@ -175,7 +175,7 @@ fn of_a_workflow() -> Vec<Event> {
 }
 
 #[test]
-fn what_a_task_waited_for_is_told_in_words() {
+fn workflow_events_are_displayed_as_sentences() {
     let texts: Vec<String> = of_a_workflow().iter().map(ToString::to_string).collect();
     assert_eq!(texts[0], "Workflow small starts with 11 tasks on 2 ranks; 3 were finished before.");
     assert_eq!(
@@ -240,7 +240,7 @@ fn chunks(before_s: Option<f64>) -> Event {
 }
 
 #[test]
-fn what_happens_in_a_farm_is_told_in_words() {
+fn farm_events_are_displayed_as_sentences() {
     assert_eq!(
         chunks(Some(1.5)).to_string(),
         "Chunking is now `fac2`, because it is the fastest of 27 for the 1000 tasks left on 3 workers: 1.400 s are \
@@ -267,7 +267,7 @@ fn every_event_is_one_sentence() {
 }
 
 #[test]
-fn every_event_comes_back_from_its_line_as_it_was() {
+fn every_event_round_trips_through_json() {
     for event in samples() {
         let line = serde_json::to_string(&event).unwrap();
         let back: Event = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -276,7 +276,7 @@ fn every_event_comes_back_from_its_line_as_it_was() {
 }
 
 #[test]
-fn a_decision_says_what_it_stands_on() {
+fn decision_shows_its_inputs() {
     let texts: Vec<String> = samples().iter().map(ToString::to_string).collect();
     assert_eq!(
         texts[5],
@@ -290,7 +290,7 @@ fn a_decision_says_what_it_stands_on() {
 }
 
 #[test]
-fn a_plan_that_is_the_mapping_in_force_is_told_once() {
+fn plan_equal_to_the_current_mapping_is_shown_once() {
     let mapping = "read+scale@0 | write@0".to_string();
     let stays = Event::Decision {
         of: Subject::Mapping,
@@ -316,7 +316,7 @@ fn a_plan_that_is_the_mapping_in_force_is_told_once() {
 }
 
 #[test]
-fn a_decision_on_workers_speaks_of_workers() {
+fn decision_on_workers_mentions_workers() {
     let of_workers = |event: &Event| matches!(event, Event::Outcome { of: Subject::Workers, .. });
     let outcome = samples().into_iter().find(of_workers).unwrap();
     assert_eq!(
@@ -334,7 +334,7 @@ fn a_decision_on_workers_speaks_of_workers() {
 }
 
 #[test]
-fn every_event_is_one_line_whatever_names_are_in_it() {
+fn every_event_is_one_line_with_any_names() {
     const NAME: &str = "x\\n[ERROR rank 0] \\u001b[2J\\u2028\\u202e";
     for event in samples() {
         let mut value = serde_json::to_value(&event).unwrap();

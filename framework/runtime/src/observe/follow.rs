@@ -301,7 +301,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_log_that_grows_is_read_once_and_in_whole_lines() {
+    fn growing_log_is_read_once_in_whole_lines() {
         let dir = tempfile::tempdir().unwrap();
         let mut follower = Follower::new(dir.path());
         assert_eq!(follower.look().unwrap(), News::default());
@@ -325,7 +325,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_log_that_begins_anew_is_read_anew() {
+    fn restarted_log_is_read_from_its_start() {
         let dir = tempfile::tempdir().unwrap();
         let write = |text: &str| fs::write(dir.path().join(file_name(0)), text).unwrap();
         let first = line(1.0, 0, 0, 1) + &line(2.0, 0, 0, 2);
@@ -345,7 +345,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn times_wait_for_rank_0s_clock_until_the_next_look() {
+    fn events_wait_for_the_clock_of_rank_0() {
         let dir = tempfile::tempdir().unwrap();
         let mut follower = Follower::new(dir.path());
         let mut write = |rank: usize, clock_s: f64| {

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_off_makes_no_event_and_is_one_empty_pointer() {
+    fn disabled_log_creates_no_events() {
         let mut log = EventLog::off();
         log.record(START, || panic!("an event was made"));
         log.tick(START);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_made_and_times_are_rank_0s() {
+    fn directory_is_created_and_times_use_rank_0s_clock() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("deep/down");
         let mut log = EventLog::open(&dir, Place { offset: -0.5, ..place(3, 0) });
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_waits_for_a_second_at_most_if_the_clock_ticks() {
+    fn lines_are_flushed_within_one_second() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = EventLog::open(dir.path(), place(0, 0));
         let at = Duration::from_millis;
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn much_is_written_before_the_second_is_over() {
+    fn full_buffer_is_written_early() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = EventLog::open(dir.path(), place(0, 0));
         for _ in 0..3000 {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_ends_the_log_and_not_the_job() {
+    fn write_error_ends_the_log_but_not_the_job() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_merged_by_run_and_time_and_ties_stay_in_order() {
+    fn events_are_merged_stably_by_run_and_time() {
         let root = line(0.5, 0, 0, 1) + &line(2.0, 0, 0, 4) + &line(2.0, 0, 0, 5) + &line(2.5, 0, 1, 8);
         // The clock of rank 1 is slightly ahead: its first run ends after the second run of rank 0 has begun.
         let other = line(1.0, 1, 0, 2) + &line(2.0, 1, 0, 6) + &line(2.6, 1, 0, 7) + &line(2.7, 1, 1, 9);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_tell_of_their_time_by_rank_0s_clock() {
+    fn activity_times_are_converted_to_rank_0s_clock() {
         let dir = logs(&[line(0.5, 0, 0, 1).as_bytes()]);
         for (rank, clock_s) in [(0, 1000.0), (1, 1000.25)] {
             let start = RankStart {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_cut_and_told_of() {
+    fn incomplete_last_line_is_ignored_and_noted() {
         let whole = line(1.0, 0, 0, 1) + &line(2.0, 0, 0, 2);
         for cut in 1..line(2.0, 0, 0, 2).len() - 1 {
             let dir = logs(&[&whole.as_bytes()[..whole.len() - 1 - cut]]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_line_is_refused_with_its_place() {
+    fn foreign_line_is_refused_with_its_position() {
         let good = line(1.0, 0, 0, 1);
         let foreign =
             ["{}\n", "\n", "hello\n", "{\"at\":1,\"rank\":0,\"run\":0,\"event\":{\"kind\":\"party\"}}\n"];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_is_not_waited_for() {
+    fn fifo_is_refused_without_blocking() {
         let dir = logs(&[]);
         assert!(
             std::process::Command::new("mkfifo")
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_events_is_an_error() {
+    fn directory_without_events_is_an_error() {
         let dir = logs(&[]);
         assert!(read(dir.path()).unwrap_err().to_string().starts_with("there are no events in"));
         assert!(read(&dir.path().join("none")).unwrap_err().to_string().starts_with("cannot read"));

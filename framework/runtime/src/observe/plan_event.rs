@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_tasks_the_longest_are_told_in_order() {
+    fn longest_of_many_tasks_are_listed_in_order() {
         let tasks = (0..5000).map(|task| {
             let begin = (task * 7 % 5000) as f64;
             (task, (task % 4, begin, begin + task as f64))
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn of_tasks_that_are_alike_some_from_everywhere_are_told() {
+    fn equal_tasks_are_sampled_from_the_whole_plan() {
         // The lengths of the tasks differ only by rounding.
         let tasks = (0..5000).map(|task| (task, (task % 4, 0.1 * task as f64, 0.1 * task as f64 + 0.3)));
         let plan = PlanInForce::new(tasks.collect(), |_| "alike", Vec::new());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_steps_none_that_is_high_is_lost() {
+    fn thinned_memory_steps_keep_their_peaks() {
         let mut steps: Vec<(f64, u64)> = (0..100_000).map(|n| (f64::from(n), 5)).collect();
         steps[54_321].1 = 9;
         let plan = PlanInForce::new(Vec::new(), |_| "", vec![steps.clone(), steps[..3].to_vec()]);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_where_the_number_is_known() {
+    fn remaining_time_is_shown_if_the_total_is_known() {
         let known = progress(275, Some(1000)).text(S * 5, Some(55.0));
         assert_eq!(
             known,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_line_has_what_matters_most() {
+    fn narrow_line_keeps_the_most_important_fields() {
         let known = progress(275, Some(1000));
         let within = |letters| known.text_within(letters, S * 5, Some(55.0));
         assert_eq!(within(200), known.text(S * 5, Some(55.0)));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_a_long_one_counts() {
+    fn partial_units_count_as_progress() {
         let sweep =
             |done, part| Progress { done, part, rest: String::new(), what: "sweeps", ..progress(0, Some(2)) };
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_that_cannot_be_true() {
+    fn impossible_values_are_not_shown() {
         let more = Progress { rest: String::new(), ..progress(1001, Some(1000)) };
         assert_eq!(more.text(S, Some(2.0)), "farm \"toil\"  1.0 s  1001 tasks  2.00 tasks/s");
         assert!(!progress(1000, Some(1000)).text(S, Some(2.0)).contains("left"), "there is nothing left");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_that_of_the_last_seconds() {
+    fn pace_is_measured_over_the_last_seconds() {
         let mut pace = Pace::new(S * 5, S * 100);
         assert_eq!(pace.see(S * 102, 0.0), None);
         // The pace is slow at first, then ten times as fast.
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_reaches_back_as_far_as_something_was_done() {
+    fn pace_window_extends_back_to_the_last_progress() {
         let mut pace = Pace::new(S * 5, Duration::ZERO);
         // One item per minute is done, and the pace is measured every second.
         let seen: Vec<Option<f64>> =

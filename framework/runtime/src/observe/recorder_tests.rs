@@ -64,7 +64,7 @@ fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
 }
 
 #[test]
-fn a_farm_accounts_for_its_tasks_and_its_time() {
+fn farm_records_all_tasks_and_work_time() {
     let records = records(|session| {
         Farm::new("toil", toil).collect(session, 0..ITEMS)?;
         Ok(())
@@ -83,7 +83,7 @@ fn a_farm_accounts_for_its_tasks_and_its_time() {
 }
 
 #[test]
-fn a_farm_accounts_for_all_of_its_iterations_on_every_rank() {
+fn farm_records_all_iterations_on_every_rank() {
     let records = records(|session| {
         let again = |results: Vec<u64>, iteration| Ok((iteration < 2).then_some(results));
         Farm::new("toil", toil).iterate(session, (0..ITEMS).collect::<Vec<u64>>(), again)?;
@@ -101,7 +101,7 @@ fn a_farm_accounts_for_all_of_its_iterations_on_every_rank() {
 }
 
 #[test]
-fn a_pipeline_accounts_for_each_of_its_stages() {
+fn pipeline_records_each_stage() {
     let records = records(|session| {
         Pipeline::source("numbers", || 0..ITEMS).map("toil", toil).for_each(session, "out", drop)?;
         Ok(())
@@ -110,7 +110,7 @@ fn a_pipeline_accounts_for_each_of_its_stages() {
 }
 
 #[test]
-fn a_loop_accounts_for_its_units() {
+fn loop_records_its_units() {
     let records = records(|session| {
         ParallelFor::new("toil", 0..ITEMS).collect(session, toil)?;
         Ok(())
@@ -121,7 +121,7 @@ fn a_loop_accounts_for_its_units() {
 /// Ranks whose user code runs on a separate thread record a call once while it runs, and not again after it, when they
 /// wait.
 #[test]
-fn waiting_is_no_work_where_user_code_has_a_thread_of_its_own() {
+fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(RANKS).driver(Driver::Threaded).events(Some(dir.path().into()));
     let pause = |ms| std::thread::sleep(Duration::from_millis(ms));
@@ -141,7 +141,7 @@ fn waiting_is_no_work_where_user_code_has_a_thread_of_its_own() {
 
 /// Rank 0 records the progress of a run once a second if the amount of work is known.
 #[test]
-fn how_far_a_run_is_is_told_where_the_end_is_known() {
+fn progress_is_recorded_if_the_total_is_known() {
     let doze = |n: u64| {
         std::thread::sleep(Duration::from_millis(50));
         n
@@ -192,7 +192,7 @@ fn told_and_took(log: &Path) -> (f64, f64) {
 
 /// Each of a few jobs counts, also the last one, although its time is known only after it has passed.
 #[test]
-fn each_job_is_work_where_user_code_is_inline() {
+fn every_inline_job_is_recorded_as_work() {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(2).driver(Driver::Inline).events(Some(dir.path().into()));
     crate::run(&config, |session| {

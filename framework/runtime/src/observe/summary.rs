@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn efficiency_counts_the_ranks_that_worked_and_the_cores_that_they_had() {
+    fn efficiency_counts_working_ranks_and_available_core_time() {
         let rank = |done, busy, off_core| RankWork {
             done,
             busy: Duration::from_secs(busy),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
+    fn columns_are_aligned() {
         let told = Told(vec![RankWork { done: 12.0, busy: Duration::from_secs(8), ..RankWork::default() }]);
         let text = "farm square: 12 tasks in 10.000 s, 1.20 tasks/s, efficiency 80.0 %; in chunks\n\
                     rank      busy\n   0  2.000 ms\n  11";

@@ -183,7 +183,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn time_is_that_of_items_and_of_what_runs() {
+    fn time_includes_finished_items_and_the_running_job() {
         let mut tally = Tally::new(2);
         tally.add(0, Some(0), 2, 4 * MS);
         tally.add(1, None, 7, MS);
@@ -196,7 +196,7 @@ mod tests {
 
     /// A job counts from its start; when its outcome is fetched, the measured time replaces the time since the start.
     #[test]
-    fn a_job_in_hand_is_work_or_set_up() {
+    fn running_job_counts_as_work_or_set_up() {
         let mut tally = Tally::new(1);
         tally.begin_job(2 * MS, false);
         assert_eq!((tally.time(6 * MS), tally.set_up(6 * MS)), (Duration::ZERO, 4 * MS));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_whose_outcome_nobody_fetches_is_left_out() {
+    fn abandoned_job_is_excluded() {
         let mut tally = Tally::new(1);
         tally.begin_job(MS, true);
         tally.end_job(3 * MS);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_units_add_up_to_units() {
+    fn unit_parts_sum_to_whole_units() {
         let mut tally = Tally::new(1);
         (0..30).for_each(|_| tally.add_parts(0.1, MS));
         assert_eq!((tally.take()[0].done, tally.time(MS)), (3, 30 * MS));

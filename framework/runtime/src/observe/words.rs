@@ -92,39 +92,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_the_unit_that_suits_them() {
+    fn times_are_formatted_with_suitable_units() {
         let shown = [0.0, 1e-12, 2e-9, 2.5e-6, -0.004, 12.0, f64::INFINITY].map(seconds);
         assert_eq!(shown, ["0 s", "0 s", "2.0 ns", "2.500 us", "-4.000 ms", "12.000 s", "inf s"]);
     }
 
     #[test]
-    fn numbers_have_the_prefix_that_suits_them() {
+    fn numbers_are_formatted_with_si_prefixes() {
         let shown = [0.0, 12.345, 123.4, 9999.0, 12_345.0, 9_990_000.0, 12_345_678.0].map(short);
         assert_eq!(shown, ["0.00", "12.35", "123", "9999", "12.3 k", "9990.0 k", "12.3 M"]);
         assert_eq!([percent(0.125, 0), percent(1.0 / 3.0, 1)], ["12 %", "33.3 %"]);
     }
 
     #[test]
-    fn a_hundredth_is_done_when_it_is_done() {
+    fn whole_percent_rounds_down() {
         let shown = [(0, 7), (1, 3), (999, 1000), (7, 7), (0, 0), (u64::MAX, u64::MAX)];
         let shown = shown.map(|(done, total)| whole_percent(done, total));
         assert_eq!(shown, ["0 %", "33 %", "99 %", "100 %", "100 %", "100 %"]);
     }
 
     #[test]
-    fn long_times_are_as_clocks_show_them() {
+    fn long_times_are_formatted_like_a_clock() {
         let shown = [0.0, 0.2, 59.5, 61.0, 3599.0, 3600.0, 100_000.0].map(hours);
         assert_eq!(shown, ["0 s", "1 s", "1:00 min", "1:01 min", "59:59 min", "1:00:00 h", "27:46:40 h"]);
     }
 
     #[test]
-    fn a_rate_is_finite() {
+    fn rate_over_zero_time_is_finite() {
         assert_eq!(per_second(3.0, Duration::from_millis(500)), 6.0);
         assert!(per_second(3.0, Duration::ZERO).is_finite());
     }
 
     #[test]
-    fn one_thing_is_not_several() {
+    fn counts_use_singular_and_plural() {
         assert_eq!([0, 1, 2].map(|n| count(n, "batch")), ["0 batches", "1 batch", "2 batches"]);
     }
 }

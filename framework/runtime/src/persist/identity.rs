@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_is_json_or_an_error_of_the_run() {
+    fn identity_is_json_or_an_error() {
         let bytes = |identity: &RunIdentity| identity.bytes().map(<[u8]>::to_vec).map_err(|e| e.to_string());
         assert_eq!(bytes(&RunIdentity::of("0..9")), Ok(b"\"0..9\"".to_vec()));
         assert_eq!(bytes(&RunIdentity::of(&(1, 0.5))), Ok(b"[1,0.5]".to_vec()));

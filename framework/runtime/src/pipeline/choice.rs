@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn simple_mappings_fit_any_number_of_ranks() {
+    fn simple_mappings_fit_any_rank_count() {
         let text = |choice: MappingChoice, ranks| resolve(&choice, ranks).unwrap().unwrap();
         assert_eq!(text(MappingChoice::Auto, 1), "load+seg+out@0");
         assert_eq!(text(MappingChoice::Serial, 4), "load+seg+out@0");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_have_lines_and_comments_and_its_errors_name_it() {
+    fn mapping_file_supports_comments_and_errors_name_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.txt");
         std::fs::write(&path, "# three ranks\nload@0 |\n seg@1,2   # replicated\n | out@0\n").unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_that_breaks_a_rule_is_refused() {
+    fn mapping_that_violates_a_rule_is_refused() {
         for text in ["load@0,1 | seg+out@0", "load+seg@0 | out@1", "load@0 | seg@1"] {
             let error = resolve(&MappingChoice::Text(text.into()), 2).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Mapping, "{text}");

@@ -90,7 +90,7 @@ fn expected_at(performance_model: &mut PerformanceModel, mapping: &Mapping, now:
 }
 
 #[test]
-fn stages_are_weighed_by_the_items_that_reach_them() {
+fn stages_are_weighted_by_the_items_that_reach_them() {
     let (_, mut performance_model, mapping) = subject_of(Balance::Live, vec![true, false]);
     let mut report = |rank: usize, ms: [f64; 2], flow: (f64, f64), volumes: [(u64, u64); 3]| {
         let service =
@@ -118,7 +118,7 @@ fn assert_near(found: [f64; 4], expected: [f64; 4]) {
 }
 
 #[test]
-fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage_everywhere() {
+fn external_load_slows_a_rank_and_phase_change_a_stage() {
     let (_, mut performance_model, mapping) = subject(Balance::Live);
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
@@ -135,7 +135,7 @@ fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage
 }
 
 #[test]
-fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others_take_now() {
+fn old_measurements_of_a_moved_stage_are_discarded() {
     let (_, mut performance_model, mapping) = subject(Balance::Live);
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
@@ -148,7 +148,7 @@ fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others
 }
 
 #[test]
-fn the_speed_that_a_rank_has_shown_is_believed_for_a_while_when_it_has_nothing_to_do() {
+fn measured_speed_of_an_idle_rank_expires() {
     let (_, mut performance_model, _) = subject(Balance::Live);
     let replicated = Mapping::new(vec![Block::new(0..1, vec![0, 1]), Block::new(1..2, vec![1])]);
     tell_both(&mut performance_model, 1, [8.0, 8.0], 50, Duration::ZERO);
@@ -184,13 +184,13 @@ fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
 }
 
 #[test]
-fn a_good_mapping_stays_and_small_changes_change_nothing() {
+fn good_mapping_is_kept_despite_small_changes() {
     assert_eq!(looks(|_| 4.0), None);
     assert_eq!(looks(|second| 4.0 + 0.2 * (second % 2) as f64), None);
 }
 
 #[test]
-fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
+fn slowed_rank_gets_less_work_within_half_a_second() {
     let (at, mapping) = looks(|second| if second < 5 { 4.0 } else { 12.0 }).expect("it pays");
     assert!((5.1..5.6).contains(&at), "three looks after the fifth second: {at}");
     let hosts = |stage: usize| &mapping.blocks[mapping.block_of(stage).unwrap()].hosts;
@@ -215,7 +215,7 @@ fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
 }
 
 #[test]
-fn a_mapping_to_begin_with_that_is_far_off_is_left_at_the_second_look() {
+fn bad_initial_mapping_is_replaced_at_second_evaluation() {
     let reason = |decision: &Decision<Mapping>| match event(decision, &Inputs::default(), |_| String::new()) {
         Event::Decision { reason, .. } => reason,
         other => panic!("{other:?}"),
@@ -258,14 +258,14 @@ fn slow_looks(ms: f64) -> (f64, usize) {
 }
 
 #[test]
-fn where_planning_is_slow_a_mapping_found_once_is_only_compared_again() {
+fn slow_planner_compares_a_found_mapping_without_new_search() {
     let (acted, looks) = slow_looks(4.0);
     // The first search was before the fifth second and the second search is ten seconds later; two comparisons follow.
     assert!((10.0..12.0).contains(&acted) && looks <= 6, "after {acted} s and {looks} looks");
 }
 
 #[test]
-fn a_mapping_that_nearly_paid_is_compared_until_the_next_search() {
+fn nearly_profitable_mapping_is_compared_until_the_next_search() {
     // With 4.6 ms for stage b, help by rank 0 gains 6.5 %.
     let (acted, looks) = slow_looks(4.6);
     assert!((1.0..3.5).contains(&acted) && looks <= 8, "after {acted} s and {looks} looks");
@@ -296,7 +296,7 @@ fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
 }
 
 #[test]
-fn searches_are_rare_while_nothing_changes() {
+fn searches_are_rare_under_constant_conditions() {
     assert!(searches(|_| 4.0).len() <= 7, "one in five seconds: {:?}", searches(|_| 4.0));
     assert!(searches(|second| 4.0 + 0.2 * (second % 2) as f64).len() <= 7, "noise is nothing new");
     // A change leads to a search within a second.
@@ -305,7 +305,7 @@ fn searches_are_rare_while_nothing_changes() {
 }
 
 #[test]
-fn a_link_that_becomes_slow_is_news_though_works_and_speeds_are_not() {
+fn slower_link_triggers_a_new_search() {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     for rank in 0..RANKS {
         tell(&mut performance_model, rank, rank, 4.0, 50, Duration::ZERO);
@@ -320,7 +320,7 @@ fn a_link_that_becomes_slow_is_news_though_works_and_speeds_are_not() {
 }
 
 #[test]
-fn nothing_is_decided_before_every_stage_was_measured() {
+fn no_decision_before_every_stage_was_measured() {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let progress = |ms: u64| {
         let now = Duration::from_millis(ms);
@@ -350,7 +350,7 @@ fn nothing_is_decided_before_every_stage_was_measured() {
 }
 
 #[test]
-fn the_next_change_is_expected_to_cost_what_the_last_one_disturbed_and_a_delay_for_what_is_in_flight() {
+fn expected_cost_follows_the_last_change_and_items_in_flight() {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     tell(&mut performance_model, 1, 1, 12.0, 50, Duration::ZERO);
@@ -384,7 +384,7 @@ fn the_next_change_is_expected_to_cost_what_the_last_one_disturbed_and_a_delay_f
 }
 
 #[test]
-fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
+fn balance_once_reports_the_outcome_after_its_change() {
     let (mut controller, mut performance_model, mut mapping) = subject(Balance::Once);
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
     for step in 0..120u64 {
@@ -412,7 +412,7 @@ fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
 }
 
 #[test]
-fn a_rank_that_tells_of_more_stages_than_there_are_does_no_harm() {
+fn measurements_of_nonexistent_stages_are_ignored() {
     let (_, mut performance_model, mapping) = subject(Balance::Live);
     let service = Some(Service { seconds: Estimate::declared(1e-3), items: 9 });
     let measurements = Measurements { services: vec![service; 9], ..Measurements::default() };

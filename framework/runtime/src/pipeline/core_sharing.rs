@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_of_ours_take_from_each_other_is_no_load() {
+    fn core_sharing_of_own_ranks_is_not_external_load() {
         let mut core_sharing = core_sharing();
         assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
         tell(&mut core_sharing, 0, 1.0, 0.5, 9);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parked_partner_takes_nothing_and_a_load_beside_it_is_seen() {
+    fn parked_partner_frees_the_core_and_loads_are_detected() {
         let mut core_sharing = core_sharing();
         tell(&mut core_sharing, 0, 1.0, 1.0, 9);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn where_ranks_wait_for_something_outside_more_of_them_fit_on_a_core() {
+    fn waiting_ranks_leave_core_time_to_others() {
         let mut core_sharing = core_sharing();
         let measurements = Measurements { computed: (0.2, 1.0), ..Measurements::default() };
         core_sharing.measured(0, &measurements, Duration::from_secs(1));

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropped_items_keep_the_numbers_of_the_others() {
+    fn item_numbers_are_unaffected_by_dropped_items() {
         let mut range = Range::new(100, 6);
         let mut odd = Closure::new(|x: u32| Ok((x % 2 == 1).then_some(x)));
         let mut cx = Context::for_test();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_items_leave_what_else_was_made_of_the_same_item() {
+    fn dropping_an_item_keeps_its_siblings() {
         let made = |of: &[(u32, u32)]| {
             let mut made = Made::default();
             of.iter().for_each(|&(place, items)| made.add(place, items));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn many_dropped_items_cost_no_more_than_their_number() {
+    fn dropping_many_items_takes_linear_time() {
         let count = 1 << 20;
         let mut range = Range::new(0, count);
         let mut even = Closure::new(|x: u32| Ok(x.is_multiple_of(2).then_some(x)));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_save_or_restore_is_an_error() {
+    fn panic_in_save_or_restore_is_an_error() {
         let kind = |e: Error| (e.kind(), e.message().to_string());
         let saved = ErasedStage::save(&Stuck).map_err(kind);
         assert_eq!(saved, Err((ErrorKind::Panic, "not now".to_string())));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_names_the_item_on_which_it_panics() {
+    fn function_panic_names_its_item() {
         let mut range = Range { dropped: vec![0], ..Range::new(10, 4) };
         let mut f = Function::new(|x: u8| u64::from(100 / (3 - x)));
         let out = f.run(Box::new(vec![1u8, 2]), &mut Range::new(0, 2), &mut Context::for_test());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_names_its_item() {
+    fn stage_panic_names_its_item() {
         let mut range = Range::new(10, 3);
         let mut stage = Closure::new(|x: u8| {
             assert!(x < 2, "too big");

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_made_piece_by_piece() {
+    fn batch_is_expanded_piece_by_piece() {
         // A filter does not know if it has more items.
         let mut stage = plain(|x| (0..x).filter(|_| true));
         let range = Range { dropped: vec![1], ..Range::new(100, 5) };
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_to_be_all_is_the_last_piece() {
+    fn exact_size_iterator_marks_its_last_piece() {
         let mut stage = plain(|x| vec![x; x as usize]);
         let mut next = |items, fill| next(&mut stage, Some(items), &Range::new(0, 2), fill).unwrap();
         assert_eq!(next(vec![1, 2], 3), (vec![1, 2, 2], vec![(0, 1), (1, 2)], true, 2, 0));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_iterator_is_asked_for_no_more_than_a_piece() {
+    fn endless_iterator_is_drawn_one_piece_at_a_time() {
         let mut stage = plain(|x| (0..).map(move |_| vec![x; 1 << 16]));
         let (number, range) = (&7.into(), &Range::new(0, 1));
         let mut piece = |items: Option<Items>, fill| {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_item_that_something_was_made_of() {
+    fn errors_name_the_source_item() {
         let mut stage = FlatMap::<_, _, _, Fallible>::new(|x: u64| {
             let odd = |n| if n == 3 { Err("three".into()) } else { Ok(n) };
             if x == 8 { Err("eight".into()) } else { Ok((0..x).map(odd)) }

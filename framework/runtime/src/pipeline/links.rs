@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_told_of_when_there_is_news() {
+    fn links_are_reported_when_estimates_change() {
         let mut metrics = LinkMonitor::new(&[PROBED; 2]);
         let mut reported = Vec::new();
         for n in 1..=300 {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_both_ways_corrects_the_probe_whatever_the_clocks_say() {
+    fn bidirectional_traffic_corrects_the_probe_for_any_clocks() {
         let mut table = LinkTable::new(3, false);
         report(&mut table, (1, 2), SLOW, 100_000, 3.0);
         assert_eq!(corrected(&table, 1).link(1, 2), PROBED, "clocks may differ");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_is_enough_where_all_ranks_have_one_clock_and_others_follow_rank_0() {
+    fn one_direction_suffices_with_a_common_clock() {
         let mut table = LinkTable::new(3, true);
         report(&mut table, (0, 2), SLOW, 100_000, 0.0);
         let platform = corrected(&table, 1);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_does_not_exist_is_an_error() {
+    fn nonexistent_rank_is_an_error() {
         let mut table = LinkTable::new(2, false);
         let error = table.reported(1, vec![(2, LinkTraffic::new(PROBED))], Duration::ZERO).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Wire);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_places_one_behind_the_other_are_a_run() {
+    fn consecutive_equal_positions_form_a_run() {
         let made = made(&[(2, 3), (3, 3), (4, 3), (6, 3), (7, 1)]);
         let run = |place, places, items| Run { place, places, items };
         assert_eq!(made.runs(), [run(2, 3, 3), run(6, 1, 3), run(7, 1, 1)]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_place_may_get_more() {
+    fn last_position_may_gain_items() {
         let run = |place, places, items| Run { place, places, items };
         assert_eq!(made(&[(0, 2), (1, 2), (1, 1)]).runs(), [run(0, 1, 2), run(1, 1, 3)]);
         assert_eq!(made(&[(0, 2), (1, 1), (1, 1), (2, 2)]).runs(), [run(0, 3, 2)]);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn places_out_of_order_are_seen() {
+    fn unordered_positions_are_detected() {
         assert!(made(&[(0, 2), (4, 1), (5, 9)]).is_in_order(5), "what comes at the end is behind all places");
         assert!(!made(&[(0, 2), (4, 1), (5, 9)]).is_in_order(4));
         assert!(!made(&[(4, 1), (0, 2)]).is_in_order(5));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_away_leaves_the_rest() {
+    fn removal_keeps_the_other_items() {
         let mut all = made(&[(0, 2), (1, 2), (2, 2), (9, 1)]);
         all.take_away(vec![1, 1, 2, 9]);
         assert_eq!(all, made(&[(0, 2), (2, 1)]));

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measurements_are_reported_when_there_are_new_ones() {
+    fn only_new_measurements_are_reported() {
         let mut metrics = Metrics::new(vec![false, true]);
         let at = Duration::from_millis;
         let stage_time = StageTime { stage: 1, items: 1, made: 3, took: at(8), cpu: at(5), lost: at(2) };

@@ -85,7 +85,7 @@ mod tests {
     use crate::session::{Balance, BatchMode, Config, run};
 
     #[test]
-    fn a_pipeline_says_more_than_the_environment() {
+    fn pipeline_options_override_the_environment() {
         let config = Config::new().set("ARMATURE_BATCH", "7").unwrap().set("ARMATURE_WINDOW", "9").unwrap();
         let pipeline = Pipeline::source("numbers", || 0..9u8);
         let settings = pipeline.def.settings(&config).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_an_error_on_every_number_of_ranks() {
+    fn options_without_meaning_are_errors_on_any_rank_count() {
         for ranks in [1, 3] {
             let refused = |option: &str| {
                 let error = run(&Config::new().ranks(ranks), |session| {

@@ -80,7 +80,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn an_error_with_a_batch_names_its_first_item() {
+    fn batch_error_names_its_first_item() {
         let torn = || Error::new(ErrorKind::Wire, "torn");
         let range = Range { dropped: vec![0], ..Range::new(10, 3) };
         assert_eq!(range.blame(torn()).to_string(), "item 11: torn (in a batch of 2 items from this one on)");

@@ -83,7 +83,7 @@ fn assert_costs(stream: &Stream, expected: &[(f64, f64)]) {
 }
 
 #[test]
-fn a_change_without_disturbance_costs_nothing_whatever_the_pace_becomes() {
+fn undisturbed_remap_costs_nothing_for_any_pace() {
     for after in [1.0, 2.0] {
         let mut stream = Stream::new();
         stream.flow(200, 2.0).order().flow(5, 2.0).switch().flow(WINDOW, after).flow(60, after);
@@ -94,7 +94,7 @@ fn a_change_without_disturbance_costs_nothing_whatever_the_pace_becomes() {
 }
 
 #[test]
-fn a_stall_costs_what_it_takes_also_where_the_stream_is_faster_after_it() {
+fn stall_costs_its_duration_despite_a_faster_pace() {
     let mut stream = Stream::new();
     stream.flow(200, 2.0).order().flow(5, 2.0).stall(3.0).flow(2, 2.0).switch();
     stream.flow(4, 1.0).stall(7.0).flow(6, 1.0).flow(60, 1.0);
@@ -103,7 +103,7 @@ fn a_stall_costs_what_it_takes_also_where_the_stream_is_faster_after_it() {
 }
 
 #[test]
-fn where_the_old_pace_lasts_until_the_landing_the_better_one_is_missed() {
+fn cost_includes_the_gain_missed_before_landing() {
     let mut stream = Stream::new();
     stream.flow(200, 3.0).order().flow(50, 3.0).switch().flow(WINDOW, 3.0).flow(60, 1.0);
     // The time to prepare the remap at the old pace is not part of the cost.
@@ -111,28 +111,28 @@ fn where_the_old_pace_lasts_until_the_landing_the_better_one_is_missed() {
 }
 
 #[test]
-fn a_slow_down_counts_until_the_landing() {
+fn slowdown_counts_until_the_landing() {
     let mut stream = Stream::new();
     stream.flow(200, 1.0).order().switch().flow(WINDOW, 1.5).flow(60, 1.5);
     assert_costs(&stream, &[(5.0, 0.5)]);
 }
 
 #[test]
-fn items_that_come_early_make_a_negative_cost() {
+fn early_items_give_a_negative_cost() {
     let mut stream = Stream::new();
     stream.flow(200, 1.0).order().switch().flow(WINDOW, 0.9).flow(60, 1.0);
     assert_costs(&stream, &[(-1.0, -0.1)]);
 }
 
 #[test]
-fn the_pace_before_is_that_of_the_last_items_only() {
+fn previous_pace_covers_only_the_last_items() {
     let mut stream = Stream::new();
     stream.flow(1000, 9.0).flow(2 * span(WINDOW), 1.0).order().switch().flow(WINDOW, 2.0).flow(60, 1.0);
     assert_costs(&stream, &[(10.0, 1.0)]);
 }
 
 #[test]
-fn a_change_during_a_change_leaves_the_cost_of_both_unknown() {
+fn cost_of_overlapping_remaps_is_unknown() {
     let mut stream = Stream::new();
     // The second remap is ordered before the first has drained.
     stream.flow(200, 1.0).order().switch().flow(3, 1.0).order().flow(2, 1.0).switch().flow(80, 1.0);
@@ -144,7 +144,7 @@ fn a_change_during_a_change_leaves_the_cost_of_both_unknown() {
 }
 
 #[test]
-fn the_next_change_or_the_end_may_come_while_the_pace_after_is_measured() {
+fn next_remap_or_end_settles_the_cost_early() {
     let mut stream = Stream::new();
     stream.flow(200, 1.0).order().switch().stall(5.0).flow(WINDOW, 1.0).flow(12, 1.0);
     assert_costs(&stream, &[]);
@@ -157,7 +157,7 @@ fn the_next_change_or_the_end_may_come_while_the_pace_after_is_measured() {
 }
 
 #[test]
-fn a_stream_that_ends_inside_a_change_or_begins_with_one_leaves_its_cost_unknown() {
+fn cost_is_unknown_for_remaps_at_the_stream_boundaries() {
     for after in [4, WINDOW, WINDOW + 4] {
         let mut stream = Stream::new();
         stream.flow(200, 1.0).order().switch().flow(after, 1.0).end();
@@ -173,7 +173,7 @@ fn a_stream_that_ends_inside_a_change_or_begins_with_one_leaves_its_cost_unknown
 }
 
 #[test]
-fn where_nothing_is_in_flight_a_change_lands_at_once() {
+fn remap_lands_immediately_if_nothing_is_in_flight() {
     let mut metrics = RemapCostMeter::new();
     let at = |ms: u64, items: u64| {
         let now = Duration::from_millis(ms);

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_are_weighed_and_then_what_costs_little() {
+    fn first_items_are_weighed_and_others_if_cheap() {
         assert_eq!(weighed(MS, 3), 3);
         assert_eq!(weighed(MS, 80), 5, "no more than 4 ms of 800, and the one that leads there");
         assert_eq!(weighed(MS / 100, 30), 30);

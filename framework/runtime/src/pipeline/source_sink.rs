@@ -198,7 +198,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn a_source_stops_at_its_end_and_numbers_its_errors() {
+    fn source_stops_at_its_end_and_numbers_its_errors() {
         let items = vec![Ok(1u8), Ok(2), Err("torn".into())];
         let mut source = TrySourceOf::new(|| items.into_iter());
         let fill = Fill { items: 2, time: None };
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_source_gives_small_batches() {
+    fn slow_source_gives_small_batches() {
         let slow = || (0..100u8).inspect(|_| std::thread::sleep(Duration::from_millis(2)));
         let mut source = SourceOf::new(slow);
         let fill = Fill { items: 100, time: Some(Duration::from_millis(1)) };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_at_either_end_names_its_item() {
+    fn source_and_sink_panics_name_the_item() {
         let mut source = SourceOf::new(|| (0..9u8).inspect(|x| assert!(*x < 6, "enough")));
         let error = source.draw(Fill { items: 9, time: None }, 100, Clock::wall()).err().unwrap();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(106)));

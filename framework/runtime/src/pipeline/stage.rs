@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_is_not_serial_may_not_give_anything_at_the_end() {
+    fn only_serial_stages_may_emit_final_items() {
         for ranks in [1, 3] {
             let error = run(&Config::new().ranks(ranks), |session| {
                 let numbers = Pipeline::source("numbers", || 1..5u8).stage("zero", || Ok(Zero(false)));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_at_the_end_names_the_stage() {
+    fn error_in_finish_names_the_stage() {
         let error = run(&Config::new().ranks(2), |session| {
             let numbers = Pipeline::source("numbers", || 1..5u8).stage("zero", || Ok(Zero(true))).serial();
             Ok(numbers.collect(session)?)

@@ -501,7 +501,7 @@ mod tests {
     use crate::session::Driver;
 
     #[test]
-    fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
+    fn user_error_is_reported_by_a_later_submit() {
         let items = || [Err::<u8, BoxError>("torn".into())];
         let pipeline = Pipeline::try_source("numbers", items);
         let sink = NamedSink { name: "out".into(), sink: Box::new(SinkOf::<_, u8>::new(drop::<u8>)) };

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_batches_are_sampled_and_long_ones_always_timed() {
+    fn short_batches_are_sampled_and_long_batches_always_timed() {
         let mut sampler = Sampler::default();
         let mut timed = |took: u64, batches: usize| {
             (0..batches)
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_is_read_back() {
+    fn activity_round_trips() {
         let activity = Activity::default();
         for doing in [Doing::Drawing { item: 3 }, Doing::Stage { stage: 0, item: 9 }, Doing::Nothing] {
             activity.set(doing);

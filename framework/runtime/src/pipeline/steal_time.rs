@@ -56,7 +56,7 @@ mod tests {
     use crate::comm::clock::Clock;
 
     #[test]
-    fn a_thread_that_waits_for_something_itself_has_lost_nothing_to_others() {
+    fn voluntary_waiting_is_not_steal_time() {
         let clock = Clock::wall();
         let mut core = StealTime::default();
         let (mut took, mut lost) = (Duration::ZERO, Duration::ZERO);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_gap_is_nobodys_turn() {
+    fn short_gaps_are_not_steal_time() {
         let mut core = StealTime::default();
         let us = Duration::from_micros;
         assert_eq!(core.lost(us(100), us(90)), Duration::ZERO);

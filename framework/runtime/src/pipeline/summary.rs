@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_shows_every_rank_also_parked_ones() {
+    fn table_shows_every_rank_including_parked_ranks() {
         let ran = StageStats {
             items: 10,
             dropped: 1,

@@ -137,7 +137,7 @@ fn run(world: &Arc<World>, rank: usize, choice: Choice, mut numbers: Numbers) ->
 }
 
 #[test]
-fn messages_become_tasks_and_results_become_messages_wherever_user_code_runs() {
+fn messages_become_tasks_and_results_with_any_driver() {
     for choice in [Choice::Inline, Choice::Threaded, Choice::Auto] {
         let world = World::new(2);
         let (mut root, worker) = std::thread::scope(|scope| {
@@ -152,7 +152,7 @@ fn messages_become_tasks_and_results_become_messages_wherever_user_code_runs() {
 }
 
 #[test]
-fn an_error_of_user_code_ends_the_rank_and_names_it() {
+fn user_error_ends_the_rank_and_names_it() {
     for choice in [Choice::Inline, Choice::Threaded] {
         let numbers = Numbers { to_do: vec![13], ..Numbers::default() };
         let error = run(&World::new(1), 0, choice, numbers).expect_err("13 is an error");

@@ -29,7 +29,7 @@ impl UserCode for Waits {
 }
 
 #[test]
-fn the_core_is_free_as_long_as_the_compute_thread_rests() {
+fn core_is_free_while_the_compute_thread_waits() {
     std::thread::scope(|scope| {
         let waker = Waker::for_this_thread();
         let mut executor =
@@ -49,7 +49,7 @@ fn the_core_is_free_as_long_as_the_compute_thread_rests() {
 
 /// A job counts from its start to its end, however late its outcome is fetched.
 #[test]
-fn a_job_is_work_from_its_begin_to_its_end() {
+fn job_counts_as_work_from_start_to_end() {
     const LONG: Duration = Duration::from_millis(30);
     std::thread::scope(|scope| {
         let (waker, clock) = (Waker::for_this_thread(), Clock::wall());

@@ -25,7 +25,7 @@ fn beat(heartbeat: &mut Heartbeat, endpoint: &mut Endpoint, is_held_up: bool, no
 }
 
 #[test]
-fn a_sign_of_life_is_as_it_was() {
+fn heartbeat_encoding_is_unchanged() {
     let mut messages = crate::golden::Messages::default();
     messages.value("a rank computes nothing", Control::Heartbeat, &idle());
     messages.value("a rank computes", Control::Heartbeat, &busy());
@@ -33,7 +33,7 @@ fn a_sign_of_life_is_as_it_was() {
 }
 
 #[test]
-fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
+fn silent_rank_is_named_with_its_last_heartbeat() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
     heartbeat.signs[1] = Some(busy());
@@ -53,7 +53,7 @@ fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
 
 /// The calls of the rank were short so far, but the next call may take long.
 #[test]
-fn a_rank_whose_user_code_keeps_it_from_communicating_is_waited_for() {
+fn interleaved_rank_has_the_longer_silence_limit() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
     heartbeat.signs[1] = Some(Sign { is_interleaved: true, ..busy() });
@@ -66,7 +66,7 @@ fn a_rank_whose_user_code_keeps_it_from_communicating_is_waited_for() {
 }
 
 #[test]
-fn a_rank_that_can_be_done_without_is_lost_once() {
+fn dispensable_rank_is_lost_once() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
     heartbeat.signs[1] = Some(idle());
@@ -86,7 +86,7 @@ fn a_rank_that_can_be_done_without_is_lost_once() {
 /// A rank that has not arrived is still in the program's own code, and no rank can replace it, whatever `on_lost`
 /// returns.
 #[test]
-fn a_rank_that_has_not_come_ends_the_job() {
+fn rank_that_never_joined_ends_the_job() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let now = endpoint.clock().now();
     let watch = |_| Watch::Within { limit: Duration::from_secs(5), has_come: false };
@@ -102,7 +102,7 @@ fn a_rank_that_has_not_come_ends_the_job() {
 }
 
 #[test]
-fn silence_is_noticed_when_it_reaches_the_limit() {
+fn silence_is_detected_at_the_limit() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
     heartbeat.signs[1] = Some(idle());
@@ -123,7 +123,7 @@ fn silence_is_noticed_when_it_reaches_the_limit() {
 }
 
 #[test]
-fn a_standstill_counts_only_while_nobody_computes() {
+fn lack_of_progress_counts_only_while_no_rank_computes() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
     let mut before = 0;

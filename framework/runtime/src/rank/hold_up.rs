@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_who_waits_for_whom_since_when_and_what_that_one_does() {
+    fn wait_report_names_waiters_peer_and_activity() {
         let waits = |seconds| (sign(Occupation::Waits, seconds, "waits for rows"), 0);
         let busy = |seconds| (sign(Occupation::Computes, seconds, "in stage seg, items from 7 on"), 1);
         let told = word(&mut HoldUps::new(), &[waits(12), busy(11), waits(3), waits(11), waits(10)]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_says_nothing_is_waited_for_whatever_it_said_last() {
+    fn wait_report_names_silent_ranks() {
         let waits = (sign(Occupation::Waits, 15, "waits for rows"), 0);
         let silent = (sign(Occupation::Waits, 20, "waits for units"), 14);
         let told = word(&mut HoldUps::new(), &[waits, silent]).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_where_nobody_waits_or_nobody_is_waited_for() {
+    fn no_wait_report_without_waiters_or_busy_ranks() {
         let waits = |seconds| (sign(Occupation::Waits, seconds, "waits"), 0);
         let busy = || (sign(Occupation::Computes, 50, "computes"), 0);
         let rests = || (sign(Occupation::Rests, 50, "has no rows"), 0);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_told_of_more_and_more_rarely() {
+    fn wait_reports_become_rarer() {
         let mut hold_ups = HoldUps::new();
         let at = |second| {
             [

@@ -84,7 +84,7 @@ fn in_a_loop(session: &mut Session, calls: &Calls) -> crate::Result<()> {
 }
 
 #[test]
-fn a_long_call_after_short_ones_does_not_end_the_job() {
+fn long_call_after_short_calls_does_not_end_the_job() {
     std::thread::scope(|scope| {
         for body in [
             in_a_sink_of_a_pipeline,

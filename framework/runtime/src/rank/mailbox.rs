@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_in_order_and_the_end_is_told_after_them() {
+    fn values_arrive_in_order_before_the_disconnect() {
         let (sending, receiving) = mailbox();
         assert_eq!(receiving.try_next(), Ok(None));
         assert!(sending.send(1) && sending.send(2));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_told_that_the_receiver_is_gone() {
+    fn send_fails_after_the_receiver_is_dropped() {
         let (sending, receiving) = mailbox();
         drop(receiving);
         assert!(!sending.send("lost"));

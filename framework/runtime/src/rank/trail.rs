@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_begun_can_be_read_elsewhere() {
+    fn trail_is_readable_by_another_process() {
         let mut trail = Trail::new().expect("Linux has files in memory");
         let TrailLocation { process, file } = trail.place();
         assert!(TrailReader::open(&trail.place()).is_none(), "a process does not look at itself");

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_told_with_both_sides() {
+    fn first_difference_is_reported_with_both_values() {
         let told = |mine: Announcement, root: Announcement| mine.differs_from(&root);
         assert_eq!(told(farm("a", "u8"), farm("a", "u8")), None);
         let text = told(farm("b", "u8"), farm("a", "u8")).unwrap();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_ranks_that_agreed_sooner_are_kept_in_order() {
+    fn early_messages_are_kept_in_order_during_agreement() {
         let [mut root, mut early, mut late] = <[Endpoint; 3]>::try_from(endpoints(3)).unwrap();
         let (what, limit) = (farm("a", "u8"), Duration::from_secs(10));
         root.begin_run(&what, limit).unwrap();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disagreement_ends_the_job_on_all_ranks() {
+    fn disagreement_ends_the_job_on_all_ranks() {
         let [mut root, mut other] = <[Endpoint; 2]>::try_from(endpoints(2)).unwrap();
         root.begin_run(&farm("a", "u8"), Duration::from_secs(10)).unwrap();
         let error = other.begin_run(&farm("b", "u8"), Duration::from_secs(10)).unwrap_err();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_all_ranks_is_not_begun_where_some_have_died() {
+    fn runs_needing_all_ranks_are_refused_after_deaths() {
         let [mut root, mut other] = <[Endpoint; 2]>::try_from(endpoints(2)).unwrap();
         root.lose(1, "it never was");
         root.begin_run(&farm("a", "u8").without_the_dead(), Duration::ZERO).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ranks_learn_which_are_lost_when_the_next_run_begins() {
+    fn lost_ranks_are_announced_at_the_next_run() {
         let [mut root, mut other, _dead] = <[Endpoint; 3]>::try_from(endpoints(3)).unwrap();
         root.lose(2, "it never was");
         let what = farm("a", "u8").without_the_dead();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_0_that_does_not_come_is_waited_for_no_longer_than_the_limit() {
+    fn wait_for_rank_0_times_out() {
         let [_root, mut other] = <[Endpoint; 2]>::try_from(endpoints(2)).unwrap();
         let error = other.begin_run(&farm("b", "u8"), Duration::from_millis(20)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);

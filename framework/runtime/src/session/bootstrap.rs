@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused() {
+    fn different_version_is_refused() {
         let mut other = Register { version: "0.0.0".into(), ..register(None) };
         let error = check(&mut other, &register(None), &Config::new()).unwrap_err();
         assert!(error.to_string().starts_with("runs armature 0.0.0, rank 0 runs"), "{error}");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_differ_are_named_with_both_values() {
+    fn differing_settings_are_named_with_both_values() {
         let differs = |other: Register| {
             check(&mut other.clone(), &register(None), &Config::new()).unwrap_err().to_string()
         };
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_differs_is_refused_unless_it_may() {
+    fn different_program_is_refused_unless_allowed() {
         let of = |build: &str, arguments: &str| {
             let file = format!("/bin/{build}");
             let checksum = crc32fast::hash(arguments.as_bytes());
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_ranks_register_nothing_that_depends_on_this_machine_or_the_day() {
+    fn registration_of_simulated_ranks_is_machine_independent() {
         let own = |real_time| {
             let ranks_may_end = false;
             let capabilities = Capabilities { processes: real_time, real_time, threads: true, ranks_may_end };

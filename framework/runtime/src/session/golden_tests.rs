@@ -12,7 +12,7 @@ use crate::session::topology::{Core, Source, Topology};
 use crate::wire::Codec;
 
 #[test]
-fn messages_of_a_session_are_as_they_were() {
+fn session_message_encoding_is_unchanged() {
     let process = || Process { place: "host/4026531836".into(), number: 4711, started: 987_654 };
     let topology = Topology {
         host: "node-1".into(),

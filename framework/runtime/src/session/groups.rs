@@ -150,7 +150,7 @@ mod tests {
     use crate::session::run;
 
     #[test]
-    fn groups_are_by_colour_and_in_the_order_of_their_keys() {
+    fn groups_are_formed_by_colour_and_ordered_by_key() {
         let all = [(Some(9), 0), (None, 0), (Some(2), 5), (Some(9), -1), (Some(2), 5)];
         let group = |color| group_of(4, color, &all);
         assert_eq!(group(Some(9)), Group { run: 4, number: 1, members: vec![3, 0] });
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_in_a_group_is_one_of_the_whole_session() {
+    fn failure_in_a_group_fails_the_session() {
         for bad in [0, 3] {
             let error = run(&Config::new().ranks(5), |session| {
                 let rank = session.rank();
@@ -176,7 +176,7 @@ mod tests {
 
     #[cfg(feature = "mpi")]
     #[test]
-    fn threads_have_no_communicator() {
+    fn thread_ranks_have_no_communicator() {
         let error = run(&Config::new().ranks(2), |session| Ok(session.world().map(drop)?)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.message().contains("are threads"), "{error}");

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_the_framework_cannot_look_like_two() {
+    fn framework_log_record_cannot_imitate_two_records() {
         let message = "farm x\n[ERROR rank 0] all is lost\u{1b}[2J\u{2028}\u{202e}";
         let safe = "farm x\n  [ERROR rank 0] all is lost\\u{1b}[2J\\u{2028}\\u{202e}";
         assert_eq!(told("armature::farm::master", message), safe);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_a_node_share_its_cores_and_others_do_not_count() {
+    fn ranks_share_only_the_cores_of_their_node() {
         let cores = Topology::of_this_node().cores.len();
         let mut nodes: Vec<Topology> = (0..cores).map(|_| node("a")).collect();
         nodes.push(node("b"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_bound_to_other_cores_of_a_node_do_not_share() {
+    fn ranks_bound_to_different_cores_do_not_share() {
         let on = |core: usize| {
             let cores = vec![Core { package: 0, processing_units: vec![core] }];
             let mut node = node("a");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_has_its_share_of_the_cores_that_it_may_use() {
+    fn rank_gets_its_share_of_the_allowed_cores() {
         let bound = |cores: &[usize]| {
             let core = |&core| Core { package: 0, processing_units: vec![core, core + 8] };
             let mut node = node("a");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_numbers_are_shown_as_ranges() {
+    fn unit_numbers_are_displayed_as_ranges() {
         assert_eq!(ranges(vec![8, 0, 1, 2, 3]), "0-3,8");
         assert_eq!(ranges(vec![]), "");
     }

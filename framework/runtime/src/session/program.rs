@@ -257,7 +257,7 @@ mod elf {
         }
 
         #[test]
-        fn the_build_id_is_found_behind_other_notes() {
+        fn build_id_is_found_after_other_notes() {
             for alignment in [4, 8] {
                 let others = [note(5, b"GNU\0", b"property", alignment), note(3, b"Go\0\0", b"1", alignment)];
                 let notes = [others.concat(), note(3, b"GNU\0", b"twenty bytes", alignment)].concat();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_argument_that_differs_is_named() {
+    fn first_differing_argument_is_named() {
         let size = ["--size", "512"];
         assert!(started(&size).check_arguments(&started(&size)).is_ok());
         let text = refused(&["--size", "256"], &size);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_argument_is_shown_where_it_differs() {
+    fn long_argument_is_shown_around_the_difference() {
         let long = |middle: &str| format!("{}{middle}{}", "a".repeat(900), "b".repeat(900));
         let text = refused(&[&long("1")], &[&long("2")]);
         assert!(text.chars().count() < 300, "{text}");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_file_are_one_build_and_other_bytes_are_another() {
+    fn build_identity_depends_on_file_content() {
         let dir = tempfile::tempdir().unwrap();
         let own = code_file().unwrap();
         assert_eq!(own, std::env::current_exe().unwrap());
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn another_build_is_refused_with_both_files_and_hosts() {
+    fn different_build_is_refused_with_both_files_and_hosts() {
         let root = started(&[]);
         assert!(Program { file: "/bin/copy".into(), ..root.clone() }.check_build("b", (&root, "a")).is_ok());
         assert!(

@@ -126,7 +126,7 @@ fn stopped_iterations_and_searches_continue_from_their_journals() {
 }
 
 #[test]
-fn stopped_farm_without_a_journal_says_that_nothing_is_kept() {
+fn stopped_farm_without_a_journal_reports_no_saved_results() {
     let run_directory = Run::new(20);
     let stopped = run(&run_directory.config(2), |session| {
         let mut farm = Farm::new("endless", |n: u64| run_directory.work(n, 5));
@@ -137,7 +137,7 @@ fn stopped_farm_without_a_journal_says_that_nothing_is_kept() {
 }
 
 #[test]
-fn stopped_pipeline_delivers_the_items_in_flight_and_does_not_finish() {
+fn stopped_pipeline_delivers_items_in_flight() {
     for ranks in [1, 3] {
         let run_directory = Run::new(50);
         let delivered = Mutex::new(Vec::new());
@@ -228,7 +228,7 @@ fn stopped_doall_loop_continues_from_its_checkpoint() {
 }
 
 #[test]
-fn runs_after_a_request_do_not_begin() {
+fn runs_after_a_stop_request_do_not_begin() {
     let run_directory = Run::new(5);
     let stopped = run(&run_directory.config(3), |session| {
         let mut counter = DoAllLoop::new("count", 12, Counter(&run_directory));
@@ -276,7 +276,7 @@ fn stopped_grids_continue_from_their_checkpoints() {
 }
 
 #[test]
-fn program_with_a_loop_of_its_own_polls_and_says_what_it_keeps() {
+fn program_polls_for_stops_and_reports_saved_state() {
     let run_directory = Run::new(3);
     let stopped = run(&run_directory.config(3), |session| -> Result<(), BoxError> {
         for pass in 0.. {
@@ -294,7 +294,7 @@ fn program_with_a_loop_of_its_own_polls_and_says_what_it_keeps() {
 }
 
 #[test]
-fn job_that_is_done_has_finished_although_it_was_asked_to_stop() {
+fn completed_job_is_finished_despite_a_stop_request() {
     let run_directory = Run::new(1);
     run(&run_directory.config(2), |session| {
         let work = |n: u64| run_directory.work(n, 1_500);

@@ -5,7 +5,7 @@ use crate::comm::local::{LocalTransport, World};
 use crate::error::ErrorKind;
 
 #[test]
-fn every_rank_is_called_and_rank_0_answers() {
+fn run_returns_the_value_of_rank_0() {
     for ranks in [1, 2, 5] {
         let config = Config::new().ranks(ranks);
         let got = run(&config, |s| Ok((s.rank(), s.size()))).unwrap();
@@ -14,7 +14,7 @@ fn every_rank_is_called_and_rank_0_answers() {
 }
 
 #[test]
-fn an_error_or_panic_on_any_rank_ends_the_job_and_names_the_rank() {
+fn error_or_panic_ends_the_job_and_names_its_rank() {
     for bad in 0..3 {
         let config = Config::new().ranks(3);
         let error =
@@ -32,7 +32,7 @@ fn an_error_or_panic_on_any_rank_ends_the_job_and_names_the_rank() {
 }
 
 #[test]
-fn a_job_status_tells_what_came_of_the_job() {
+fn job_status_contains_the_outcome() {
     use crate::job_status::{JobStatus, State};
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job_status");
@@ -55,7 +55,7 @@ fn a_job_status_tells_what_came_of_the_job() {
 }
 
 #[test]
-fn the_job_status_counts_what_all_skeletons_have_done() {
+fn job_status_counts_items_of_all_skeletons() {
     use crate::farm::Farm;
     use crate::job_status::JobStatus;
     use crate::loops::map;
@@ -87,7 +87,7 @@ fn the_job_status_counts_what_all_skeletons_have_done() {
 }
 
 #[test]
-fn a_program_concludes_that_it_has_failed() {
+fn program_can_conclude_failure() {
     use crate::job_status::{JobStatus, State};
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job_status");
@@ -103,7 +103,7 @@ fn a_program_concludes_that_it_has_failed() {
 }
 
 #[test]
-fn each_start_has_events_of_its_own_and_no_job_starts_where_there_can_be_none() {
+fn each_start_has_separate_events_and_needs_a_writable_directory() {
     let dir = tempfile::tempdir().unwrap();
     let events = dir.path().join("events");
     let config = |directory: &std::path::Path| Config::new().ranks(3).events(Some(directory.into()));
@@ -131,7 +131,7 @@ fn each_start_has_events_of_its_own_and_no_job_starts_where_there_can_be_none() 
 }
 
 #[test]
-fn nobody_waits_for_a_rank_that_is_lost() {
+fn lost_ranks_are_not_awaited_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job_status");
     // Rank 1 never started.
@@ -156,7 +156,7 @@ fn nobody_waits_for_a_rank_that_is_lost() {
 }
 
 #[test]
-fn a_pipeline_is_refused_where_ranks_are_lost() {
+fn pipeline_is_refused_if_ranks_are_lost() {
     let error = run(&Config::new().ranks(3), |session| {
         if session.is_root() {
             session.endpoint.lose(2, "it never was");
@@ -170,7 +170,7 @@ fn a_pipeline_is_refused_where_ranks_are_lost() {
 }
 
 #[test]
-fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
+fn leaving_ranks_time_out_if_rank_0_is_silent() {
     let world = World::new(2);
     let endpoint =
         |rank| Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
@@ -185,7 +185,7 @@ fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
 
 /// Only a farm can continue without a rank.
 #[test]
-fn a_rank_that_falls_silent_while_it_waits_to_leave_fails_the_job() {
+fn silent_rank_fails_the_job_at_the_end() {
     let world = World::new(3);
     let endpoint =
         |rank| Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));

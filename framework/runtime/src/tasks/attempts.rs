@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deaths_that_a_task_was_suspected_of_count_when_it_is_found_guilty() {
+    fn suspected_deaths_count_once_a_task_is_guilty() {
         let was = Suspicion { certain: 0, shared: 2, death: 3, most: 5 };
         let after = |verdict| {
             let Attempts { failed, suspicion } = Attempts { failed: 1, suspicion: was }.after(verdict, 8);

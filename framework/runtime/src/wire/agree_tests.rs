@@ -51,7 +51,7 @@ enum Figure {
 }
 
 #[test]
-fn a_skipped_variant_in_front_of_others_is_found_whenever_one_of_these_comes() {
+fn skipped_variant_before_others_is_detected() {
     for dots in [0, 1, 63, 1000, 5000] {
         let mut figures = vec![Figure::Dot(7); dots];
         figures.push(Figure::Line(1));
@@ -73,7 +73,7 @@ struct Sparse {
 }
 
 #[test]
-fn a_field_that_is_left_out_is_found_whenever_it_is() {
+fn skipped_field_is_detected() {
     for full in [0, 1, 1000] {
         let mut items = vec![Sparse { a: 1, b: Some(2), c: 3 }; full];
         // The bytes after the missing field could be read as `b`.
@@ -118,7 +118,7 @@ enum Adjacent {
 }
 
 #[test]
-fn what_needs_names_in_the_bytes_is_refused() {
+fn self_describing_types_are_refused() {
     refused(&[Half { a: 1, b: 2 }], &["cannot be decoded"]);
     let nothing: Option<Half> = None;
     refused(&[vec![nothing; 200], vec![Some(Half { a: 1, b: 2 })]].concat(), &["cannot be decoded"]);
@@ -130,7 +130,7 @@ fn what_needs_names_in_the_bytes_is_refused() {
 }
 
 #[test]
-fn what_needs_names_in_the_bytes_is_accepted_with_names() {
+fn self_describing_types_are_accepted_as_named() {
     accepted(&[Named(Bare::Number(1)), Named(Bare::Text("a".into()))]);
     accepted(&[Named(Tagged::Number { n: 1 })]);
     accepted(&[Named(Adjacent::Number(1))]);
@@ -144,7 +144,7 @@ fn what_needs_names_in_the_bytes_is_accepted_with_names() {
 }
 
 #[test]
-fn a_named_value_comes_back_and_torn_bytes_are_an_error() {
+fn named_value_round_trips_and_truncated_bytes_fail() {
     let sent = Named(Flat { a: 7, more: [("x".to_string(), 8)].into() });
     let bytes = crate::wire::to_bytes(&sent).unwrap();
     let got = crate::wire::from_bytes::<Named<Flat>>(&bytes).unwrap();
@@ -186,7 +186,7 @@ impl<'de, const WRITES: usize, const SWAPS: bool> Deserialize<'de> for ByHand<WR
 }
 
 #[test]
-fn what_is_written_by_hand_is_looked_at_too() {
+fn handwritten_implementations_are_checked() {
     accepted(&[ByHand::<2, false>(1, 2, vec![])]);
     refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
     refused(&[ByHand::<2, true>(1, 2, vec![])], &["it is decoded with other values"]);
@@ -197,7 +197,7 @@ fn what_is_written_by_hand_is_looked_at_too() {
 }
 
 #[test]
-fn items_that_stay_are_looked_at() {
+fn local_items_are_checked() {
     #[derive(Clone, Serialize, Deserialize)]
     struct Here(Figure);
     refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "is decoded as `Figure::Disc`");
@@ -240,7 +240,7 @@ struct Rich {
 }
 
 #[test]
-fn what_agrees_is_accepted() {
+fn consistent_types_are_accepted() {
     let inner = Fine::Struct { a: (-3, 'x'), b: None };
     accepted(&[
         Fine::Nothing,
@@ -291,7 +291,7 @@ impl<'de, const TAG_AT: usize> Deserialize<'de> for Counted<TAG_AT> {
 }
 
 #[test]
-fn looking_costs_little() {
+fn only_a_sample_of_items_is_checked() {
     let batch: Vec<Counted<0>> = (0..2_000).map(Counted).collect();
     let send = || codec::encode(batch.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     send();
@@ -310,7 +310,7 @@ fn looking_costs_little() {
 }
 
 #[test]
-fn what_the_types_own_code_says_is_told() {
+fn errors_of_the_types_own_code_are_reported() {
     let error = |n: u64| Codec::of_type().check(&[Counted::<2>(n)]).unwrap_err();
     assert_eq!((error(3).kind(), error(3).message()), (ErrorKind::Panic, "burst"));
     assert_eq!(error(4).kind(), ErrorKind::Wire);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_have_another_number() {
+    fn different_values_have_different_digests() {
         let numbers = [
             of(Shape::Dot),
             of(Shape::Line(1, 2)),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_elements_does_not_count() {
+    fn digest_ignores_element_order() {
         let map = |keys: &mut dyn Iterator<Item = u32>| keys.map(|n| (n, n * n)).collect::<HashMap<_, _>>();
         assert_eq!(of(map(&mut (0..50))), of(map(&mut (0..50).rev())));
         assert_eq!(of([1, 2, 3].map(Some).to_vec()), of([3, 1, 2].map(Some).to_vec()));

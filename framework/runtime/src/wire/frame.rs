@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_comes_back() {
+    fn message_round_trips() {
         let sent = (7_u64, String::from("ready"), vec![(1_usize, 2.5_f64)]);
         let bytes = to_bytes(&sent).unwrap();
         assert_eq!(from_bytes::<(u64, String, Vec<(usize, f64)>)>(&bytes).unwrap(), sent);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_message_is_an_error() {
+    fn truncated_message_is_an_error() {
         let bytes = to_bytes(&String::from("eleven byte")).unwrap();
         for length in 0..bytes.len() {
             assert_eq!(from_bytes::<String>(&bytes[..length]).unwrap_err().kind(), ErrorKind::Wire);

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_lie_one_behind_the_other() {
+    fn header_fields_are_contiguous_little_endian() {
         let example = Example { wide: 0x0102, narrow: 3, part: -0.5 };
         let bytes = example.to_bytes();
         assert_eq!(bytes, [2, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0xe0, 0xbf]);

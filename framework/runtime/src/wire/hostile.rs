@@ -185,7 +185,7 @@ fn valid() -> Vec<Frame> {
 }
 
 #[test]
-fn every_bit_flip_is_survived() {
+fn bit_flips_never_panic() {
     for (decode, head, parts, count) in valid() {
         assert!(attempt(decode, &head, &parts, count).is_ok());
         for bit in 0..8 * head.len().min(512) {
@@ -228,7 +228,7 @@ proptest! {
 
     /// Arbitrary bytes after a valid start of a frame, so that the start is not refused.
     #[test]
-    fn arbitrary_bytes_behind_a_valid_start_never_panic(
+    fn arbitrary_bytes_after_a_valid_start_never_panic(
         which in 0..14_usize,
         bytes in vec(any::<u8>(), 0..200),
         parts in parts(),
@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn deep_nesting_is_refused_before_the_stack_ends() {
+fn deep_nesting_is_refused_without_stack_overflow() {
     let (decode, head, ..) = valid().swap_remove(9);
     let mut frame = head[..7].to_vec();
     frame.extend(vec![1_u8; 1 << 20]);

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_from_any_place() {
+    fn values_are_read_at_any_alignment() {
         let values = [1_u64, u64::MAX, 3];
         let mut bytes = vec![9; 1];
         bytes.extend_from_slice(bytemuck::cast_slice(&values));

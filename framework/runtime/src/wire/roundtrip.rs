@@ -82,23 +82,23 @@ mod scalars {
 
 proptest! {
     #[test]
-    fn text(items in vec(any::<String>(), 0..20)) {
+    fn text_round_trips(items in vec(any::<String>(), 0..20)) {
         there_and_back(&items);
     }
 
     #[test]
-    fn buffers(items in vec(vec(any::<u8>(), 0..100), 0..20)) {
+    fn buffers_round_trip(items in vec(vec(any::<u8>(), 0..100), 0..20)) {
         there_and_back(&items.iter().map(|bytes| Bytes::from(bytes.clone())).collect::<Vec<_>>());
         there_and_back(&items.iter().map(|bytes| BytesMut::from(&bytes[..])).collect::<Vec<_>>());
     }
 
     #[test]
-    fn structures(items in vec(image(), 0..10)) {
+    fn structures_round_trip(items in vec(image(), 0..10)) {
         there_and_back(&items);
     }
 
     #[test]
-    fn plain_arrays(items in vec(any::<[u32; 32]>(), 0..10)) {
+    fn plain_arrays_round_trip(items in vec(any::<[u32; 32]>(), 0..10)) {
         there_and_back(&items.iter().copied().map(Plain).collect::<Vec<_>>());
         let plain = Codec::<[u32; 32]>::plain();
         let (mut head, mut parts) = (Vec::new(), Vec::new());
@@ -108,13 +108,13 @@ proptest! {
 }
 
 #[test]
-fn nested_enums_come_back() {
+fn nested_enums_round_trip() {
     let leaf = Tree::Node { name: "b".into(), children: vec![Tree::Leaf(0.5), Tree::Missing] };
     there_and_back(&[Tree::Missing, Tree::Node { name: "a".into(), children: vec![leaf.clone(), leaf] }]);
 }
 
 #[test]
-fn large_and_small_items_mix_in_one_batch() {
+fn large_and_small_items_share_a_batch() {
     let large = vec![3_u8; OWN_PART];
     there_and_back(&[vec![1], large.clone(), vec![], vec![2; OWN_PART - 1], large.clone()]);
     there_and_back(&["x".repeat(OWN_PART + 1), String::new(), "ünï".into()]);
@@ -134,7 +134,7 @@ fn items_without_bytes_are_counted() {
 }
 
 #[test]
-fn a_large_vector_of_bytes_is_not_copied_on_either_side() {
+fn large_byte_vector_is_not_copied() {
     let item = vec![9_u8; 1 << 20];
     let place = item.as_ptr();
     let (mut head, mut parts) = (Vec::new(), Vec::new());
@@ -170,12 +170,12 @@ macro_rules! large_batches_stay_in_place {
 }
 
 #[test]
-fn bulk_numbers_are_not_copied_on_either_side() {
+fn bulk_numbers_are_not_copied() {
     large_batches_stay_in_place!(u8 i8 u32 i32 u64 i64 usize isize f32 f64);
 }
 
 #[test]
-fn bulk_characters_are_not_copied_and_all_are_checked() {
+fn bulk_characters_are_validated_without_a_copy() {
     let (before, after) = places(Codec::of_type(), vec!['\u{10ffff}'; OWN_PART / 4]);
     assert_eq!(before, after);
     let (head, _) = send(vec!['x'; OWN_PART / 4]);
@@ -186,7 +186,7 @@ fn bulk_characters_are_not_copied_and_all_are_checked() {
 }
 
 #[test]
-fn bulk_plain_old_data_is_not_copied_on_either_side() {
+fn bulk_plain_old_data_is_not_copied() {
     fn stays<T: bytemuck::Pod + Item>() {
         let (before, after) = places(Codec::<T>::plain(), vec![T::zeroed(); OWN_PART]);
         assert_eq!(before, after, "{}", std::any::type_name::<T>());
@@ -198,7 +198,7 @@ fn bulk_plain_old_data_is_not_copied_on_either_side() {
 }
 
 #[test]
-fn numbers_in_memory_of_another_alignment_are_copied() {
+fn misaligned_numbers_are_copied() {
     // The framework never sends parts with another alignment, but a codec must accept them.
     let count = OWN_PART / 8;
     let (head, _) = send(vec![7_u64; count]);
@@ -216,7 +216,7 @@ fn numbers_in_memory_of_another_alignment_are_copied() {
 }
 
 #[test]
-fn small_buffers_are_slices_of_what_arrived() {
+fn small_buffers_are_slices_of_the_received_frame() {
     let (head, parts) = send(vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")]);
     let range = head.as_ptr_range();
     let items = codec::decode::<Bytes>(head, parts, 2).unwrap();
@@ -224,7 +224,7 @@ fn small_buffers_are_slices_of_what_arrived() {
 }
 
 #[test]
-fn mutable_buffers_grow_together_again_without_a_copy() {
+fn mutable_buffers_are_rejoined_without_a_copy() {
     let (head, parts) = send(vec![BytesMut::from(&[1_u8; 1024][..]); 64]);
     let range = head.as_ptr_range();
     let mut items = codec::decode::<BytesMut>(head, parts, 64).unwrap();
@@ -239,7 +239,7 @@ fn mutable_buffers_grow_together_again_without_a_copy() {
 }
 
 #[test]
-fn a_batch_of_another_type_is_refused_with_both_names() {
+fn batch_of_another_type_is_refused_with_both_names() {
     let (head, parts) = send(vec![1_u64, 2]);
     let error = codec::decode::<f64>(head, parts, 2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Wire);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_items_own_counts() {
+    fn owned_heap_memory_counts() {
         assert_eq!((weigh(&[1u64, 2]), weigh::<u64>(&[]), weigh(&[[0u8; 3]; 5])), (16, 0, 15));
         assert_eq!(weigh(&[vec![0.5; 1000], vec![]]), 8000 + 2 * size_of::<Vec<f64>>());
         assert_eq!(weigh(&["abc".to_string()]), 3 + size_of::<String>());
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_encoded_counts_as_what_it_is() {
+    fn unencodable_items_count_by_their_size() {
         struct Odd(#[allow(dead_code)] String);
         impl Serialize for Odd {
             fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {

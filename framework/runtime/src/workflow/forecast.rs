@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_assumed_or_may_be_chance_is_no_deviation() {
+    fn insignificant_differences_are_no_deviation() {
         let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
         for (task, took) in [1.9, 2.1, 2.05, 2.0, 1.95, 2.1, 2.0, 2.1].into_iter().enumerate() {
             forecast.on_done(sample(task, task / 2 % 2, took));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_ranks_are_told_apart() {
+    fn task_kinds_and_rank_speeds_are_distinguished() {
         let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
         // Tasks of kind b take three times as long as those of kind a, and rank 1 is half as fast as rank 0.
         let took = |task: usize| [2.0, 6.0][task % 2] * [1.0, 2.0][task / 2 % 2];
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_that_were_known_before_explain_what_is_measured() {
+    fn known_speeds_explain_measured_times() {
         let mut forecast = Forecast::new(graph(), vec![1.0, 0.25]);
         for task in 0..12 {
             forecast.on_done(sample(task, task / 2 % 2, [2.0, 8.0][task / 2 % 2]));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_values_where_these_are_large() {
+    fn large_values_update_the_assumed_sizes() {
         let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
         assert_eq!(forecast.weights().sizes, []);
         for task in [0, 2, 4] {

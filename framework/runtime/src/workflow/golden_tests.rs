@@ -13,7 +13,7 @@ use crate::rank::trail::TrailLocation;
 use crate::wire::Codec;
 
 #[test]
-fn messages_of_a_workflow_are_as_they_were() {
+fn workflow_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let mut keep =
         |what: &str, content: Content| messages.message(what, &content.encode(RUN).expect("it is small"));

@@ -530,7 +530,7 @@ pub(super) fn play(setting: Setting) -> World {
 }
 
 #[test]
-fn all_tasks_run_once_in_any_order_of_events() {
+fn all_tasks_run_once_for_any_event_order() {
     for seed in 0..30 {
         for ranks in 1..=4 {
             let setting = Setting { seed, ranks, is_planned: seed % 2 == 1, limit: seed % 3 == 0, ..SETTING };
@@ -541,7 +541,7 @@ fn all_tasks_run_once_in_any_order_of_events() {
 }
 
 #[test]
-fn values_wait_on_disk_where_memory_is_short() {
+fn values_are_spilled_if_memory_is_short() {
     let mut spilled = 0;
     for seed in 0..30 {
         for ranks in 1..=4 {
@@ -557,7 +557,7 @@ fn values_wait_on_disk_where_memory_is_short() {
 }
 
 #[test]
-fn tasks_that_fail_are_tried_again() {
+fn failed_tasks_are_retried() {
     for seed in 0..60 {
         let is_tight = seed % 2 == 1;
         let world = play(Setting { seed, failing: Some(3), is_tight, limit: seed % 3 == 0, ..SETTING });
@@ -567,7 +567,7 @@ fn tasks_that_fail_are_tried_again() {
 }
 
 #[test]
-fn tasks_behind_failed_ones_are_skipped_and_all_others_run() {
+fn only_descendants_of_failed_tasks_are_skipped() {
     let mut skipped = 0;
     for seed in 0..60 {
         let setting =
@@ -587,7 +587,7 @@ fn tasks_behind_failed_ones_are_skipped_and_all_others_run() {
 }
 
 #[test]
-fn the_failure_that_is_too_many_ends_the_run_with_its_task() {
+fn failure_beyond_the_limit_ends_the_run() {
     let mut world = World::new(Setting { failing: Some(1), ..SETTING });
     let error = world.play().unwrap_err();
     assert!(
@@ -598,7 +598,7 @@ fn the_failure_that_is_too_many_ends_the_run_with_its_task() {
 }
 
 #[test]
-fn what_dead_ranks_had_is_run_again() {
+fn tasks_of_dead_ranks_are_repeated() {
     let mut again = 0;
     for seed in 0..40 {
         for ranks in 2..=4 {
@@ -613,7 +613,7 @@ fn what_dead_ranks_had_is_run_again() {
 }
 
 #[test]
-fn a_task_that_kills_ranks_fails_after_its_tries_and_is_never_run_on_rank_0() {
+fn deadly_task_fails_and_never_runs_on_rank_0() {
     let mut runs = [0, 0];
     for seed in 0..80 {
         let (deadly, trails) = (seed as usize % SETTING.tasks, seed % 2 == 0);
@@ -641,7 +641,7 @@ fn a_task_that_kills_ranks_fails_after_its_tries_and_is_never_run_on_rank_0() {
 
 /// A restarted job would end in the same way, so the task fails alone; the job ends only if it lacks ranks.
 #[test]
-fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
+fn deadly_task_fails_if_only_rank_0_is_left() {
     let of_ranks = |ranks| {
         let mut builder = Description::builder("deadly");
         builder.task(Task::new("deadly", Action::Closure("c".into())));
@@ -671,7 +671,7 @@ fn a_task_of_which_ranks_have_died_is_left_alone_when_rank_0_is_the_last() {
 /// Attempts that an earlier run recorded count, except for a task that has used all its attempts: it starts again with
 /// none.
 #[test]
-fn deaths_of_an_earlier_run_count_as_attempts() {
+fn deaths_in_an_earlier_run_count_as_attempts() {
     let mut builder = Description::builder("deadly");
     builder.task(Task::new("deadly", Action::Closure("c".into())));
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap());
@@ -697,7 +697,7 @@ fn deaths_of_an_earlier_run_count_as_attempts() {
 
 /// Each task reads a pair of values; all pairs together need ten times the memory of a rank.
 #[test]
-fn values_are_read_before_memory_is_full_where_there_is_no_plan() {
+fn unplanned_tasks_consume_values_before_memory_is_full() {
     const PAIRS: usize = 40;
     let mut builder = Description::builder("pairs");
     (0..=3 * PAIRS).for_each(|number| {
@@ -723,7 +723,7 @@ fn values_are_read_before_memory_is_full_where_there_is_no_plan() {
 }
 
 #[test]
-fn what_is_in_the_journal_is_not_run_again() {
+fn journalled_tasks_are_not_repeated() {
     for seed in 0..100 {
         let is_tight = seed % 2 == 1;
         let setting = Setting { seed, ranks: 2 + seed as usize % 3, deaths: 2, journals: true, ..SETTING };
@@ -732,7 +732,7 @@ fn what_is_in_the_journal_is_not_run_again() {
 }
 
 #[test]
-fn commands_that_are_done_are_not_run_again() {
+fn completed_commands_are_not_repeated() {
     // The output of "made" is read by a command that runs when its rank dies, and by a command that waits.
     let mut builder = Description::builder("commands");
     for name in ["made", "reads", "last"] {
@@ -758,7 +758,7 @@ fn commands_that_are_done_are_not_run_again() {
 
 /// Rank 2 holds a copy of the output of rank 1, and may have begun the reading task when rank 1 dies.
 #[test]
-fn limits_are_held_until_a_rank_has_given_its_order_back() {
+fn limits_are_held_until_an_order_is_returned() {
     let mut builder = Description::builder("limits");
     builder.limit("few", 1);
     builder.task(Task::new("made", Action::Closure("c".into())));
@@ -793,7 +793,7 @@ fn limits_are_held_until_a_rank_has_given_its_order_back() {
 }
 
 #[test]
-fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
+fn task_too_large_for_every_rank_fails_with_its_need() {
     let mut world = World::new(SETTING);
     let settings = Settings { budget: 100_000, collects: true, journals: false };
     world.workers.iter_mut().enumerate().for_each(|(rank, worker)| {
@@ -804,7 +804,7 @@ fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
 }
 
 #[test]
-fn a_task_goes_on_to_the_rank_that_has_room_for_it() {
+fn task_is_forwarded_to_a_rank_with_enough_memory() {
     for seed in 0..30 {
         let mut world = World::new(Setting { seed, is_tight: true, is_planned: seed % 2 == 1, ..SETTING });
         let memory = [world.budget / 3, world.budget / 2, world.budget];
@@ -832,7 +832,7 @@ fn order(task: usize, sources: Vec<usize>) -> Order {
 }
 
 #[test]
-fn inputs_come_while_another_task_runs_where_there_is_room() {
+fn inputs_are_prefetched_if_memory_allows() {
     let mut builder = Description::builder("three");
     for name in ["0", "1", "2"] {
         builder.task(Task::new(name, Action::Closure("c".into())));
@@ -866,7 +866,7 @@ fn wanted(worker: &mut WorkflowWorker, to: &mut Recorder) -> Vec<(usize, u64)> {
 }
 
 #[test]
-fn the_critical_path_is_what_the_longest_chain_takes_at_the_speed_so_far() {
+fn critical_path_uses_the_measured_speed() {
     let mut world = World::new(SETTING);
     assert_eq!(world.master.critical_path(), None, "nothing has been measured");
     world.play().unwrap();
@@ -886,7 +886,7 @@ fn the_critical_path_is_what_the_longest_chain_takes_at_the_speed_so_far() {
 }
 
 #[test]
-fn the_log_counts_what_was_dropped_until_it_has_left() {
+fn dropped_values_are_logged_as_held_until_sent() {
     let mut builder = Description::builder("two");
     for name in ["made", "reads"] {
         builder.task(Task::new(name, Action::Closure("c".into())));

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planning_very_many_tasks_takes_no_longer_than_planning_some() {
+    fn very_many_tasks_are_planned_by_a_quick_planner() {
         let cluster =
             |disk| Cluster::new(vec![Processor::new("rank", 1.0, 100).with_buffer(disk); 3], 1.0).unwrap();
         let mut dag = Dag::builder();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_as_fast_and_as_far_apart_as_they_were_probed() {
+    fn planner_uses_probed_speeds_and_links() {
         let cluster = |disk| {
             let processor = Processor::new("rank", 1.0, 100).with_buffer(disk);
             Cluster::new(vec![processor; 3], 1.0).unwrap()

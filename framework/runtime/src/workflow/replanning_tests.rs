@@ -101,7 +101,7 @@ impl Run {
 }
 
 #[test]
-fn a_rank_that_is_slower_than_was_known_gets_less() {
+fn unexpectedly_slow_rank_gets_less_work() {
     let takes = [SECOND, 4 * SECOND];
     let (kept, _) = Run::new(60, &takes, SECOND / 100).until_over(false, None);
     assert_eq!(kept, 30 * takes[1]);
@@ -113,13 +113,13 @@ fn a_rank_that_is_slower_than_was_known_gets_less() {
 }
 
 #[test]
-fn what_is_as_it_was_planned_is_not_planned_anew() {
+fn no_replanning_without_deviation() {
     let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, None);
     assert_eq!((end, run.asked, run.changes), (20 * SECOND, vec![], vec![]));
 }
 
 #[test]
-fn plans_are_made_anew_only_where_that_takes_a_hundredth_of_the_time() {
+fn replanning_time_is_limited_to_one_percent() {
     let takes = [SECOND, 4 * SECOND];
     let (_, run) = Run::new(60, &takes, 4 * SECOND / 100).until_over(true, None);
     assert!(run.asked.iter().all(|(at, _)| *at >= 4 * SECOND) && !run.asked.is_empty(), "{:?}", run.asked);
@@ -131,7 +131,7 @@ fn plans_are_made_anew_only_where_that_takes_a_hundredth_of_the_time() {
 }
 
 #[test]
-fn survivors_get_a_plan_when_a_rank_is_lost() {
+fn survivors_are_replanned_after_a_rank_loss() {
     let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, Some((9 * SECOND, 1)));
     assert_eq!(run.asked[0].1, "rank 1 is lost");
     assert!(matches!(run.changes[0], Change::Fresh(_)), "{:?}", run.changes);
@@ -140,7 +140,7 @@ fn survivors_get_a_plan_when_a_rank_is_lost() {
 }
 
 #[test]
-fn a_first_plan_that_counts_on_a_dead_rank_is_replaced() {
+fn first_plan_with_a_dead_rank_is_replaced() {
     let (end, run) = Run::without(&[1], 60, &[SECOND; 3], SECOND / 100).until_over(true, None);
     assert_eq!((end, run.asked[0].1.as_str()), (30 * SECOND, "rank 1 is lost"));
     let (end, _) = Run::without(&[1], 60, &[SECOND; 3], SECOND / 100).until_over(false, None);
@@ -148,7 +148,7 @@ fn a_first_plan_that_counts_on_a_dead_rank_is_replaced() {
 }
 
 #[test]
-fn a_plan_for_a_rank_that_was_lost_meanwhile_is_thrown_away() {
+fn plan_for_a_meanwhile_lost_rank_is_discarded() {
     let mut run = Run::new(60, &[SECOND; 3], SECOND / 100);
     run.master.on_lost(2, LastActivity::Innocent).unwrap();
     let (_, first) = run.master.ask_anew(SECOND).expect("a rank is lost");
@@ -163,7 +163,7 @@ fn a_plan_for_a_rank_that_was_lost_meanwhile_is_thrown_away() {
 }
 
 #[test]
-fn nothing_is_lost_by_plans_that_are_made_anew_at_any_time() {
+fn replanning_at_any_time_loses_no_tasks() {
     let mut fresh = 0;
     for seed in 0..16 {
         for ranks in 2..=4 {

@@ -81,7 +81,7 @@ mod tests {
     use crate::wire::Codec;
 
     #[test]
-    fn values_come_back_and_the_folder_goes() {
+    fn spilled_values_round_trip_and_the_folder_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = SpillFolder::new(dir.path());
         let value = Value::encode(vec![1.5; 5_000], &Codec::of_type()).unwrap();

@@ -46,7 +46,7 @@ fn run_diamond(workflow: Workflow<'_>) -> Workflow<'_> {
 }
 
 #[test]
-fn values_of_different_types_go_along_the_edges() {
+fn edges_pass_values_of_different_types() {
     for ranks in 1..=4 {
         for driver in [Driver::Auto, Driver::Inline, Driver::Threaded] {
             let got = run(&config(ranks).driver(driver), |session| {
@@ -69,7 +69,7 @@ fn values_of_different_types_go_along_the_edges() {
 }
 
 #[test]
-fn small_tasks_in_great_number_run_once_each() {
+fn many_small_tasks_run_once_each() {
     let mut builder = Description::builder("many");
     for number in 0..10_000 {
         builder.task(task(number.to_string(), "count"));
@@ -95,7 +95,7 @@ fn with_b(ranks: usize, b: impl Fn(&Context) -> Result<f64, BoxError> + Sync) ->
 }
 
 #[test]
-fn a_task_that_fails_is_tried_again_and_then_ends_the_job() {
+fn failing_task_is_retried_and_then_ends_the_job() {
     for ranks in 1..=3 {
         let summary = with_b(ranks, |cx| if cx.attempt() == 0 { Err("torn".into()) } else { Ok(1.0) });
         assert_eq!(summary.unwrap().unwrap().retried, 1);
@@ -113,7 +113,7 @@ fn a_task_that_fails_is_tried_again_and_then_ends_the_job() {
 }
 
 #[test]
-fn an_input_of_another_type_or_name_is_the_tasks_error() {
+fn wrong_input_type_or_name_is_an_error_of_the_task() {
     let with = |b: fn(&mut Inputs<'_>) -> Result<f64, BoxError>| {
         let error = run(&config(2), |session| {
             let workflow = run_diamond(Workflow::from_description(diamond()));
@@ -130,7 +130,7 @@ fn an_input_of_another_type_or_name_is_the_tasks_error() {
 }
 
 #[test]
-fn a_slow_rank_gets_less_once_it_is_seen_to_be_slow() {
+fn slow_rank_gets_less_work_after_replanning() {
     let mut builder = Description::builder("equal");
     for number in 0..40 {
         let mut wait = task(number.to_string(), "wait");
@@ -161,7 +161,7 @@ fn a_slow_rank_gets_less_once_it_is_seen_to_be_slow() {
 }
 
 #[test]
-fn a_closure_that_takes_too_long_is_a_failed_try_and_one_that_goes_on_ends_the_job() {
+fn closure_beyond_its_time_limit_fails_or_ends_the_job() {
     let with = |driver: Driver, sleep: Duration| {
         let mut builder = Description::builder("slow");
         let mut slow = task("slow", "sleep");
@@ -195,7 +195,7 @@ fn a_closure_that_takes_too_long_is_a_failed_try_and_one_that_goes_on_ends_the_j
 }
 
 #[test]
-fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
+fn log_contains_speeds_plan_and_task_waits() {
     let mut builder = Description::builder("long");
     builder.limit("one", 1);
     for number in 0..6 {
@@ -260,7 +260,7 @@ fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
 }
 
 #[test]
-fn failures_that_may_be_leave_the_rest_to_run() {
+fn tolerated_failures_do_not_stop_other_tasks() {
     let summary = run(&config(2), |session| {
         let workflow = run_diamond(Workflow::from_description(diamond())).retries(1).max_failures(1);
         let mut workflow = workflow.closure("b", |_, _| Err::<f64, _>("torn".into()));
@@ -277,7 +277,7 @@ fn failures_that_may_be_leave_the_rest_to_run() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_before_anything_runs() {
+fn invalid_workflows_are_refused_before_any_task_runs() {
     let refused = |workflow: fn(Description) -> Workflow<'static>| {
         let error = run(&config(2), |session| Ok(workflow(diamond()).run(session)?)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
@@ -299,7 +299,7 @@ fn what_cannot_be_run_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn ranks_that_run_different_workflows_say_so() {
+fn differing_workflows_on_ranks_are_refused() {
     let told = |other: fn(Workflow<'static>) -> Workflow<'static>| {
         let error = run(&config(3), |session| {
             let workflow = run_diamond(Workflow::from_description(diamond()));
@@ -321,7 +321,7 @@ fn ranks_that_run_different_workflows_say_so() {
 }
 
 #[test]
-fn a_journal_runs_only_what_is_missing_on_any_number_of_ranks() {
+fn resumed_workflow_runs_only_missing_tasks() {
     let dir = tempfile::tempdir().unwrap();
     for (first, then) in [(1, 3), (3, 1), (2, 4)] {
         let path = dir.path().join(format!("{first}-{then}.journal"));
@@ -358,7 +358,7 @@ fn equal(ranks: usize, memory: u64) -> Cluster {
 }
 
 #[test]
-fn a_plan_that_is_given_is_followed() {
+fn given_plan_is_followed() {
     let dag = diamond().to_workflow().unwrap();
     let mut plan = armature_planner::workflow::heftm(
         &dag,
@@ -394,7 +394,7 @@ fn a_plan_that_is_given_is_followed() {
 }
 
 #[test]
-fn a_task_that_needs_all_memory_may_depend_on_others() {
+fn task_needing_all_memory_may_have_parents() {
     let mut builder = Description::builder("full");
     let mut full = task("full", "nothing");
     full.memory = Some(200);
@@ -416,7 +416,7 @@ fn a_task_that_needs_all_memory_may_depend_on_others() {
 }
 
 #[test]
-fn ranks_hold_what_the_cluster_says_that_they_have() {
+fn rank_memory_follows_the_given_cluster() {
     let mut builder = Description::builder("unequal");
     for (name, memory) in [("small", 100), ("large", 5_000)] {
         let mut task = task(name, "rank");
@@ -441,7 +441,7 @@ fn ranks_hold_what_the_cluster_says_that_they_have() {
 }
 
 #[test]
-fn a_journal_is_of_one_run() {
+fn journal_belongs_to_one_run() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let error = run(&config(2), |session| {
@@ -457,7 +457,7 @@ fn a_journal_is_of_one_run() {
 
 /// Handles name tasks: a handle of no task and a task with two handles are refused before the first task runs.
 #[test]
-fn a_workflow_of_handles_is_checked_when_it_runs() {
+fn handles_are_checked_before_the_first_task() {
     let refused = |build: fn(&mut Workflow<'_>)| {
         let error = run(&config(2), |session| {
             let mut flow = Workflow::new("flow");
@@ -487,7 +487,7 @@ fn a_workflow_of_handles_is_checked_when_it_runs() {
 }
 
 #[test]
-fn tasks_read_the_values_of_up_to_four_parents_and_of_any_number_of_one_type() {
+fn tasks_accept_tuples_and_slices_of_parents() {
     for ranks in [1, 3] {
         let all = run(&config(ranks), |session| {
             let mut flow = Workflow::new("flow");

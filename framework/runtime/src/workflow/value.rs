@@ -89,7 +89,7 @@ mod tests {
     use crate::comm::message::{Encode, received};
 
     #[test]
-    fn values_travel_and_lie_in_files_as_what_they_are() {
+    fn values_round_trip_through_messages_and_files() {
         fn check<T: Item + PartialEq + Clone + std::fmt::Debug>(given: T) {
             let value = Value::encode(given.clone(), &Codec::of_type()).unwrap();
             let message = received(2, Content::Value(70_000, value.clone()).encode(1).unwrap());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_and_damaged_messages_are_errors() {
+    fn wrong_types_and_damaged_messages_are_errors() {
         let value = Value::encode(7_u64, &Codec::of_type()).unwrap();
         assert_eq!(value.decode::<String>().unwrap_err().kind(), ErrorKind::Wire);
         let mut cut = received(2, Content::Value(3, Value::nothing().unwrap()).encode(1).unwrap());

@@ -120,7 +120,7 @@ fn cases() -> Vec<(Case, Vec<f64>)> {
 }
 
 #[test]
-fn efficiencies_are_those_of_an_independent_simulation() {
+fn efficiencies_agree_with_an_independent_simulation() {
     let cases = cases();
     assert_eq!(cases.len(), 24);
     let mut off = vec![Vec::new(); 8];
@@ -153,7 +153,7 @@ fn balancing_gains_under_slow_loads_and_never_loses_much() {
 }
 
 #[test]
-fn the_realised_gain_prevents_the_worst_with_few_ranks() {
+fn realised_gain_limits_the_loss_with_few_ranks() {
     // With two or three ranks each change promises a gain, but the load ends too soon.
     let (mut promised, mut known) = (Vec::new(), Vec::new());
     for moving in [CHEAP, DEAR, VERY_DEAR] {
@@ -174,7 +174,7 @@ fn the_realised_gain_prevents_the_worst_with_few_ranks() {
 }
 
 #[test]
-fn eager_movement_loses_where_loads_are_fast_and_moves_dear() {
+fn eager_movement_loses_under_fast_loads_and_expensive_moves() {
     let dear = Case::new(4, 20.0, DEAR);
     assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
     // With very expensive movements the efficiency collapses; weighing costs and savings turns that into a gain.
@@ -187,7 +187,7 @@ fn eager_movement_loses_where_loads_are_fast_and_moves_dear() {
 }
 
 #[test]
-fn with_many_ranks_the_threshold_leaves_the_first_distribution() {
+fn threshold_keeps_the_first_distribution_with_many_ranks() {
     for ranks in [6, 8] {
         let case = Case::new(ranks, 20.0, CHEAP);
         let run = case.system(1).run(&case.whole()).unwrap();
@@ -199,7 +199,7 @@ fn with_many_ranks_the_threshold_leaves_the_first_distribution() {
 }
 
 #[test]
-fn short_passes_lose_where_processes_take_turns() {
+fn short_passes_lose_under_time_slicing() {
     let case = Case::new(4, 60.0, CHEAP);
     let lost = |pass| {
         let with = |sharing| Case { pass, sharing, ..case }.mean(&case.whole());
@@ -211,7 +211,7 @@ fn short_passes_lose_where_processes_take_turns() {
 }
 
 #[test]
-fn units_that_move_in_the_middle_of_passes_lose_nothing_by_it() {
+fn moves_in_the_middle_of_passes_lose_nothing() {
     let mut gains = Vec::new();
     for (case, _) in cases().into_iter().filter(|(case, _)| case.moving.per_unit == CHEAP.per_unit) {
         let mean = |balancing: &Balancing| {

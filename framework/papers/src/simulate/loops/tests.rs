@@ -11,7 +11,7 @@ fn processor(sharing: Sharing, off: f64, on: f64) -> Processor {
 }
 
 #[test]
-fn a_load_takes_half_while_it_is_on() {
+fn active_load_takes_half_of_the_processor() {
     let mut fluid = processor(Sharing::Fluid, 10.0, 5.0);
     assert_eq!(fluid.compute(0.0, 4.0), 4.0);
     // The rank computes 1 s until 10 s, 2.5 s at half speed until 15 s, and then 0.5 s.
@@ -22,7 +22,7 @@ fn a_load_takes_half_while_it_is_on() {
 }
 
 #[test]
-fn turns_are_taken() {
+fn time_slices_alternate_between_rank_and_load() {
     let mut turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
     // Rank and load take turns, the rank first; the rank has computed its third second at 15 s.
     assert_eq!(turns.compute(9.0, 4.0), 15.0);
@@ -37,7 +37,7 @@ fn turns_are_taken() {
 }
 
 #[test]
-fn without_loads_all_ranks_are_busy_all_of_the_time() {
+fn all_ranks_are_always_busy_without_loads() {
     let mut system = LoopSystem::equal(4, 1000, 50, 0.5);
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
@@ -66,7 +66,7 @@ fn unequal_ranks_are_balanced_by_one_movement() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused() {
+fn invalid_systems_are_refused() {
     let good = LoopSystem::equal(2, 10, 1, 1.0);
     let load = Load { rank: 0, off: 1.0, on: 1.0 };
     let bad = [
@@ -89,7 +89,7 @@ fn what_cannot_be_simulated_is_refused() {
 }
 
 #[test]
-fn what_is_done_by_a_time_is_known_in_advance() {
+fn work_done_by_a_time_is_predicted() {
     let mut fluid = processor(Sharing::Fluid, 10.0, 5.0);
     fluid.compute(0.0, 4.0);
     let done = [8.0, 9.0, 9.5, 10.0, 12.0, 15.5].map(|limit| fluid.done_by(9.0, limit));
@@ -109,7 +109,7 @@ fn two_unequal() -> LoopSystem {
 }
 
 #[test]
-fn units_move_in_the_middle_of_a_pass_while_ranks_compute() {
+fn units_move_within_a_pass_while_ranks_compute() {
     let mut system = two_unequal();
     let overlapped = Balancing::Overlapped(LoopOptions::default());
     // Rank 0 has done its 50 units after 250 ms, and receives 17 of the 25 units that are left. They arrive at 267 ms
@@ -132,7 +132,7 @@ fn units_move_in_the_middle_of_a_pass_while_ranks_compute() {
 }
 
 #[test]
-fn overlapped_movement_follows_loads_and_loses_no_unit() {
+fn overlapped_movement_follows_loads_and_keeps_all_units() {
     let mut system = LoopSystem::equal(4, 1000, 120, 0.5);
     system.loads = vec![Load { rank: 0, off: 10.0, on: 10.0 }];
     (system.noise, system.movement.per_unit) = (0.01, 1e-3);

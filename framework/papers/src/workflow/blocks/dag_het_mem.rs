@@ -181,7 +181,7 @@ mod tests {
     use armature_planner::random::Random;
 
     #[test]
-    fn a_profile_knows_its_greatest_value() {
+    fn profile_maximum_is_correct() {
         let mut random = Random::new(1);
         let mut below = |limit: usize| (random.uniform() * limit as f64) as usize;
         for _ in 0..200 {

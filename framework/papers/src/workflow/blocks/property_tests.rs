@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn threads_change_nothing((graph, cluster, task_memory) in problem(100)) {
+    fn plan_does_not_depend_on_the_thread_count((graph, cluster, task_memory) in problem(100)) {
         let model = model(task_memory, Crossing::Transit);
         let plans = [1, 2, 5].map(|threads| dag_het_part(&graph, &cluster, model, &options(threads)));
         prop_assert_eq!(&plans[0], &plans[1]);
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn there_is_a_plan_wherever_the_baseline_has_one(
+    fn plan_exists_if_the_baseline_finds_one(
         (graph, cluster, task_memory) in problem(60),
         crossing in crossing(),
     ) {

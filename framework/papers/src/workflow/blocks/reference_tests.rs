@@ -36,7 +36,7 @@ fn example() -> Workflow {
 const EXAMPLE_BLOCKS: [&[usize]; 4] = [&[0, 1, 2, 3], &[4], &[5, 6, 7], &[8]];
 
 #[test]
-fn the_papers_example_has_its_makespan() {
+fn example_of_the_paper_has_the_published_makespan() {
     let (graph, cluster) = (example(), cluster(&[(1.0, 9), (2.0, 9)]));
     let mut quotient = Quotient::new(&graph, &cluster, EXAMPLE_BLOCKS.into_iter());
     assert_eq!(quotient.critical_path(), [0, 1, 2, 3]);
@@ -63,7 +63,7 @@ fn the_papers_example_has_its_makespan() {
 }
 
 #[test]
-fn the_order_is_cut_where_the_processor_is_full() {
+fn order_is_cut_when_the_processor_memory_is_full() {
     // The tasks of the chain need 3, 4, 4 and 3.
     let graph = workflow(&[(2.0, 2); 4], &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 3), (1.0, 4)]), MemoryModel::default()).unwrap();
@@ -160,7 +160,7 @@ fn permutations(graph: &Workflow, tasks: &[usize]) -> impl Iterator<Item = Vec<u
 }
 
 #[test]
-fn no_plan_is_better_than_the_best_of_all_and_most_are_near() {
+fn no_plan_beats_the_optimum_and_most_are_close() {
     let mut random = Random::new(9);
     let (mut ratios, mut missed, mut feasible) = (Vec::new(), 0, 0);
     for case in 0..60 {
@@ -192,7 +192,7 @@ fn no_plan_is_better_than_the_best_of_all_and_most_are_near() {
 /// At no time does a plan hold more memory than the verifier computes. All memory is free in the end, and times
 /// increase.
 #[test]
-fn steps_reach_the_peak_and_end_at_nothing() {
+fn memory_steps_reach_the_peak_and_end_at_zero() {
     let workflow = Family::Montage.build(200, 1).unwrap();
     let cluster = paper_cluster(3, 10, 1.0).unwrap();
     let plan = dag_het_part(&workflow, &cluster, MemoryModel::default(), &DagHetPart::default()).unwrap();

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workflows_have_about_as_many_tasks_as_asked_for() {
+    fn generated_workflows_have_about_the_requested_task_count() {
         for family in Family::ALL {
             for tasks in [200, 1000, 4000] {
                 let workflow = family.build(tasks, 1).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn only_first_tasks_of_a_family_read_nothing() {
+    fn only_source_tasks_of_a_family_have_no_inputs() {
         let sources = |family: Family| {
             let workflow = family.build(200, 1).unwrap();
             (0..workflow.len()).filter(|&task| workflow.inputs(task).len() == 0).count()

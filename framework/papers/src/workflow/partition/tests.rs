@@ -33,7 +33,7 @@ fn imbalance(workflow: &Workflow, blocks: &[Vec<usize>], count: usize) -> f64 {
 }
 
 #[test]
-fn blocks_are_balanced_and_wait_for_one_another_in_their_order() {
+fn blocks_are_balanced_and_in_dependency_order() {
     for family in Family::ALL {
         for count in [2, 7, 36] {
             let workflow = family.build(1000, 1).unwrap();
@@ -46,7 +46,7 @@ fn blocks_are_balanced_and_wait_for_one_another_in_their_order() {
 }
 
 #[test]
-fn two_chains_are_cut_in_two_for_nothing() {
+fn two_chains_are_separated_at_no_cost() {
     let mut builder = Workflow::builder();
     for task in 0..200 {
         builder.task(task.to_string(), 1.0, 1);
@@ -60,7 +60,7 @@ fn two_chains_are_cut_in_two_for_nothing() {
 }
 
 #[test]
-fn a_chain_is_cut_where_it_is_thin() {
+fn chain_is_cut_at_its_smallest_edges() {
     let mut builder = Workflow::builder();
     for task in 0..3000 {
         builder.task(task.to_string(), 1.0, 1);
@@ -74,7 +74,7 @@ fn a_chain_is_cut_where_it_is_thin() {
 }
 
 #[test]
-fn fewer_tasks_than_blocks_and_tasks_without_work_are_no_problem() {
+fn few_tasks_and_tasks_without_work_are_partitioned() {
     let mut builder = Workflow::builder();
     for task in 0..5 {
         builder.task(task.to_string(), 0.0, 1);
@@ -89,7 +89,7 @@ fn fewer_tasks_than_blocks_and_tasks_without_work_are_no_problem() {
 }
 
 #[test]
-fn works_whose_sums_are_rounded_are_partitioned_in_the_end() {
+fn partitioning_terminates_despite_rounding_errors() {
     // Refinement must not alternate between two cuts of such workflows for ever.
     for seed in 0..30 {
         let workflow = RandomWorkflow { tasks: 40, ..RandomWorkflow::default() }.build(seed).unwrap();

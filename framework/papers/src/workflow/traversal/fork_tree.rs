@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ancestors_are_those_that_are_found_step_by_step() {
+    fn ancestors_equal_those_of_a_step_by_step_search() {
         let mut random = Random::new(1);
         let mut tree = ForkTree::new(400);
         for node in 1..400 {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_branches_are_gone() {
+    fn cut_branches_are_removed() {
         let mut tree = ForkTree::new(7);
         for (node, parent) in [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 0)] {
             tree.hang(node, parent);

@@ -86,7 +86,7 @@ fn weighted(random: &mut Random, count: usize, edges: &[(usize, usize)], most: u
 }
 
 #[test]
-fn series_parallel_graphs_are_traversed_with_the_least_peak() {
+fn series_parallel_traversal_has_the_minimum_peak() {
     let mut random = Random::new(3);
     for case in 0..600 {
         let count = 2 + case % 9;
@@ -101,7 +101,7 @@ fn series_parallel_graphs_are_traversed_with_the_least_peak() {
 }
 
 #[test]
-fn any_order_is_topological_and_at_least_the_least_peak() {
+fn orders_are_topological_and_not_below_the_minimum_peak() {
     let mut random = Random::new(5);
     let (mut optimal, mut cases) = (0, 0);
     for case in 0..400 {
@@ -139,7 +139,7 @@ fn any_order_is_topological_and_at_least_the_least_peak() {
 }
 
 #[test]
-fn the_hills_of_branches_are_passed_before_their_valleys() {
+fn branch_hills_are_traversed_before_their_valleys() {
     // After its source, one branch climbs to 20 and leaves 1; the other branch climbs to 12 and leaves 8.
     let workflow = graph(&[0, 20, 4, 0], &[(0, 1, 0), (0, 2, 0), (1, 3, 1), (2, 3, 8)]);
     let traversal = least_memory(&workflow, &[0, 1, 2, 3], MemoryModel::default());
@@ -147,7 +147,7 @@ fn the_hills_of_branches_are_passed_before_their_valleys() {
 }
 
 #[test]
-fn what_crosses_is_counted_as_the_model_says() {
+fn crossing_edges_are_counted_by_the_memory_model() {
     // Tasks 0 and 3 are on other processors: task 1 reads 5 from task 0, and task 2 writes 7 for task 3.
     let workflow = graph(&[0, 1, 2, 0], &[(0, 1, 5), (0, 2, 3), (1, 2, 4), (1, 3, 6), (2, 3, 7)]);
     let peak = |task_memory, crossing| least_memory(&workflow, &[1, 2], model(task_memory, crossing)).peak;
@@ -160,7 +160,7 @@ fn what_crosses_is_counted_as_the_model_says() {
 }
 
 #[test]
-fn long_chains_and_wide_forks_need_no_stack() {
+fn long_chains_and_wide_forks_do_not_overflow_the_stack() {
     let count = 30_000;
     let chain: Vec<_> = (1..count).map(|to| (to - 1, to, 1 + to as u64 % 3)).collect();
     let skips = (2..count).map(|to| (to - 2, to, 1));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_taken_for_known_of_a_few_chunks() {
+    fn few_chunks_give_an_uncertain_distribution() {
         // Two chunks of ten equal tasks, then 400 such chunks.
         let equal = |chunks: usize| vec![ChunkDone::timed(0, 10, 2.0); chunks];
         with_view(5.0, &equal(2), |view| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_differ_where_it_is_more_than_chance() {
+    fn slowness_reflects_only_significant_differences() {
         // Each worker has completed 40 chunks of 100 tasks, whose times deviate by half of their mean.
         let chunk = |worker: usize, time: f64| ChunkDone {
             squares: 125.0 * time * time,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_ask_when_what_they_hold_is_done() {
+    fn request_times_follow_from_outstanding_chunks() {
         let sample = Sample::draw(&Distribution { mean: 0.2, deviation: 0.0, block: 1.0 }, 65, 0);
         let out = |worker, tasks, arrives| Out { worker, tasks, given: 0.0, arrives };
         let out = [out(1, 10, 4.0), out(2, 10, 1.0), out(1, 5, 4.5)];

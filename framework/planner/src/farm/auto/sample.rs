@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_deviation_are_kept_whatever_the_grain() {
+    fn sample_keeps_mean_and_deviation_for_any_grain() {
         for (tasks, block, ratio) in [
             (2000, 1.0, 0.3),
             (2000, 20.0, 0.8),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_tasks_are_equal() {
+    fn sample_of_equal_tasks_is_constant() {
         let sample = Sample::draw(&Distribution { mean: 3.0, deviation: 0.0, block: 1.0 }, 10, 1);
         assert_eq!((sample.until(0), sample.until(4), sample.until(10)), (0.0, 12.0, 30.0));
     }

@@ -9,7 +9,7 @@ fn view<'a>(tasks: u64, statistics: &'a TaskStatistics, knowledge: &'a Knowledge
 }
 
 #[test]
-fn it_keeps_book_of_what_is_out() {
+fn outstanding_chunks_are_tracked() {
     let knowledge =
         Knowledge { messages: MessageCosts::new(1.0, 0.0), master: Some(2), ..Knowledge::default() };
     let statistics = TaskStatistics::default();
@@ -51,7 +51,7 @@ fn first_round(start_up: f64, ahead: u32) -> u64 {
 }
 
 #[test]
-fn while_nothing_is_known_chunks_are_single_tasks_unless_messages_are_dear() {
+fn first_chunks_are_single_tasks_unless_messages_are_expensive() {
     assert_eq!([0, 1, 4].map(|ahead| first_round(1e-6, ahead)), [4, 8, 20]);
     assert_eq!([0, 1, 4].map(|ahead| first_round(1.0, ahead)), [200; 3], "a quarter, in however many chunks");
 }
@@ -68,13 +68,13 @@ fn second_probe(seconds: f64) -> u64 {
 }
 
 #[test]
-fn a_probe_takes_some_milliseconds_and_has_no_more_than_a_quarter_of_a_share() {
+fn probe_chunks_are_bounded_by_time_and_share() {
     assert_eq!([1e-3, 1e-4].map(second_probe), [10, 100]);
     assert_eq!([1e-9, 0.0].map(second_probe), [6250; 2]);
 }
 
 #[test]
-fn an_endless_stream_begins_with_single_tasks_and_grows_fast_where_they_are_tiny() {
+fn endless_stream_starts_small_and_grows_for_tiny_tasks() {
     let knowledge = Knowledge { ahead: 1, ..Knowledge::default() };
     let given_until = |seconds: f64, chunks: u64| {
         let mut chunker = Chunker::new(Chunking::Auto);
@@ -93,7 +93,7 @@ fn an_endless_stream_begins_with_single_tasks_and_grows_fast_where_they_are_tiny
 }
 
 #[test]
-fn a_part_of_a_chunk_is_known_while_the_rest_is_out() {
+fn partial_chunk_results_keep_the_rest_outstanding() {
     let knowledge = Knowledge { messages: MessageCosts::new(1.0, 0.0), ..Knowledge::default() };
     let statistics = TaskStatistics::default();
     let view = view(160, &statistics, &knowledge);
@@ -124,7 +124,7 @@ fn chosen(start_up: f64, times: [f64; 2]) -> Choice {
 }
 
 #[test]
-fn even_shares_where_messages_are_dear_and_small_chunks_where_tasks_differ() {
+fn choice_depends_on_message_cost_and_task_variance() {
     let choice = chosen(1.0, [1e-2, 1e-2]);
     assert_eq!(choice.policy, Chunking::Static, "{choice}");
     let before = choice.predicted_before.expect("a policy was active");

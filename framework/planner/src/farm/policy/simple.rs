@@ -145,7 +145,7 @@ mod tests {
     /// A master that has room for ten tasks at a time still issues chunks that shrink with the remaining tasks, not
     /// with each message.
     #[test]
-    fn trapezoids_do_not_shrink_because_there_is_little_room() {
+    fn trapezoid_chunks_do_not_shrink_with_limited_room() {
         let (statistics, knowledge) = (TaskStatistics::default(), Knowledge::default());
         let view = |left| View {
             iteration: 1,

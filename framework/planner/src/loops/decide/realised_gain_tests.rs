@@ -19,7 +19,7 @@ fn saved(held: &[u64], rates: &[f64]) -> f64 {
 }
 
 #[test]
-fn a_movement_is_followed_until_the_next_would_be_made() {
+fn gain_is_measured_until_the_next_movement() {
     let mut realised_gain = RealisedGain::default();
     realised_gain.begin(Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), true));
     // The movement has not been carried out.
@@ -40,7 +40,7 @@ fn a_movement_is_followed_until_the_next_would_be_made() {
 }
 
 #[test]
-fn a_movement_that_is_held_back_is_followed_as_if_it_were_made() {
+fn gain_of_a_suppressed_movement_is_measured() {
     let mut realised_gain = RealisedGain::default();
     let held_back = || Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), false);
     realised_gain.begin(held_back());
@@ -63,7 +63,7 @@ fn a_movement_that_is_held_back_is_followed_as_if_it_were_made() {
 }
 
 #[test]
-fn a_rank_that_does_nothing_does_not_count() {
+fn stalled_ranks_are_excluded_from_the_gain() {
     let mut realised_gain = RealisedGain::default();
     realised_gain.begin(Trial::new(&BEFORE, &AFTER, 0.5, Some(2.0), true));
     realised_gain.moved();
@@ -105,7 +105,7 @@ fn looks(realised_gain: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<Loo
 }
 
 #[test]
-fn loads_that_are_too_fast_are_not_followed_for_long() {
+fn fast_loads_are_followed_only_briefly() {
     // The load is on for 3 s and off for 3 s; after a movement one second of the phase is left.
     let fast = || (0..120).map(|i| i / 3 % 2 == 0);
     assert!(looks(false, fast()).1 >= 30, "{}", looks(false, fast()).1);
@@ -115,7 +115,7 @@ fn loads_that_are_too_fast_are_not_followed_for_long() {
 }
 
 #[test]
-fn a_load_that_stays_is_followed_all_the_same() {
+fn lasting_loads_are_followed_after_fast_ones() {
     let fast = (0..120).map(|i| i / 3 % 2 == 0);
     let (decisions, _) = looks(true, fast.clone().chain([true; 60]));
     let after = &decisions[120..];
@@ -130,7 +130,7 @@ fn a_load_that_stays_is_followed_all_the_same() {
 }
 
 #[test]
-fn the_end_of_the_loop_is_no_promise_that_things_stay_as_they_are() {
+fn known_loop_end_does_not_increase_the_margin() {
     let options = LoopOptions { smoothing: Smoothing::Raw, ..LoopOptions::default() };
     let mut balancer = LoopBalancer::new(2, options).unwrap();
     let mut look = |now: f64, held: [u64; 2], speeds: [f64; 2], passes: f64| {

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn disjoint_blocks_follow_the_papers_formulas() {
+    fn disjoint_blocks_follow_the_published_formulas() {
         let blocks: &[(&[usize], &[f64])] = &[(&[0], &[1.5]), (&[1, 2], &[2.0, 4.0])];
         assert_close(together(Dispatch::RoundRobin, blocks), 2.0);
         assert_close(together(Dispatch::OnDemand, blocks), 1.5);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replicated_block_gets_what_the_fixed_ones_leave() {
+    fn replicated_block_gets_the_remaining_capacity() {
         // There are two processors. The first also runs a serial stage of 1 s per item; the replicated block takes 3 s.
         // At period T, (T-1)/3 + T/3 = 1, so T = 2.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.0);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_overlap_is_seen() {
+    fn partial_overlap_is_detected() {
         let overlaps = |sets: &[&[usize]]| {
             let blocks: Vec<_> = sets.iter().map(|&hosts| Hosted { hosts, times: &[] }).collect();
             Capacity::new(Dispatch::OnDemand, 8).overlaps_in_part(&blocks)
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn replicated_blocks_divide_the_processors_that_they_share() {
+    fn replicated_blocks_divide_shared_processors() {
         // Two hosts run both blocks of 1 s and 3 s: 4 s of work on two processors.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 2.0);

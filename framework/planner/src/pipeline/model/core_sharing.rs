@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_on_one_core_take_turns_on_it_whichever_rank_they_are_on() {
+    fn stages_on_one_core_share_its_time() {
         let (spec, two) = (spec(&[1.0, 9.0]), platform(3, &[&[0, 1]]));
         for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
             assert_near(time(&two, &spec, "s0@0 | s1@1", dispatch), 10.0);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn items_go_where_there_are_cores() {
+    fn items_are_dispatched_to_free_cores() {
         let (spec, shared) = (spec(&[6.0]), platform(4, &[&[0, 1], &[2, 3]]));
         let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
         assert_near(on_demand("s0@0,1"), 6.0);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_serial_stage_is_sure_of_its_fair_part_of_a_core_only() {
+    fn serial_stage_gets_only_its_fair_core_share() {
         let spec = PipelineSpec::new(0.0)
             .stage(StageSpec::new("read", 0.02, 0.0).serial().pinned(0))
             .stage(StageSpec::new("match", 1.5, 0.0))
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn no_plan_is_beyond_the_machine_and_the_prediction_adds_up() {
+    fn no_plan_exceeds_the_machine_capacity() {
         let spec = spec(&[1.0, 4.0, 2.0, 5.0]);
         let shared = platform(4, &[&[0, 1], &[2, 3]]);
         let best = plan(&shared, &spec, &PlanOptions::default()).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_make_no_sense_are_refused() {
+    fn invalid_core_groups_are_refused() {
         let group = |processors: Vec<usize>, cores| SharedCores { processors, cores };
         let refused = |groups: Vec<SharedCores>| {
             platform(2, &[]).with_shared_cores(groups).unwrap_err().message().to_string()

@@ -142,7 +142,7 @@ mod tests {
     use crate::pipeline::StageSpec;
 
     #[test]
-    fn where_transfers_overlap_the_longest_part_counts() {
+    fn overlapped_transfers_count_by_their_maximum() {
         let spec =
             PipelineSpec::new(2.0).stage(StageSpec::new("a", 5.0, 3.0)).stage(StageSpec::new("b", 1.0, 1.0));
         let platform = Platform::uniform(2, 1.0, Link { bandwidth: 1.0, setup: 0.5 }).unwrap();

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_processor_is_taken() {
+    fn processor_with_the_closest_speed_is_chosen() {
         // At the best period of 1 s the slow processor runs the light stage and leaves the fast processor to the heavy
         // stage.
         let costs = Costs::new(&Platform::with_speeds(&[4.0, 1.0], Link::FREE).unwrap(), &chain(&[1.0, 4.0]));

@@ -46,7 +46,7 @@ mod tests {
     use crate::platform::Link;
 
     #[test]
-    fn processors_come_in_rank_order_whatever_their_speed() {
+    fn processors_are_used_in_rank_order() {
         let spec =
             PipelineSpec::new(0.0).stage(StageSpec::new("a", 9.0, 0.0)).stage(StageSpec::new("b", 1.0, 0.0));
         let platform = Platform::with_speeds(&[1.0, 9.0], Link::FREE).unwrap();

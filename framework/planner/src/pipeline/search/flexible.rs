@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_comes_later_leaves_little_to_gain() {
+    fn later_load_leaves_little_gain() {
         let before = planned(&pairs(&[1.0; 4], &[1.0, 1.0]), &spec()).mapping;
         // Beside the load, one of two ranks gets half of the first core, and both together get two thirds of it.
         let loaded = pairs(&[0.5, 0.5, 1.0, 1.0], &[4.0 / 3.0, 1.0]);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_ranks_on_few_cores_as_many_help_as_leave_room_for_a_long_serial_stage() {
+    fn replication_leaves_room_for_a_long_serial_stage() {
         let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
         let platform = Platform::uniform(6, 1.0, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
         let platform = platform.with_shared_cores(vec![group]).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_is_much_faster_stays() {
+    fn much_faster_plan_is_kept() {
         let mut spec = spec();
         spec.stages[1] = StageSpec::new("cut", 1.1, 8.0).serial();
         let plan = planned(&pairs(&[1.0; 4], &[1.0, 1.0]), &spec);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_whose_cores_the_plan_leaves_alone_stay_out() {
+    fn processors_on_unused_cores_are_not_added() {
         let mut platform = pairs(&[1.0, 1.0, 1.0, 1.0, 0.01, 0.01], &[1.0, 1.0, 1.0]);
         for near in 0..4 {
             for far in 4..6 {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_core_is_scarce_the_plan_is_what_was_found() {
+    fn plan_is_unchanged_if_no_core_is_scarce() {
         let spec = spec();
         for platform in [pairs(&[1.0; 4], &[]), pairs(&[1.0; 4], &[2.0, 2.5])] {
             let costs = Costs::new(&platform, &spec);

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn case_study_orders_are_the_printed_ones() {
+    fn case_study_orders_match_the_paper() {
         let (platform, spec) = case_study();
         let costs = Costs::new(&platform, &spec);
         assert_eq!(processor_order(&spec, &costs), [3, 2, 5, 6, 7, 0, 1, 4]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn case_study_times_are_the_printed_ones() {
+    fn case_study_times_match_the_paper() {
         let (platform, spec) = case_study();
         let costs = Costs::new(&platform, &spec);
         let matches = Hedpm::new(&platform, &spec, &costs, Dispatch::RoundRobin, 0.05).pass(None);
@@ -319,7 +319,7 @@ mod tests {
     /// The paper prints 5.08 s for its sweep and keeps the first mapping; no interpretation of Algorithm 4.2 that was
     /// tried gives that time. The expected values follow from the rules as this module states them.
     #[test]
-    fn case_study_sweep_follows_our_rules() {
+    fn case_study_sweep_follows_the_documented_rules() {
         let (platform, spec) = case_study();
         let costs = Costs::new(&platform, &spec);
         let found = Hedpm::new(&platform, &spec, &costs, Dispatch::RoundRobin, 0.05).sweep();
@@ -330,7 +330,7 @@ mod tests {
     }
     /// Both ends of the sweep's interval are objectives: [TObj0, 1.5 TObj0] or [0.5 TObj0, TObj0].
     #[test]
-    fn the_sweep_aims_at_the_first_ideal_time_too() {
+    fn sweep_includes_the_first_ideal_time() {
         let mut spec = PipelineSpec::new(0.0);
         for (n, work) in [4.0, 2.0, 4.0].into_iter().enumerate() {
             spec = spec.stage(StageSpec::new(format!("s{n}"), work, 0.0));

@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn pinned_stages_leave_their_blocks() {
+    fn pinned_stages_are_split_from_their_blocks() {
         let pins = [Some(0), None, None, Some(0)];
         assert_eq!(repaired(&pins, true, "s0+s1@0 | s2+s3@1,2").unwrap(), "s0+s1@0 | s2@1,2 | s3@0");
         assert_eq!(repaired(&pins, true, "s0+s1+s2+s3@1").unwrap(), "s0@0 | s1+s2@1 | s3@0");
     }
 
     #[test]
-    fn without_sharing_pins_claim_whole_intervals() {
+    fn pins_claim_whole_intervals_without_sharing() {
         assert_eq!(repaired(&[Some(0), None, Some(0)], false, "s0@1 | s1@0 | s2@2").unwrap(), "s0+s1+s2@0");
         assert_eq!(
             repaired(&[None, Some(1), None, Some(2)], false, "s0+s1+s2+s3@0").unwrap(),

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_those_computed_by_hand() {
+    fn levels_match_hand_computed_values() {
         let cluster = Cluster::new(vec![Processor::new("p", 1.0, 10); 2], 2.0).unwrap();
         assert_eq!(levels(&diamond(), &cluster, Level::Bottom), [12.5, 5.0, 10.0, 1.0]);
         // d: 1 + 1; b: 3 + 1 + 2 + 2; c: 8 + 1 + 2 + ½; a: 2 + max(2 + 8, ½ + 11½).
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blended_order_is_between_two() {
+    fn blended_order_interpolates_two_orders() {
         let (first, second) = ([0, 1, 2, 3], [3, 2, 1, 0]);
         assert_eq!(blended(&first, &second, 1.0), first);
         assert_eq!(blended(&first, &second, 0.0), second);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_without_work_stay_behind_their_parents() {
+    fn tasks_without_work_follow_their_parents() {
         let mut builder = Workflow::builder();
         for name in ["last", "first", "middle"] {
             builder.task(name, 0.0, 0);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_overlap_add_up() {
+    fn overlapping_files_are_summed() {
         let mut buffer = Buffer::default();
         buffer.hold(5.0, 9.0, 10);
         buffer.hold(1.0, 6.0, 7);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_held_for_good_can_leave() {
+    fn indefinitely_held_file_can_be_released() {
         let mut buffer = Buffer::default();
         buffer.hold(2.0, f64::INFINITY, 5);
         buffer.hold(4.0, 8.0, 1);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_for_no_time() {
+    fn empty_interval_holds_nothing() {
         let mut buffer = Buffer::default();
         buffer.hold(2.0, 2.0, 5);
         assert_eq!(buffer.most_from(0.0), 0);

@@ -50,7 +50,7 @@ mod tests {
     /// At no time does a plan hold more memory than the verifier computes. All memory is free in the end,
     /// and times increase.
     #[test]
-    fn steps_reach_the_peak_and_end_at_nothing() {
+    fn memory_steps_reach_the_peak_and_end_at_zero() {
         let workflow = Family::Montage.build(200, 1).unwrap();
         let cluster = paper_cluster(3, 10, 1.0).unwrap();
         let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive).unwrap();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_another_workflow_has_no_steps() {
+    fn plan_of_another_workflow_has_no_steps() {
         let workflow = Family::Montage.build(200, 1).unwrap();
         let other = Family::Montage.build(100, 1).unwrap();
         let cluster = paper_cluster(3, 10, 1.0).unwrap();

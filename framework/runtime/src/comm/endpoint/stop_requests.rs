@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn first_request_counts_and_stops_are_of_their_run() {
+    fn first_request_counts_and_stops_belong_to_one_run() {
         let mut root = StopRequests::default();
         root.on_message(true, 3, "SIGTERM".into());
         root.on_message(true, 3, "SIGUSR2".into());

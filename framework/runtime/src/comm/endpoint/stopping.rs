@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_name_numbers_and_place() {
+    fn message_contains_counts_and_path() {
         let text = kept((566, Some(1_200)), "tasks", Some(std::path::Path::new("big.journal")));
         assert_eq!(text, "566 of 1,200 tasks are in big.journal; the same command continues");
         assert_eq!(kept((1_234_567, None), "items", None), "1,234,567 items were done, and nothing is kept");

@@ -25,7 +25,7 @@ fn pair() -> (Endpoint, Endpoint) {
 }
 
 #[test]
-fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
+fn later_run_messages_are_queued_and_earlier_dropped() {
     let (mut a, mut b) = pair();
     a.next_run();
     a.send(1, Control::Leave, &1u32).unwrap();
@@ -44,7 +44,7 @@ fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
 }
 
 #[test]
-fn a_failure_is_heard_in_any_run() {
+fn failure_is_received_in_any_run() {
     let (mut a, mut b) = pair();
     b.next_run();
     let note = FailureNote { message: "rank 0: stage seg: item 1: no".into(), restart: false };
@@ -57,7 +57,7 @@ fn a_failure_is_heard_in_any_run() {
 }
 
 #[test]
-fn garbage_is_an_error_not_a_panic() {
+fn malformed_frames_are_errors() {
     let (mut a, mut b) = pair();
     a.send_ready(1, Frame::new(vec![1, 2, 3])).unwrap();
     assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
@@ -68,7 +68,7 @@ fn garbage_is_an_error_not_a_panic() {
 }
 
 #[test]
-fn a_wait_ends_at_its_limit_and_says_for_whom() {
+fn wait_times_out_and_names_the_awaited_rank() {
     let (_a, mut b) = pair();
     let e = b
         .wait_until(Duration::from_millis(5), |_, _| Ok(None::<()>), || "for rank 0 to answer".to_string())

@@ -53,7 +53,7 @@ fn arrive(plan: Plan) -> (Frame, Vec<Option<Unit>>) {
 }
 
 #[test]
-fn a_small_head_is_its_own_control_message() {
+fn small_head_is_its_own_control_message() {
     let head = bytes(SLOT);
     let plan = plan(Frame::new(head.clone()), SLOT).unwrap();
     assert_eq!((plan.kind, plan.bulk.len()), (Kind::Head, 0));
@@ -70,7 +70,7 @@ fn bulk_pieces_are_not_copied() {
 }
 
 #[test]
-fn tags_come_back_and_wrap_below_the_guaranteed_bound() {
+fn tags_round_trip_and_wrap_below_the_guaranteed_bound() {
     let mut number = Number::default();
     for _ in 0..NUMBERS {
         for kind in [Kind::Head, Kind::Envelope, Kind::Far] {
@@ -87,7 +87,7 @@ fn tags_come_back_and_wrap_below_the_guaranteed_bound() {
 }
 
 #[test]
-fn absurd_envelopes_are_errors() {
+fn invalid_envelopes_are_errors() {
     let words = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Bytes>();
     let absurd = [
         words(&[]),
@@ -124,7 +124,7 @@ fn absurd_envelopes_are_errors() {
 
 proptest! {
     #[test]
-    fn what_is_planned_arrives(
+    fn planned_messages_round_trip(
         head in 0usize..6000,
         parts in prop::collection::vec((units(), 0usize..6000), 0..50),
     ) {
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_envelope_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_decode_to_an_envelope_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let size = bytes.len();
         if let Ok(pieces) = read(bytes.into(), LARGEST) {
             prop_assert!(8 + 8 * pieces.len() <= size);

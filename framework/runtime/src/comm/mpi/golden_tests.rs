@@ -7,7 +7,7 @@ use crate::comm::{Frame, Part};
 use crate::golden::Messages;
 
 #[test]
-fn what_goes_to_mpi_is_as_it_was() {
+fn mpi_message_encoding_is_unchanged() {
     const SLOT: usize = 64;
     let large = |unit: Part| Frame { head: Bytes::from_static(b"head"), parts: vec![unit] };
     let cases = [

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_ranks_tell_and_the_thread_ends_with_the_start() {
+    fn first_ranks_report_a_late_start_until_started() {
         assert!(Start::of(WHO_TELLS).is_none());
         drop(Start::of(0).expect("a thread"));
         let text = word(1, Duration::from_secs(10));

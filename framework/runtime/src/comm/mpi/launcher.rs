@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_launchers_let_ranks_end() {
+    fn launchers_that_tolerate_exited_ranks_are_recognised() {
         let lets = |variables: &[(&str, &str)]| {
             let find = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
             lets_ranks_end(find, false)
@@ -132,7 +132,7 @@ mod tests {
         [("SLURM_STEP_ID", "0"), ("SLURM_PROCID", "2"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "4")];
 
     #[test]
-    fn by_hand_and_in_a_batch_script_nobody_launched() {
+    fn no_launcher_without_mpirun_or_job_step() {
         assert_eq!(facts(&[]), None);
         assert_eq!(facts(&[("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]), None);
         assert_eq!(
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn each_launcher_is_known() {
+    fn each_launcher_is_recognised() {
         launched(&[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "1")], OPEN_MPI, Some(4), Some(1));
         launched(&[("PMI_SIZE", "3"), ("PMI_RANK", "0")], PMI, Some(3), Some(0));
         launched(&[("MPI_LOCALNRANKS", "3")], PMI, None, None);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inner_launcher_wins_over_slurm() {
+    fn inner_launcher_takes_precedence_over_slurm() {
         let with = |more: &[(&'static str, &'static str)]| [&STEP[..], more].concat();
         launched(
             &with(&[("OMPI_COMM_WORLD_SIZE", "6"), ("OMPI_COMM_WORLD_RANK", "5"), ("PMIX_RANK", "5")]),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_promise_names_launcher_library_and_remedy() {
+    fn launcher_mismatch_names_launcher_library_and_remedy() {
         let mpich = facts(&[("PMI_SIZE", "4"), ("PMI_RANK", "0")]).expect("launched");
         let text = broken_promise(&mpich, 1, "Open MPI v4.1.4").expect("broken");
         assert!(text.contains("one of 4 ranks by MPICH's mpiexec"), "{text}");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lands_becomes_values_in_the_same_place() {
+    fn received_bytes_become_values_without_a_copy() {
         land(Unit::Byte, &[1_u8, 2, 3]);
         land(Unit::Byte, &[[1_u8, 2], [3, 4]]);
         land(Unit::Word32, &[1.5_f32, -2.5, 3.5]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_does_not_exist_is_an_error() {
+    fn impossible_allocation_is_an_error() {
         for unit in [Unit::Byte, Unit::Word32, Unit::Word64] {
             assert!(Landing::empty(unit).reserve(usize::MAX & !7).is_err());
         }

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_binary_is_not_simulated_and_charging_costs_nothing() {
+    fn charge_is_a_no_op_outside_the_simulator() {
         assert!(!simulated());
         let start = std::time::Instant::now();
         charge(1e15);

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_with_other_handles_than_the_headers_is_refused() {
+    fn library_with_other_handle_sizes_is_refused() {
         let open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4";
         let text = other_handles(4, open_mpi).unwrap();
         assert!(

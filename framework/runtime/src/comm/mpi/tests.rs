@@ -109,7 +109,7 @@ fn two_ranks() {
 }
 
 #[test]
-fn two_ranks_that_yield_because_the_user_wants_it() {
+fn two_ranks_with_yield_when_idle() {
     conforms(2, &[(YIELD_WHEN_IDLE, "1")]);
 }
 
@@ -134,7 +134,7 @@ fn three_ranks_without_eager_sends_over_tcp() {
 }
 
 #[test]
-fn a_hostile_envelope_is_a_wire_error() {
+fn hostile_envelope_is_a_wire_error() {
     let output = run(2, "as_rank_with_a_hostile_peer", &[]);
     let text = text(&output);
     assert!(output.status.success() && text.contains("refused"), "{text}");
@@ -150,7 +150,7 @@ fn abort_ends_every_rank_with_a_failure() {
 
 /// Tests a rank that no other process ends, and whose threads are all in user code.
 #[test]
-fn a_rank_that_computes_leaves_by_itself() {
+fn computing_rank_exits_after_the_leave_limit() {
     let start = Instant::now();
     let output = run(1, "as_rank_that_computes_for_long", &[]);
     assert!(!output.status.success(), "{output:?}");
@@ -158,7 +158,7 @@ fn a_rank_that_computes_leaves_by_itself() {
 }
 
 #[test]
-fn a_panic_with_the_transport_open_ends_the_job() {
+fn panic_with_an_open_transport_ends_the_job() {
     let start = Instant::now();
     let output = run(2, "as_rank_that_panics", &[]);
     let text = text(&output);
@@ -167,21 +167,21 @@ fn a_panic_with_the_transport_open_ends_the_job() {
 }
 
 #[test]
-fn a_send_that_nobody_receives_is_named_when_the_transport_closes() {
+fn unreceived_send_is_reported_on_close() {
     let output = run(2, "as_rank_that_leaves_sends_behind", &NO_EAGER);
     let text = text(&output);
     assert!(output.status.success() && text.contains("to rank 1"), "{text}");
 }
 
 #[test]
-fn a_message_of_which_a_part_has_come_is_being_received() {
+fn partially_arrived_message_counts_as_being_received() {
     let output = run(2, "as_rank_that_receives_in_parts", &[]);
     let text = text(&output);
     assert!(output.status.success() && text.contains("received in parts"), "{text}");
 }
 
 #[test]
-fn a_foreign_launcher_is_named() {
+fn launcher_of_another_mpi_is_reported() {
     // This binary is started as MPICH's mpiexec would start it, but is linked to Open MPI.
     if !start::library().contains("Open MPI") {
         return;

@@ -47,7 +47,7 @@ fn iterations(balance: Balance, mut workers: usize, most: usize) -> (Vec<usize>,
 }
 
 #[test]
-fn too_many_and_too_few_workers_settle_where_the_model_has_its_best() {
+fn worker_count_settles_at_the_optimum_of_the_model() {
     let best = model().best(1..=60);
     for first in [4, 60] {
         let (counts, events) = iterations(Balance::Live, first, 60);
@@ -62,7 +62,7 @@ fn too_many_and_too_few_workers_settle_where_the_model_has_its_best() {
 }
 
 #[test]
-fn what_is_predicted_is_what_the_model_says_of_the_farm() {
+fn predictions_equal_those_of_the_model() {
     let (_, events) = iterations(Balance::Live, 60, 60);
     let acted = events.iter().find(|e| matches!(e, Event::Decision { acted: true, .. })).unwrap();
     let Event::Decision { current, candidate, current_s, candidate_s, inputs, .. } = acted else {
@@ -80,7 +80,7 @@ fn what_is_predicted_is_what_the_model_says_of_the_farm() {
 }
 
 #[test]
-fn once_is_once_and_off_is_never() {
+fn balance_once_changes_once_and_off_never() {
     let (counts, _) = iterations(Balance::Once, 60, 60);
     let mut numbers = counts.clone();
     numbers.dedup();
@@ -122,7 +122,7 @@ fn stream(
 }
 
 #[test]
-fn a_stream_whose_master_is_busy_is_given_fewer_workers() {
+fn stream_with_a_busy_master_gets_fewer_workers() {
     // Ten workers keep the master busy: a task takes a worker 20 ms and the master 2 ms.
     let (counts, controller) = stream((40, false), Duration::from_millis(2), |_| 2.0);
     assert_eq!((counts[1], counts[11]), (40, 13), "{counts:?}");
@@ -134,7 +134,7 @@ fn a_stream_whose_master_is_busy_is_given_fewer_workers() {
 }
 
 #[test]
-fn a_change_that_slows_a_stream_is_taken_back() {
+fn change_that_slows_a_stream_is_reverted() {
     let (counts, controller) =
         stream((40, false), Duration::from_millis(2), |workers| if workers < 40 { 3.0 } else { 2.0 });
     assert!(counts.contains(&13) && counts[11] == 40, "{counts:?}");
@@ -146,7 +146,7 @@ fn a_change_that_slows_a_stream_is_taken_back() {
 }
 
 #[test]
-fn two_ranks_that_compute_stay_two() {
+fn two_computing_ranks_are_not_reduced() {
     // The measured time to serve a task (50 ms) exceeds the time to run it (20 ms).
     let (counts, _) = stream((2, true), Duration::from_millis(50), |_| 2.0);
     assert_eq!(counts, [2; 12]);
@@ -167,7 +167,7 @@ fn two_ranks_that_compute_stay_two() {
 }
 
 #[test]
-fn a_farm_with_more_workers_than_rank_0_can_serve_is_split() {
+fn farm_with_too_many_workers_for_rank_0_is_split() {
     for (workers, split) in [(1000, true), (20, false)] {
         let mut controller = WorkerController::new(Balance::Live, Duration::ZERO).unwrap();
         let (mut now, mut found) = (Duration::ZERO, None);

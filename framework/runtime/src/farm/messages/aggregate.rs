@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrapped_comes_out_as_it_was() {
+    fn aggregated_results_round_trip() {
         let items = vec![item(3, b"abc", &[b"x", b"yz"]), item(70_000, b"", &[]), item(1, b"d", &[b""])];
         let message = received(5, ToMaster::Results(items.clone()).encode(7).unwrap());
         let ToMaster::Results(back) = ToMaster::decode(message).unwrap() else { panic!("no results") };

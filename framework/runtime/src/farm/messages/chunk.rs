@@ -246,7 +246,7 @@ mod tests {
         ChunkHeader { id: 3, first: 40, count: 5, skip: 2, attempt: 1, suspect: true, alone: false };
 
     #[test]
-    fn a_chunk_and_its_result_survive_their_journeys() {
+    fn chunk_and_result_messages_round_trip() {
         let codec = wire::Codec::<u64>::of_type();
         let tasks = || Box::new(vec![1_u64, 2, 3, 4, 5]);
         let (message, kept) = encode_chunk(7, SOME, &codec, tasks()).unwrap();

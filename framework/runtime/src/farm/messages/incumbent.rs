@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_as_before_once_its_incumbent_is_taken_out() {
+    fn removing_the_incumbent_restores_the_message() {
         for content in [&b""[..], b"tasks"] {
             assert!(!carries_incumbent(&received(frame(content))));
             for value in [&b""[..], b"best"] {

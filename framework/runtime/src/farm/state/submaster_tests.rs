@@ -18,7 +18,7 @@ fn below(dice: &mut u64, n: usize) -> usize {
 }
 
 #[test]
-fn every_result_goes_up_once_whoever_dies() {
+fn every_result_is_forwarded_once_despite_deaths() {
     for seed in 1..300u64 {
         let mut dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let (size, total) = (3 + seed as usize % 9, seed % 60);
@@ -101,7 +101,7 @@ fn every_result_goes_up_once_whoever_dies() {
 }
 
 #[test]
-fn results_are_collected_while_everybody_is_busy() {
+fn results_are_aggregated_while_all_members_are_busy() {
     let chunk = |id| ChunkHeader { alone: false, ..chunk(id) };
     let mut submaster = SubmasterState::<(), ()>::new(34, (2..34).collect());
     (2..34).for_each(|member| submaster.joined(member));
@@ -119,7 +119,7 @@ fn results_are_collected_while_everybody_is_busy() {
 }
 
 #[test]
-fn who_has_nothing_is_known() {
+fn idle_members_are_detected() {
     let chunk = |id| ChunkHeader { alone: false, ..chunk(id) };
     let mut submaster = SubmasterState::<(), ()>::new(4, vec![2, 3]);
     submaster.set_ahead(1);
@@ -134,7 +134,7 @@ fn who_has_nothing_is_known() {
 }
 
 #[test]
-fn of_a_chunk_that_is_done_in_part_another_member_gets_the_rest() {
+fn rest_of_a_partial_chunk_goes_to_another_member() {
     let mut submaster = SubmasterState::<(), u32>::new(4, vec![2, 3]);
     [2, 3].into_iter().for_each(|member| submaster.joined(member));
     submaster.take(chunk(1), ());

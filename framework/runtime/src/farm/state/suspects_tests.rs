@@ -30,7 +30,7 @@ fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(us
 }
 
 #[test]
-fn the_task_that_a_trail_names_is_guilty_and_the_others_are_not() {
+fn only_the_task_in_the_trail_is_guilty() {
     use Verdict::{Guilty, Innocent, Suspect};
     let chunks = [chunk(4, 10, 5), chunk(6, 20, 5)];
     let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
@@ -46,7 +46,7 @@ fn the_task_that_a_trail_names_is_guilty_and_the_others_are_not() {
 }
 
 #[test]
-fn without_a_trail_everything_from_the_last_word_on_is_suspect() {
+fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
     use Verdict::{Guilty, Innocent, Suspect};
     let chunks = [chunk(4, 10, 5), chunk(6, 20, 5), chunk(7, 25, 9)];
     let told = said(&chunks, LastActivity::Behind(Some(22)));
@@ -64,7 +64,7 @@ fn without_a_trail_everything_from_the_last_word_on_is_suspect() {
 /// A second rank dies while it holds a task of which one rank has died. If the trail of the second rank does not name
 /// the suspect, the rank was killed before it began the suspect, and the task is not blamed for this death.
 #[test]
-fn a_suspect_is_not_blamed_where_the_trail_does_not_name_it() {
+fn suspect_missing_from_the_trail_is_innocent() {
     use Verdict::{Guilty, Innocent, Suspect};
     let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
     let attempts = Attempts { failed: 0, suspicion };
@@ -212,7 +212,7 @@ fn world(seed: u64, size: usize, retries: u32, deadly: &[u64]) -> World {
 }
 
 #[test]
-fn one_deadly_task_is_the_only_one_that_fails_and_does_not_take_the_last_of_several_workers() {
+fn only_the_deadly_task_fails_and_workers_survive() {
     let mut failed = 0;
     for seed in 1..600 {
         let (size, retries) = (3 + seed as usize % 5, seed as u32 % 4);
@@ -230,7 +230,7 @@ fn one_deadly_task_is_the_only_one_that_fails_and_does_not_take_the_last_of_seve
 }
 
 #[test]
-fn rank_0_outlives_everything_and_does_what_nobody_died_of() {
+fn rank_0_survives_and_executes_harmless_tasks() {
     for seed in 1..300 {
         let size = 2 + seed as usize % 4;
         let mut world = world(seed, size, 1, &[7, 21, 22, 40]);
@@ -242,7 +242,7 @@ fn rank_0_outlives_everything_and_does_what_nobody_died_of() {
 }
 
 #[test]
-fn whoever_may_try_a_suspect_finishes_what_it_has() {
+fn rank_drains_its_chunks_before_retrying_a_suspect() {
     let mut master = TaskTable::<()>::new(3, 1);
     (0..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.count_deaths_from(1);

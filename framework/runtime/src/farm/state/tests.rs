@@ -197,7 +197,7 @@ impl World {
 }
 
 #[test]
-fn every_task_ends_once_whoever_dies_and_whatever_fails() {
+fn every_task_ends_once_despite_deaths_and_failures() {
     for seed in 1..400 {
         let (size, total, retries) = (1 + seed as usize % 6, seed % 97, seed as u32 % 4);
         let mut world = World::new(seed, size, total, retries);
@@ -217,7 +217,7 @@ fn every_task_ends_once_whoever_dies_and_whatever_fails() {
 }
 
 #[test]
-fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
+fn failed_task_is_retried_on_another_rank_if_possible() {
     let mut master = TaskTable::<()>::new(3, 1);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.put_back(PendingTasks { attempts: failed(1), avoid: Some(1), ..fresh(7, vec![7u8, 8, 9]) });
@@ -233,7 +233,7 @@ fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
 }
 
 #[test]
-fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
+fn results_count_only_from_the_holder_of_the_chunk() {
     let mut master = TaskTable::<&str>::new(3, 0);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     let id = master.give(1, (0, 4), Default::default(), "kept", Duration::ZERO);
@@ -245,7 +245,7 @@ fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
 }
 
 #[test]
-fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
+fn parked_ranks_finish_chunks_and_replace_dead_ranks() {
     let mut master = TaskTable::<&str>::new(4, 0);
     (1..4).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     let id = master.give(3, (0, 4), Default::default(), "kept", Duration::ZERO);
@@ -263,7 +263,7 @@ fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
 }
 
 #[test]
-fn a_rank_is_woken_for_a_task_that_failed_on_the_only_one() {
+fn parked_rank_is_woken_to_retry_a_failed_task() {
     let mut master = TaskTable::<()>::new(3, 1);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.set_target(1);

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_holds_the_fewest_is_served_first() {
+    fn worker_with_the_fewest_chunks_is_served_first() {
         let mut workers = WorkerTable::new(4);
         assert_eq!(workers.next_requesting(9), None, "nobody has joined");
         (0..4).for_each(|r| workers.set(r, WorkerState::Active));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_are_parked_and_the_fastest_woken() {
+    fn slowest_workers_are_parked_and_fastest_woken() {
         let mut workers = WorkerTable::new(5);
         let seconds = |rank: usize| [None, Some(0.2), Some(0.1), None, Some(0.9)][rank];
         (0..5).for_each(|r| workers.set(r, WorkerState::Active));

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_divided_into_fewer_blocks_where_they_are_dear() {
+    fn remaining_units_form_fewer_blocks_if_blocks_are_expensive() {
         // There are 500 units of 0.16 ms; a block costs 0.4 ms, 0.05 ms or nothing in addition.
         let blocks_of = |fixed: f64| {
             let mut block_size = settle(fixed, 1.6e-4, 200);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_take_some_milliseconds() {
+    fn blocks_take_a_few_milliseconds() {
         for unit in [1e-7, 3e-6, 1e-4, 4e-4] {
             let block = settle(0.0, unit, 60).usual() as f64 * unit;
             assert!((3.9e-3..=8.1e-3).contains(&block), "units of {unit} s: blocks of {block} s");
@@ -278,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn blocks_grow_while_that_makes_units_faster() {
+    fn blocks_grow_while_units_become_faster() {
         let block_size = settle(0.5e-3, 20e-6, 60);
         assert!((256..=1024).contains(&block_size.usual()), "{}", block_size.usual());
     }
 
     #[test]
-    fn blocks_that_were_disturbed_do_not_count() {
+    fn disturbed_blocks_are_ignored() {
         let mut block_size = BlockSize::new(None);
         for n in 0..60 {
             let units = block_size.next(u64::MAX);
@@ -296,7 +296,7 @@ mod tests {
 
     /// The kernel packs a matrix for each block, on a machine whose speed varies by a third.
     #[test]
-    fn what_a_block_costs_is_seen_through_noise() {
+    fn block_cost_is_estimated_despite_noise() {
         let mut random = 1_u64;
         for run in 0..200 {
             let mut block_size = BlockSize::new(None);
@@ -314,7 +314,7 @@ mod tests {
     /// From block 100 on the kernel packs a matrix for each block, but no block takes so long that the whole search
     /// starts again.
     #[test]
-    fn a_choice_is_looked_at_again() {
+    fn chosen_size_is_reviewed() {
         let (mut block_size, mut early) = (BlockSize::new(None), None);
         for block in 0..2_000 {
             let units = block_size.next(u64::MAX);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn small_loops_are_not_tried_anew_for_ever() {
+    fn reviews_of_small_loops_become_rarer() {
         let mut block_size = BlockSize::new(None);
         for left in (1..=40).rev().cycle().take(4_000) {
             let units = block_size.next(left);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn no_size_is_waited_for_that_never_comes() {
+    fn search_ends_if_larger_sizes_never_occur() {
         // Blocks with a small fixed cost contain at most a sixth of 500 units, blocks with a large one at most a fifth.
         for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
             let mut block_size = BlockSize::new(None);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_bounds_a_block_and_slower_units_shrink_it() {
+    fn block_size_is_bounded_by_remaining_units_and_time() {
         let mut block_size = settle(0.0, 1e-6, 60);
         let usual = block_size.usual();
         assert_eq!(
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_size_stays() {
+    fn fixed_size_is_kept() {
         let mut block_size = BlockSize::new(Some(7));
         block_size.done(7, Duration::from_secs(7));
         assert_eq!((block_size.next(100), block_size.next(3), block_size.usual()), (7, 7, 7));

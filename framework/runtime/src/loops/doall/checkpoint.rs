@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn units_come_out_of_pieces_in_any_range() {
+    fn units_are_restored_from_pieces_in_any_range() {
         let segment = |range: Range<u64>| Segment::new(range.start, range.end - range.start, both(range));
         let segments = [segment(30..97), segment(0..30), segment(97..100)];
         let mut loaded: Vec<LoadedPiece> = pieces(segments.iter())
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_other_units_are_refused() {
+    fn bytes_of_other_unit_counts_or_types_are_refused() {
         let bytes = bytes_of(both(0..5)).unwrap();
         assert_eq!(open::<Both>(&bytes, 5).unwrap(), both(0..5));
         assert!(open::<Both>(&bytes, 4).is_err() && open::<Vec<u64>>(&bytes, 5).is_err());

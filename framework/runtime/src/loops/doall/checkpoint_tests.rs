@@ -71,7 +71,7 @@ fn expected() -> Counts {
 }
 
 #[test]
-fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+fn job_resumes_from_its_checkpoint_on_any_rank_count() {
     for (before, after, seed) in [(1, 3, None), (3, 1, Some(1)), (2, 8, Some(2)), (30, 4, None)] {
         let dir = tempfile::tempdir().unwrap();
         let error = go(before, dir.path(), (true, seed), &[PASSES]).unwrap_err();
@@ -84,7 +84,7 @@ fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
 }
 
 #[test]
-fn two_loops_do_not_share_a_directory_of_checkpoints() {
+fn checkpoint_directory_belongs_to_one_loop() {
     let dir = tempfile::tempdir().unwrap();
     let error = run(&Config::new().ranks(2), |session| {
         for _ in 0..2 {
@@ -101,7 +101,7 @@ fn two_loops_do_not_share_a_directory_of_checkpoints() {
 }
 
 #[test]
-fn a_checkpoint_is_of_one_run() {
+fn checkpoint_belongs_to_one_run() {
     let dir = tempfile::tempdir().unwrap();
     go(2, dir.path(), (true, None), &[PASSES]).unwrap_err();
     for (runs, expected) in

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unit_is_there_once() {
+    fn every_unit_is_gathered_once() {
         let segment =
             |first: u64, count: u64| Segment::new(first, count, (first..first + count).collect::<Vec<_>>());
         assert_eq!(together(vec![segment(3, 2), segment(0, 3)], 5).unwrap(), [0, 1, 2, 3, 4]);

@@ -50,7 +50,7 @@ pub(in crate::loops) fn saved() -> Saved {
 }
 
 #[test]
-fn messages_of_a_doall_loop_are_as_they_were() {
+fn doall_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let mut to_coordinator =
         |what: &str, message: ToCoordinator| messages.message(what, &message.encode(RUN).unwrap());

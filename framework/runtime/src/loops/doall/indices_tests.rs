@@ -10,7 +10,7 @@ use crate::loops::{ParallelFor, Settings, map, reduce};
 use crate::session::{Session, run};
 
 #[test]
-fn ranges_hand_out_every_index_once() {
+fn ranges_yield_every_index_once() {
     for ranks in [1, 2, 3, 8] {
         for (indices, seed) in
             [(5..5, None), (7..8, None), (3..6, Some(1)), (10..510, None), (0..300, Some(2))]
@@ -62,7 +62,7 @@ fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> 
 }
 
 #[test]
-fn units_that_are_handed_out_move_where_there_is_a_hook() {
+fn hook_allows_dispatched_units_to_move() {
     let whole = Settings::new().block_size(100);
     let without = done_by(2, &whole, false);
     assert_eq!(without[0], (100..150).collect::<Vec<_>>());
@@ -71,7 +71,7 @@ fn units_that_are_handed_out_move_where_there_is_a_hook() {
 }
 
 #[test]
-fn indices_are_done_once_where_there_are_hooks() {
+fn every_index_runs_once_with_hooks() {
     for ranks in [1, 2, 3, 8] {
         for seed in 0..6 {
             let settings = Settings::new().forced(seed).block_size(1 + 17 * seed);
@@ -83,7 +83,7 @@ fn indices_are_done_once_where_there_are_hooks() {
 }
 
 #[test]
-fn a_hook_wants_the_rest_of_the_range() {
+fn hook_requires_the_rest_of_the_range() {
     let error = run(&config(1), |session| {
         let mut ranges = ParallelFor::new("hooks", 10..30).block_size(8).ranges(session)?;
         assert_eq!((ranges.next()?, ranges.hook(13..18)?), (Some(10..18), 13..18));
@@ -103,7 +103,7 @@ fn a_hook_wants_the_rest_of_the_range() {
 }
 
 #[test]
-fn results_of_closures_are_those_of_the_serial_loop() {
+fn closure_results_equal_the_serial_loop() {
     let third = |n: u64| 1.0 / (3 * n + 1) as f64;
     let serial = (5..905).map(third).fold(0.5, |sum, x| sum + x);
     for ranks in [1, 2, 3, 7] {
@@ -139,7 +139,7 @@ fn results_of_closures_are_those_of_the_serial_loop() {
 }
 
 #[test]
-fn a_closure_that_fails_names_its_indices() {
+fn failing_closure_names_its_indices() {
     // Without movements it is known which rank executes which index.
     let still = Settings::new().balance(crate::Balance::Off);
     let error = run(&config(2), |session| {
@@ -154,7 +154,7 @@ fn a_closure_that_fails_names_its_indices() {
 }
 
 #[test]
-fn what_fails_in_one_index_names_it() {
+fn failing_index_is_named() {
     let body = |index: u64| {
         assert!(index != 137, "out of luck");
         index

@@ -176,7 +176,7 @@ mod tests {
     use crate::loops::Rows;
 
     #[test]
-    fn who_has_fewer_sends_fewer() {
+    fn transfer_shrinks_with_the_remaining_units() {
         let transfer = Transfer { from: 1, to: 0, units: 6, of: 9 };
         assert_eq!([0, 1, 3, 4, 9, 20].map(|left| transfer.of_those_left(left)), [0, 0, 2, 2, 6, 6]);
         let all = Transfer { units: u64::MAX, of: u64::MAX, ..transfer };
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn shipments_travel_and_lies_are_refused() {
+    fn unit_migrations_round_trip_and_invalid_ones_are_refused() {
         let rows = |first: u64, count: u64| Rows::from_fn(first..first + count, 1, |unit, row| row[0] = unit);
         let migration = || UnitMigration {
             round: 3,

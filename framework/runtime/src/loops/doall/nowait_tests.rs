@@ -10,7 +10,7 @@ use crate::loops::Settings;
 use crate::session::run;
 
 #[test]
-fn every_unit_is_done_as_often_as_there_are_passes() {
+fn every_unit_runs_once_per_pass() {
     for ranks in 1..=8 {
         for units in [0, 1, 2, ranks as u64 - 1, ranks as u64, 100, 1_000] {
             check_as::<true>(ranks, units, 7, &Settings::new(), nothing);
@@ -23,7 +23,7 @@ fn every_unit_is_done_as_often_as_there_are_passes() {
 
 /// Units on one rank may be some passes ahead of units on another rank.
 #[test]
-fn forced_movements_change_nothing_where_no_pass_waits() {
+fn forced_movements_do_not_change_nowait_results() {
     let units = [100, 31, 9, 3, 1, 0, 60];
     let (movements, moved) = forced::<true>(|seed| 2 + seed % 5, units, |seed| 1 + noise(seed) % 9);
     assert!(movements > 2_500 && moved > 12_500, "{movements} movements of {moved} units");
@@ -32,7 +32,7 @@ fn forced_movements_change_nothing_where_no_pass_waits() {
 /// Each rank is slow in every other pass. With barriers every pass takes as long as its slow rank; without barriers
 /// both ranks have the same work in total.
 #[test]
-fn no_pass_waits_where_none_need_wait() {
+fn nowait_passes_do_not_wait() {
     struct Takes<const NOWAIT: bool>(usize);
     impl<const NOWAIT: bool> DoAll for Takes<NOWAIT> {
         type Units = Vec<usize>;

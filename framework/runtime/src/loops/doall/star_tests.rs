@@ -40,7 +40,7 @@ const NOW: Duration = Duration::from_secs(1);
 
 /// Nothing moves: when rank 0 reports, a block later than rank 1, both ranks have done equally much.
 #[test]
-fn what_ranks_have_done_since_they_reported_counts() {
+fn progress_since_the_last_report_is_extrapolated() {
     let mut coordinator = coordinator(&[500, 500], 9);
     let mut on_message = |rank: usize, at: f64, heard: f64, report: Report| {
         coordinator.on_report(rank, &Report { at, ..report }, Duration::from_secs_f64(heard));
@@ -57,7 +57,7 @@ fn what_ranks_have_done_since_they_reported_counts() {
 }
 
 #[test]
-fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
+fn idle_rank_triggers_reports_and_gets_units() {
     let mut coordinator = coordinator(&[50, 50], 1);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
     // Rank 1 has not reported yet.
@@ -90,7 +90,7 @@ fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
 }
 
 #[test]
-fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
+fn pass_ends_when_all_units_are_done() {
     let endpoint = endpoint();
     let mut coordinator = leader_on(&endpoint, &[50, 50], 2);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
@@ -112,7 +112,7 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
 
 /// Forty passes need not wait for each other. Rank 1 has half of the units and is three times as slow as rank 0.
 #[test]
-fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
+fn remaining_nowait_passes_are_redistributed() {
     let mut coordinator = leader_of(&endpoint(), &[50, 50], (1, 40));
     assert!(
         coordinator.waits_for().ends_with("rank 1 (2000 units left), in passes 1 to 40"),
@@ -141,7 +141,7 @@ fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
 }
 
 #[test]
-fn nobody_is_hurried_who_is_done_soon() {
+fn ranks_near_their_end_are_not_interrupted() {
     let mut coordinator = coordinator(&[50, 50, 50], 1);
     for rank in 0..3 {
         coordinator.on_report(rank, &report(0, 40, 10, 40.0, 0.04, 0), NOW);
@@ -154,7 +154,7 @@ fn nobody_is_hurried_who_is_done_soon() {
 }
 
 #[test]
-fn a_loop_without_units_waits_until_all_have_come() {
+fn loop_without_units_waits_for_all_ranks() {
     let mut coordinator = coordinator(&[0, 0], 1);
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(0, 0, 0, 0.0, 0.0, 0), NOW);
@@ -164,7 +164,7 @@ fn a_loop_without_units_waits_until_all_have_come() {
 }
 
 #[test]
-fn run_stops_after_the_present_pass_unless_it_is_the_last() {
+fn run_stops_after_the_current_pass() {
     for asked_in in 1..=3 {
         let mut star = coordinator(&[10], 3);
         for pass in 1..=asked_in {

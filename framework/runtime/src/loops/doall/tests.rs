@@ -113,7 +113,7 @@ pub(super) fn check_as<const NOWAIT: bool>(
 pub(super) fn nothing(_: u64) {}
 
 #[test]
-fn every_unit_is_done_once_a_pass_on_any_number_of_ranks() {
+fn every_unit_runs_once_per_pass_on_any_rank_count() {
     for ranks in 1..=8 {
         for units in [0, 1, 2, ranks as u64 - 1, ranks as u64, 100, 1_000] {
             for passes in [1, 3] {
@@ -144,7 +144,7 @@ pub(super) fn forced<const NOWAIT: bool>(
 }
 
 #[test]
-fn forced_movements_change_nothing() {
+fn forced_movements_do_not_change_results() {
     let units = [300, 40, 9, 3, 1, 0, 150];
     let (movements, moved) = forced::<false>(|seed| 1 + seed % 8, units, |seed| 1 + seed % 4);
     assert!(movements > 5_000 && moved > 25_000, "{movements} movements of {moved} units");
@@ -160,7 +160,7 @@ pub(super) fn uneven(unit: u64) {
 }
 
 #[test]
-fn units_of_uneven_times() {
+fn uneven_unit_times_do_not_change_results() {
     for ranks in [2, 3, 5] {
         check(ranks, 200, 2, &Settings::new(), uneven);
         check(ranks, 200, 1, &Settings::new().forced(3), uneven);
@@ -169,7 +169,7 @@ fn units_of_uneven_times() {
 
 /// A rank that is four times as slow as the others sends units to other ranks, and the units stay there in the next run.
 #[test]
-fn units_leave_a_slow_rank() {
+fn units_move_away_from_a_slow_rank() {
     struct Slow(usize);
     impl DoAll for Slow {
         type Units = Vec<u64>;
@@ -202,7 +202,7 @@ fn units_leave_a_slow_rank() {
 
 /// One unit takes as long as all the others, which move to other ranks meanwhile.
 #[test]
-fn a_unit_that_takes_long_keeps_nobody_else_waiting() {
+fn long_unit_does_not_delay_other_units() {
     fn long(unit: u64) {
         std::thread::sleep(Duration::from_millis(if unit == 0 { 800 } else { 8 }));
     }
@@ -214,7 +214,7 @@ fn a_unit_that_takes_long_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn nothing_moves_where_that_is_switched_off() {
+fn no_units_move_with_balancing_off() {
     let settings = Settings::new().balance(crate::Balance::Off).shares([3.0, 1.0]);
     let summary = &check(2, 80, 2, &settings, uneven)[0];
     assert_eq!((summary.movements, summary.moved(), &summary.first), (0, 0, &vec![60, 20]));
@@ -283,7 +283,7 @@ impl DoAll for Wrong {
 }
 
 #[test]
-fn a_silent_rank_is_named() {
+fn silent_rank_is_named() {
     // A rank that computes on the thread that communicates sends no heartbeat meanwhile.
     let config = config(2).peer_limit(Duration::from_millis(300)).driver(Driver::Inline);
     let error = run(&config, |session| {

@@ -19,7 +19,7 @@ fn firsts(unit_queue: &UnitQueue<Rows<u64>>) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_few_units_do_not_make_many_be_copied() {
+fn small_migrations_do_not_copy_large_segments() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(100..600));
     // Ten units arrive at the front, as from a rank with lower numbers, and 20 units leave at the back.
@@ -50,7 +50,7 @@ fn a_few_units_do_not_make_many_be_copied() {
 }
 
 #[test]
-fn units_are_done_from_the_front_and_leave_from_the_back() {
+fn units_are_computed_from_the_front_and_migrate_from_the_back() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(10..16));
     unit_queue.receive(segment(0..0));
@@ -88,7 +88,7 @@ fn times(unit_queue: &UnitQueue<Rows<u64>>) -> Vec<(u64, u64, u64)> {
 }
 
 #[test]
-fn who_is_behind_is_next() {
+fn units_of_earlier_passes_are_computed_first() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(10..16));
     unit_queue.begin(3);
@@ -115,7 +115,7 @@ fn who_is_behind_is_next() {
 }
 
 #[test]
-fn neighbours_come_together_when_nobody_is_behind() {
+fn adjacent_units_of_equal_pass_are_merged() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(10..16));
     unit_queue.begin(4);
@@ -126,7 +126,7 @@ fn neighbours_come_together_when_nobody_is_behind() {
 }
 
 #[test]
-fn units_that_are_to_be_done_most_often_leave_first() {
+fn units_with_the_most_remaining_passes_migrate_first() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(10..20));
     unit_queue.begin(5);

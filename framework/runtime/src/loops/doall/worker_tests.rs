@@ -31,7 +31,7 @@ fn at(seconds: u64) -> impl FnOnce() -> Duration {
 }
 
 #[test]
-fn reports_come_once_a_round_and_when_it_runs_dry() {
+fn reports_are_sent_once_per_round_and_when_idle() {
     let mut worker = worker();
     assert!(!worker.is_to_report(at(9)), "nothing was done yet");
     work(&mut worker, 2);
@@ -59,7 +59,7 @@ fn reports_come_once_a_round_and_when_it_runs_dry() {
 }
 
 #[test]
-fn units_come_and_go_by_orders_only() {
+fn units_migrate_only_by_directives() {
     let mut worker = worker();
     work(&mut worker, 4);
     // Rank 2 has received the directive earlier than this rank.
@@ -93,7 +93,7 @@ fn units_come_and_go_by_orders_only() {
 /// Rank 0 issues directives without waiting for a rank that has no work, and messages of other ranks may arrive before
 /// those of rank 0.
 #[test]
-fn units_may_be_some_directives_ahead() {
+fn units_may_arrive_before_their_directives() {
     let mut worker = worker();
     work(&mut worker, 10);
     worker.has_reported();
@@ -118,7 +118,7 @@ fn units_may_be_some_directives_ahead() {
 
 /// The two passes need not wait for each other.
 #[test]
-fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
+fn nowait_units_repeat_without_directives() {
     let mut worker = worker();
     worker.begin(1, 2, false);
     work(&mut worker, 10);
@@ -139,7 +139,7 @@ fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
 }
 
 #[test]
-fn a_rank_without_units_answers_movements_only() {
+fn rank_without_units_reports_only_movements() {
     let mut worker: Worker<()> = Worker::new();
     worker.begin(2, 1, false);
     assert!(worker.is_idle() && worker.is_to_report(at(0)));

@@ -85,7 +85,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn a_disk_that_does_not_answer_is_not_waited_for_without_end() {
+    fn unresponsive_disk_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let (writer, _disk) = SnapshotWriter::stuck(dir.path(), 0);
         let mut checkpoints = CheckpointWriter::new(writer, 3, None);

@@ -67,7 +67,7 @@ fn resume(ranks: usize, dir: &Path, shape: Shape, settings: &Settings) -> Result
 }
 
 #[test]
-fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+fn job_resumes_from_its_checkpoint_on_any_rank_count() {
     let expected = serial(SHAPE, SWEEPS);
     for (before, after, seed) in [(1, 3, None), (3, 1, None), (2, 8, Some(1)), (5, 2, Some(2)), (30, 4, None)]
     {
@@ -84,7 +84,7 @@ fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
 }
 
 #[test]
-fn a_checkpoint_is_of_one_run_of_one_loop() {
+fn checkpoint_belongs_to_one_run_of_one_loop() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let settings = Settings::new().balance(Balance::Off);
@@ -134,7 +134,7 @@ impl Stencil for MortalHeat {
 }
 
 #[test]
-fn a_stencil_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+fn stencil_resumes_from_its_checkpoint_on_any_rank_count() {
     let mut expected = serial(SHAPE, 0);
     for _ in 0..SWEEPS {
         let old = expected.clone();

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verdict_comes_with_the_last_residual_in_whatever_order() {
+    fn verdict_follows_the_last_residual_in_any_order() {
         let until = Until::at_most(100).every(5);
         let mut asked = Vec::new();
         let mut is_done = |residual: f64| {

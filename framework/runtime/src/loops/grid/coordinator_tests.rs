@@ -48,7 +48,7 @@ fn moves(coordinator: &mut Chain, sweep: u64, grain: u64, seconds: [f64; 2]) -> 
 }
 
 #[test]
-fn reports_of_blocks_of_two_sizes_are_left_out() {
+fn reports_across_a_block_size_change_are_discarded() {
     for (at, is_left_out) in [(1, false), (2, true)] {
         let mut coordinator = coordinator();
         begin(&mut coordinator, 0, 16);
@@ -67,7 +67,7 @@ fn reports_of_blocks_of_two_sizes_are_left_out() {
 }
 
 #[test]
-fn rates_of_another_size_of_blocks_are_forgotten() {
+fn rates_are_discarded_after_a_block_size_change() {
     let mut coordinator = coordinator();
     begin(&mut coordinator, 0, 16);
     let seconds = [[0.4, 0.4], [0.39, 0.43], [0.1, 0.1], [0.1, 0.1]];
@@ -83,7 +83,7 @@ fn rates_of_another_size_of_blocks_are_forgotten() {
 }
 
 #[test]
-fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
+fn long_sweep_reports_progress_while_it_runs() {
     let mut chain = coordinator().after("panels", 1_000);
     // An earlier job has computed 1,000 panels.
     chain.on_message(1, ToCoordinator::Done(7.25), Duration::ZERO).unwrap();
@@ -104,7 +104,7 @@ fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
 }
 
 #[test]
-fn run_stops_before_the_first_sweep_that_all_ranks_know_of() {
+fn run_stops_after_the_current_sweep() {
     for sweep in [0, 5, 998] {
         let mut coordinator = coordinator();
         coordinator.of_run.stop_asked = true;

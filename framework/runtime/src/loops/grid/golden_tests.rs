@@ -10,7 +10,7 @@ use crate::golden::{Messages, RUN};
 use crate::loops::doall::golden_tests::{report, sample, saved};
 
 #[test]
-fn messages_of_a_grid_loop_are_as_they_were() -> Result<()> {
+fn grid_message_encoding_is_unchanged() -> Result<()> {
     let mut messages = Messages::default();
     let row = [1.0_f64, 2.0, 4.0, 8.0];
     let plain = Directive { sweep: 3, report_after: 300, movement: None, save_before: None };

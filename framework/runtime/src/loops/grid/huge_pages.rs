@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_values_are_zero_and_can_be_written() {
+    fn small_and_large_allocations_are_zeroed_and_writable() {
         for (count, is_many) in [(0, false), (7, false), (PAGE / 8, true), (PAGE / 8 + 1, true)] {
             let mut huge_pages = HugePages::<u64>::zeroed(count);
             assert_eq!(matches!(huge_pages.0, Held::Many(..)), is_many);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn large_pages_are_asked_for() {
+    fn huge_pages_are_requested() {
         let huge_pages = HugePages::<u8>::zeroed(2 * PAGE + 1);
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let number = |hex: &str| usize::from_str_radix(hex, 16).ok();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_any_size_end_where_they_should() {
+    fn values_of_any_size_have_the_right_length() {
         assert_eq!(HugePages::<[u8; 3]>::zeroed(PAGE).len(), PAGE);
         assert_eq!(HugePages::<()>::zeroed(5).len(), 5);
     }

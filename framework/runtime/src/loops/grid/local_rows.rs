@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_away_stays_as_a_ghost() {
+    fn migrated_border_row_remains_as_a_ghost() {
         let mut local = local(5..12);
         assert_eq!(local.take_front(2), [5, 105, 205, 6, 106, 206]);
         check(&local, 7..12);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_may_become_empty_and_full_again() {
+    fn block_can_become_empty_and_full_again() {
         let mut b = local(5..8);
         let back = b.take_back(2);
         let front = b.take_front(1);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_come_find_room() {
+    fn received_rows_reuse_spare_memory() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
         // Half as many rows as there are fit at either end without a copy.
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_and_go_at_both_ends() {
+    fn rows_are_added_and_removed_at_both_ends() {
         let mut b = local(500..510);
         let mut rows = 500..510;
         for step in 0..300_u64 {

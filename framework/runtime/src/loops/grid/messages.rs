@@ -242,7 +242,7 @@ mod tests {
     use crate::comm::message::{Encode, received};
 
     #[test]
-    fn a_short_halo_row_is_refused() {
+    fn truncated_halo_row_is_refused() {
         let row = ToNeighbour::HaloRow(HaloRow::of(1, 0..1, &[0_u8]));
         let mut message = received(2, row.encode(1).unwrap());
         message.body.truncate(3);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_refused_that_are_others() {
+    fn rows_of_another_range_are_refused() {
         let rows = |count: u64| delivered(ToNeighbour::Rows(Rows::new(5, vec![1.5_f64; 3 * count as usize])));
         let ToNeighbour::Rows(two) = rows(2) else { panic!("they are rows") };
         assert_eq!(two.into_values::<f64>(&(5..7), 3, 1).unwrap(), [1.5; 6]);

@@ -193,20 +193,20 @@ fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
 }
 
 #[test]
-fn a_wait_before_the_end_is_waiting_too() {
+fn wait_before_the_end_counts_as_waiting_time() {
     let (_, report) = run(None, 0, Pieces { left: 1, is_held_up: true }, &Config::default()).unwrap();
     assert!(!report.waiting.is_zero(), "{report:?}");
 }
 
 #[test]
-fn rows_that_are_waited_for_leave_before_anything_else_is_computed() {
+fn awaited_rows_are_sent_before_further_computation() {
     use Did::{Computed, Looked};
     let did = awaited(4, &Config::default()).unwrap();
     assert_eq!(did, [Looked, Looked, Looked, Looked, Computed, Computed]);
 }
 
 #[test]
-fn a_rank_that_does_not_take_its_rows_is_named() {
+fn rank_that_does_not_receive_its_rows_is_named() {
     let config = Config {
         peer_limit: Duration::from_millis(20),
         join_limit: Duration::from_millis(20),

@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_ring_of_rows_is_that_of_the_serial_program(
+    fn periodic_grid_equals_the_serial_program(
         ranks in 1..6_usize, rows in 1..40_u64, columns in 2..7_usize, steps in 0..40_u64,
         every in 1..5_u64, small in 0.8..1.0_f64, seed in any::<Option<u64>>()
     ) {
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn rows_of_a_ring_move() {
+fn rows_of_a_periodic_grid_migrate() {
     let (shape, mut movements) = (Shape { rows: 41, columns: 5 }, 0);
     let mut serial = begin(shape);
     (0..300).for_each(|_| serial_step(&mut serial, 5));
@@ -157,7 +157,7 @@ fn rows_of_a_ring_move() {
 }
 
 #[test]
-fn a_ring_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+fn periodic_grid_resumes_from_its_checkpoint_on_any_rank_count() {
     let (shape, steps) = (Shape { rows: 23, columns: 4 }, 2_000);
     let mut serial = begin(shape);
     (0..steps).for_each(|_| serial_step(&mut serial, 4));
@@ -181,7 +181,7 @@ fn a_ring_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
 }
 
 #[test]
-fn an_error_names_the_rows_of_the_ring() {
+fn error_names_the_rows_of_a_periodic_grid() {
     /// Stencil that fails to create row 99, and fails in a step that ends at row 7.
     struct Broken;
     impl Stencil for Broken {
@@ -213,7 +213,7 @@ fn an_error_names_the_rows_of_the_ring() {
 }
 
 #[test]
-fn what_has_no_ring_refuses_it() {
+fn periodic_rows_are_refused_by_other_loops() {
     /// Body that computes nothing.
     struct Nothing;
     impl DoAcross for Nothing {

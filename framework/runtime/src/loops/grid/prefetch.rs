@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_are_all_rows_from_top_to_bottom() {
+    fn bands_cover_all_rows_from_top_to_bottom() {
         for (rows, width, band) in [(100, 16, 8), (101, 16, 8), (99, 10, 13), (77, 128, 1), (60, 256, 1)] {
             let calls = calls(rows, 1..1 + width);
             assert_eq!(calls.len() as u64, rows.div_ceil(band), "{width} columns");
@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn small_blocks_and_wide_strips_are_done_at_once() {
+    fn small_blocks_and_wide_strips_are_single_bands() {
         assert_eq!(calls(50, 1..17), [Range { start: 4, end: 56 }], "fits into a cache");
         assert_eq!(calls(100, 1..258), [Range { start: 4, end: 106 }], "a long part of a row");
         assert_eq!(calls(100, 7..7), [Range { start: 4, end: 106 }], "nothing to do");
     }
 
     #[test]
-    fn the_first_error_ends_the_strip() {
+    fn first_error_ends_the_strip() {
         let mut calls = 0;
         let result = in_bands(&mut local(100), &(1..17), |grid| {
             calls += 1;

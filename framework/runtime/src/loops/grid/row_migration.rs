@@ -152,7 +152,7 @@ mod tests {
 
     /// A receiver sends `Wanted` once the rows were announced, and only once. Before the announcement it waits for the sender to begin.
     #[test]
-    fn a_receiver_knows_whether_rows_are_on_their_way() {
+    fn receiver_requests_announced_rows_once() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };
         let position = |rank| Position { rank, chain: 2 };
         let local = |rows: Range<u64>| {

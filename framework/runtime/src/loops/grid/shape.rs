@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_has_no_edges() {
+    fn periodic_rows_have_no_edges() {
         let shape = Shape { rows: 3, columns: 1 };
         let (fixed, ring) = (Edges::Fixed, Edges::Periodic(3));
         assert_eq!((fixed.units(shape), fixed.first(), fixed.is_empty(shape)), (1, 1, true));

@@ -103,7 +103,7 @@ fn any_order_of_events_gives_the_serial_result() {
 }
 
 #[test]
-fn rows_move_thousands_of_times_and_the_result_stays_the_serial_one() {
+fn thousands_of_migrations_keep_the_serial_result() {
     let mut all = Outcome::default();
     for ranks in 2..=8 {
         for seed in 0..200 {
@@ -127,7 +127,7 @@ impl Outgoing for Nowhere {
 }
 
 #[test]
-fn a_late_order_is_refused() {
+fn late_directive_is_refused() {
     let local = LocalRows::<f64>::create(5, 4..6, |_, _| Ok(())).unwrap();
     let mut stencil_step = StencilStep::new(Position { rank: 1, chain: 3 }, local, 9);
     let directive = |before| Directive {
@@ -147,7 +147,7 @@ fn a_late_order_is_refused() {
 /// On a ring of two ranks, the rank at the other end is also the neighbour of rank 0. Rows for the two borders must not
 /// be confused.
 #[test]
-fn a_row_from_the_other_end_is_told_from_that_of_a_neighbour() {
+fn wrapped_rows_are_distinguished_from_neighbour_rows() {
     let local = LocalRows::<f64>::create(3, 1..3, |_, _| Ok(())).unwrap().between(Edges::Periodic(6));
     for (chain, across) in [(2, 1), (3, 2)] {
         let position = Position { rank: 0, chain };

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_width_is_found_within_three_per_cent() {
+    fn best_width_is_found_within_three_percent() {
         let costs: [fn(u64) -> f64; 4] = [
             sor,
             // A message takes 50 µs.
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn single_slow_sweeps_change_nothing() {
+    fn single_slow_sweeps_do_not_change_the_choice() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         assert!(!strip_width.wants_shift());
         let count = std::cell::Cell::new(0);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_begin_at_even_places() {
+    fn strip_widths_are_multiples_of_the_alignment() {
         let mut strip_width = StripWidth::new(2_000, 2, None);
         let shift = ShiftCost { fixed: 2e-6, per_element: 1e-9 };
         strip_width.know_shift(shift);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_that_is_far_worse_is_left_soon() {
+    fn much_worse_width_is_abandoned_early() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 1e-3 } else { 2e-3 });
         // The first width is measured in 24 sweeps, each other width in three; one more sweep of each width does not
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sweep_is_timed_three_times() {
+    fn long_sweeps_are_timed_three_times() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 0.015 } else { 0.012 });
         // For each width, one more sweep does not count.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn of_widths_that_are_as_good_the_narrowest_is_chosen() {
+    fn narrowest_of_equally_good_widths_is_chosen() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         // From 20 columns on each doubling of the width saves a thousandth; narrower strips take twice as long.
         let flat =
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_that_is_set_stays() {
+    fn configured_width_is_kept() {
         let mut strip_width = StripWidth::new(50, 3, Some(80));
         assert_eq!(
             (strip_width.width(), strip_width.wants_shift(), strip_width.on_sweep(1.0)),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_change_the_widths_around_are_tried_again() {
+    fn restart_tries_neighbouring_widths_again() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (before, _) = choose(&mut strip_width, sor);
         strip_width.restart();

@@ -86,7 +86,7 @@ fn resume(ranks: usize, shape: Shape, settings: &Settings) -> Result<((u64, u64)
 }
 
 #[test]
-fn a_table_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+fn table_resumes_from_its_checkpoint_on_any_rank_count() {
     let table = serial(SHAPE);
     let expected = (table.len() as u64, summed(SHAPE, &table));
     for (before, after, seed) in [(1, 3, None), (3, 1, None), (2, 8, Some(1)), (5, 2, Some(2)), (30, 4, None)]
@@ -105,7 +105,7 @@ fn a_table_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
 }
 
 #[test]
-fn an_error_behind_a_checkpoint_says_where_in_the_table_it_was() {
+fn error_after_a_checkpoint_names_rows_and_columns() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(dir.path());
     die(2, dir.path(), &settings);
@@ -120,7 +120,7 @@ fn an_error_behind_a_checkpoint_says_where_in_the_table_it_was() {
 }
 
 #[test]
-fn what_does_not_belong_to_a_table_is_refused() {
+fn checkpoint_of_another_table_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let kept = settings(dir.path());
     die(2, dir.path(), &kept);

@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_table_is_that_of_the_serial_program_wherever_its_rows_are(
+    fn table_equals_the_serial_program_for_any_distribution(
         ranks in 1..6_usize, rows in 0..40_u64, columns in 0..60_usize, panel in 1..70_u64,
         strip in any::<Option<u8>>(), seed in any::<Option<u64>>()
     ) {
@@ -136,7 +136,7 @@ proptest! {
 }
 
 #[test]
-fn rows_of_a_table_move_between_panels() {
+fn table_rows_migrate_between_panels() {
     let (shape, mut movements) = (Shape { rows: 60, columns: 1_000 }, 0);
     let sum = summed(shape, &serial(shape));
     for ranks in 2..=5 {
@@ -160,7 +160,7 @@ fn refused(work: impl Fn(&mut crate::Session) -> crate::Result<()> + Sync) -> Er
 }
 
 #[test]
-fn an_error_says_where_in_the_table_it_was() {
+fn error_names_rows_and_columns() {
     let shape = Shape { rows: 10, columns: 40 };
     let error = refused(|session| {
         let body = Mixed { fails: Some((7, 25)), ..Mixed::new(shape) };
@@ -172,7 +172,7 @@ fn an_error_says_where_in_the_table_it_was() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_tables_are_refused() {
     let shape = Shape { rows: 10, columns: 400 };
     let table = || TableLoop::new("mixed", shape, Mixed::new(shape));
     let error = refused(|session| {
@@ -208,7 +208,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_line_is_between_what_it_is_made_of() {
+fn cells_follow_strip_and_panel_widths() {
     /// Table that checks its cells and fills nothing.
     struct Watching(Vec<(Range<u64>, Range<u64>)>);
     impl Table for Watching {

@@ -99,7 +99,7 @@ fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<S
 }
 
 #[test]
-fn any_number_of_ranks_gives_the_serial_result() {
+fn any_rank_count_gives_the_serial_result() {
     for ranks in 1..=8 {
         for (rows, columns) in [(40, 33), (11, 5), (100, 12)] {
             let shape = Shape { rows, columns };
@@ -129,7 +129,7 @@ impl DoAcross for Watched<'_> {
 }
 
 #[test]
-fn rows_that_no_cache_holds_come_a_few_at_a_time() {
+fn large_blocks_are_computed_in_bands_of_rows() {
     let shape = Shape { rows: 900, columns: 150 };
     for ranks in [1, 2, 3] {
         let most = AtomicUsize::new(0);
@@ -147,7 +147,7 @@ fn rows_that_no_cache_holds_come_a_few_at_a_time() {
 }
 
 #[test]
-fn small_grids_are_done_too() {
+fn small_grids_are_computed() {
     for ranks in [1, 2, 3, 8] {
         for rows in [0, 1, 2, 3, 4, 7] {
             for columns in [0, 1, 2, 3, 6] {
@@ -158,7 +158,7 @@ fn small_grids_are_done_too() {
 }
 
 #[test]
-fn rows_move_at_random_and_the_result_stays_the_serial_one() {
+fn random_migrations_keep_the_serial_result() {
     let (mut movements, mut sent) = (0, 0);
     for ranks in 2..=8 {
         for seed in 0..4 {
@@ -202,12 +202,12 @@ fn run_slow(limit: std::time::Duration, driver: crate::Driver) -> crate::Result<
 }
 
 #[test]
-fn a_piece_may_take_longer_than_ranks_may_be_silent() {
+fn strip_may_exceed_the_silence_limit() {
     run_slow(std::time::Duration::from_millis(1_000), crate::Driver::Auto).unwrap();
 }
 
 #[test]
-fn a_report_that_does_not_come_is_named() {
+fn missing_report_is_named() {
     // The rank computes on the thread that would send a heartbeat.
     let error = run_slow(std::time::Duration::from_millis(300), crate::Driver::Inline).unwrap_err();
     let text = error.to_string();
@@ -217,7 +217,7 @@ fn a_report_that_does_not_come_is_named() {
 }
 
 #[test]
-fn shares_are_kept_where_nothing_moves() {
+fn shares_are_kept_with_balancing_off() {
     let settings = Settings::new().balance(Balance::Off).shares([3.0, 1.0]);
     let summaries = check(2, Shape { rows: 42, columns: 10 }, &[5], &settings);
     assert_eq!(summaries[0].first, [30, 10]);
@@ -232,7 +232,7 @@ fn shares_are_kept_where_nothing_moves() {
 }
 
 #[test]
-fn errors_and_panics_say_where_they_were() {
+fn errors_and_panics_name_rows_and_columns() {
     for ranks in [1, 2, 4] {
         for (panics, expected) in [(false, "torn"), (true, "panicked: burst")] {
             let error = run(&Config::new().ranks(ranks), |session| {
@@ -268,7 +268,7 @@ impl DoAcross for Holey {
 }
 
 #[test]
-fn a_row_that_cannot_be_made_ends_the_job() {
+fn row_initialisation_error_ends_the_job() {
     let error = run(&Config::new().ranks(2), |session| {
         DoAcrossLoop::new("holey", Shape { rows: 9, columns: 3 }, Holey).run(session, 1)?;
         Ok(())
@@ -330,7 +330,7 @@ fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> 
 }
 
 #[test]
-fn stencils_give_the_serial_result_on_any_number_of_ranks() {
+fn stencils_give_the_serial_result_on_any_rank_count() {
     for ranks in 1..=8 {
         for (rows, columns) in [(40, 9), (11, 5), (3, 3), (5, 4), (2, 8), (8, 2), (0, 0)] {
             check_heat(ranks, Shape { rows, columns }, &[7, 0, 4], &Settings::new());
@@ -339,7 +339,7 @@ fn stencils_give_the_serial_result_on_any_number_of_ranks() {
 }
 
 #[test]
-fn stencils_stay_the_same_while_rows_move() {
+fn stencil_results_are_unchanged_by_migrations() {
     let (mut movements, mut sent) = (0, 0);
     for ranks in 2..=8 {
         for seed in 0..3 {
@@ -354,7 +354,7 @@ fn stencils_stay_the_same_while_rows_move() {
 }
 
 #[test]
-fn an_error_in_a_step_says_where_it_was() {
+fn error_in_a_step_names_its_rows() {
     let error = run(&Config::new().ranks(2), |session| {
         let shape = Shape { rows: 1_500, columns: 4 };
         StencilLoop::new("heat", shape, Heat)

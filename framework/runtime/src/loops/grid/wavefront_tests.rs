@@ -99,7 +99,7 @@ fn any_order_of_events_gives_the_serial_result() {
 }
 
 #[test]
-fn rows_move_thousands_of_times_and_the_result_stays_the_serial_one() {
+fn thousands_of_migrations_keep_the_serial_result() {
     let mut all = Outcome::default();
     for ranks in 2..=8 {
         for seed in 0..150 {
@@ -115,7 +115,7 @@ fn rows_move_thousands_of_times_and_the_result_stays_the_serial_one() {
 }
 
 #[test]
-fn a_rank_may_be_almost_a_sweep_ahead_of_the_one_below_and_not_more() {
+fn rank_is_less_than_one_sweep_ahead_of_its_neighbour() {
     let shape = Shape { rows: 10, columns: 42 };
     let mut skew = 0;
     for seed in 0..40 {
@@ -126,7 +126,7 @@ fn a_rank_may_be_almost_a_sweep_ahead_of_the_one_below_and_not_more() {
 }
 
 #[test]
-fn one_row_a_rank_and_one_column_are_enough() {
+fn one_row_per_rank_and_one_column_suffice() {
     for ranks in 1..=8 {
         for seed in 0..10 {
             let shape = Shape { rows: ranks as u64 + 2, columns: 3 };
@@ -145,7 +145,7 @@ impl Outgoing for Nowhere {
 }
 
 #[test]
-fn a_sweep_is_done_by_the_columns() {
+fn partial_sweeps_are_measured_in_columns() {
     let local = LocalRows::<f64>::create(10, 1..3, |_, _| Ok(())).unwrap();
     let strips = StripWidth::new(8, 1, Some(2));
     let mut wavefront = Wavefront::new(Position { rank: 0, chain: 1 }, local, 1..9, 2, strips);
@@ -167,7 +167,7 @@ fn a_sweep_is_done_by_the_columns() {
 }
 
 #[test]
-fn messages_out_of_step_are_refused() {
+fn unexpected_messages_are_refused() {
     let local = LocalRows::<f64>::create(5, 4..6, |_, _| Ok(())).unwrap();
     let mut wavefront =
         Wavefront::new(Position { rank: 1, chain: 3 }, local, 1..4, 2, StripWidth::new(3, 3, None));

@@ -11,7 +11,7 @@ use super::tests::{NOW, directory, open, some, written};
 use crate::error::ErrorKind;
 
 #[test]
-fn no_copy_of_what_was_cut_off_is_written_over() {
+fn existing_copies_of_cut_data_are_not_overwritten() {
     let dir = directory();
     let path = dir.path().join("j");
     written(&path, &some());
@@ -41,13 +41,13 @@ fn no_copy_of_what_was_cut_off_is_written_over() {
     assert_eq!(open(&path).unwrap().1.cut.unwrap().copy, Some(name(50)));
 }
 
-/// Variable with the path of the journal for the process that [`a_sparse_journal_takes_little_memory`] starts.
+/// Variable with the path of the journal for the process that [`sparse_journal_needs_little_memory`] starts.
 const SPARSE: &str = "ARMATURE_TEST_SPARSE_JOURNAL";
 
 /// Part of another test: opens a journal and prints the virtual memory in kilobytes that the process needed for it.
 #[test]
 #[ignore = "is started by another test"]
-fn opens_a_journal_and_tells_its_memory() {
+fn child_opens_a_journal_and_prints_its_memory() {
     let path = PathBuf::from(std::env::var_os(SPARSE).expect("the test that starts this says where"));
     let peak = || {
         let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -63,7 +63,7 @@ fn opens_a_journal_and_tells_its_memory() {
 /// The length of a record claims four gigabytes, and the file is that long, but the record is empty. Two intact records
 /// follow.
 #[test]
-fn a_sparse_journal_takes_little_memory() {
+fn sparse_journal_needs_little_memory() {
     let dir = directory();
     let path = dir.path().join("j");
     let ends = written(&path, &some());
@@ -82,7 +82,7 @@ fn a_sparse_journal_takes_little_memory() {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "persist::journal::cut_tests::opens_a_journal_and_tells_its_memory",
+            "persist::journal::cut_tests::child_opens_a_journal_and_prints_its_memory",
             "--ignored",
             "--nocapture",
         ])

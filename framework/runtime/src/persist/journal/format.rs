@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_survives() {
+    fn identity_round_trips() {
         let job = Identity::new("wörter", "0.1", [0, 255, 7]);
         let header = header(&job).unwrap();
         assert_eq!(identity(&header[Start::SIZE..header.len() - SUM]), Some(job));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_a_name_is_refused() {
+    fn too_long_name_is_refused() {
         let error = header(&Identity::new("x".repeat(65_536), "1", [])).unwrap_err();
         assert_eq!(error, "the job's name has 65536 bytes, expected 65535 at most");
         let longest = Identity::new("x".repeat(65_535), "x".repeat(65_535), vec![0; 65_535]);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_survives() {
+    fn record_head_round_trips() {
         let head = Head::new(7, u64::MAX - 1, 3, &[b"a", b"bc"]);
         assert_eq!(Head::read(&head.to_bytes()), Some(head));
         assert_eq!(Head::new(7, u64::MAX - 1, 3, &[b"abc"]), head, "pieces do not matter");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_no_record() {
+    fn zeros_are_not_a_record() {
         let head = Head { length: 0, sum: 0, task: 0 };
         assert_ne!(head.hasher(0).finalize(), { head.sum });
     }

@@ -5,7 +5,7 @@ use crate::golden::{check_file, place};
 
 /// A journal of an earlier version can be continued, and a new journal of the same results has the same bytes.
 #[test]
-fn a_journal_is_read_and_written_as_it_was() {
+fn journal_format_is_unchanged() {
     let job = || Identity::new("wörter", "1.2", [0, 255, 7]);
     let results = [(3_u64, b"nine".to_vec()), (0, vec![]), (u64::MAX - 1, (0..=255).collect())];
     let dir = tempfile::tempdir().unwrap();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_count_as_the_zeros_that_they_are() {
+    fn holes_count_as_zeros() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"front", 3).unwrap();
         file.write_all_at(&[7; 70_000], 3 << 20).unwrap();

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sync_a_period_and_only_when_there_is_something() {
+    fn unsynced_data_is_synced_once_per_period() {
         let mut pace = Pace::new(ms(100));
         assert!(!pace.begin(ms(0)), "nothing was written");
         pace.wrote();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_sync_is_not_overtaken() {
+    fn no_sync_starts_while_another_is_running() {
         let mut pace = Pace::new(ms(10));
         pace.wrote();
         assert!(pace.begin(ms(0)));

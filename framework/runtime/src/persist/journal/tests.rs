@@ -72,7 +72,7 @@ fn before(results: &Results, ends: &[usize], byte: usize) -> Results {
 }
 
 #[test]
-fn what_was_appended_comes_back_and_the_journal_goes_on() {
+fn appended_results_are_recovered_and_the_journal_continues() {
     let dir = directory();
     let path = dir.path().join("j");
     written(&path, &some());
@@ -85,7 +85,7 @@ fn what_was_appended_comes_back_and_the_journal_goes_on() {
 }
 
 #[test]
-fn much_is_written_without_a_tick() {
+fn full_buffer_is_written_without_a_tick() {
     let dir = directory();
     let path = dir.path().join("j");
     let (mut journal, ..) = open(&path).unwrap();
@@ -94,7 +94,7 @@ fn much_is_written_without_a_tick() {
 }
 
 #[test]
-fn of_several_results_of_a_task_the_first_counts() {
+fn first_result_of_a_task_counts() {
     let dir = directory();
     let path = dir.path().join("j");
     written(&path, &[(1, b"a".to_vec()), (2, b"b".to_vec()), (1, b"c".to_vec()), (1, b"a".to_vec())]);
@@ -104,7 +104,7 @@ fn of_several_results_of_a_task_the_first_counts() {
 }
 
 #[test]
-fn cut_at_every_byte_it_keeps_the_whole_records() {
+fn truncation_at_any_byte_keeps_complete_records() {
     let dir = directory();
     let path = dir.path().join("j");
     let ends = written(&path, &some());
@@ -126,7 +126,7 @@ fn cut_at_every_byte_it_keeps_the_whole_records() {
 }
 
 #[test]
-fn with_any_bit_flipped_it_keeps_what_is_in_front_or_is_refused() {
+fn flipped_bit_keeps_earlier_records_or_is_refused() {
     let dir = directory();
     let path = dir.path().join("j");
     let ends = written(&path, &some());
@@ -153,7 +153,7 @@ fn with_any_bit_flipped_it_keeps_what_is_in_front_or_is_refused() {
 }
 
 #[test]
-fn records_behind_the_damage_are_told_of_and_not_trusted() {
+fn records_after_damage_are_reported_and_not_trusted() {
     let dir = directory();
     let path = dir.path().join("j");
     let ends = written(&path, &some());
@@ -176,7 +176,7 @@ fn records_behind_the_damage_are_told_of_and_not_trusted() {
 }
 
 #[test]
-fn a_record_that_is_not_where_it_was_written_is_not_trusted() {
+fn displaced_record_is_not_trusted() {
     let dir = directory();
     let path = dir.path().join("j");
     let ends = written(&path, &some());
@@ -189,7 +189,7 @@ fn a_record_that_is_not_where_it_was_written_is_not_trusted() {
 }
 
 #[test]
-fn zeros_in_place_of_what_did_not_reach_the_disk_are_cut() {
+fn zeroed_tail_is_cut() {
     let dir = directory();
     let path = dir.path().join("j");
     let ends = written(&path, &some());
@@ -225,7 +225,7 @@ fn refused(path: &Path, identity: &Identity, kind: ErrorKind, parts: &[&str]) {
 }
 
 #[test]
-fn a_journal_of_another_job_is_refused_and_left_as_it_is() {
+fn journal_of_another_job_is_refused_and_unchanged() {
     let dir = directory();
     let path = dir.path().join("j");
     written(&path, &some());
@@ -242,7 +242,7 @@ fn a_journal_of_another_job_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn other_files_and_versions_are_refused_and_left_as_they_are() {
+fn other_files_and_versions_are_refused_and_unchanged() {
     let dir = directory();
     let path = dir.path().join("j");
     written(&path, &some());
@@ -265,7 +265,7 @@ fn other_files_and_versions_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn one_writer_at_a_time() {
+fn second_writer_is_refused() {
     let dir = directory();
     let path = dir.path().join("j");
     let (journal, ..) = open(&path).unwrap();
@@ -275,7 +275,7 @@ fn one_writer_at_a_time() {
 }
 
 #[test]
-fn an_error_of_whoever_reads_ends_the_opening_and_changes_nothing() {
+fn reader_error_aborts_opening_without_changes() {
     let dir = directory();
     let path = dir.path().join("j");
     written(&path, &some());
@@ -289,7 +289,7 @@ fn an_error_of_whoever_reads_ends_the_opening_and_changes_nothing() {
 }
 
 #[test]
-fn a_disk_that_is_full_at_the_start_is_an_error_with_the_path() {
+fn full_disk_on_open_is_an_error_with_the_path() {
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
     let error = super::open::begin(&full, Path::new("/dev/full"), b"header", 0).unwrap_err();
     assert!(error.to_string().starts_with("cannot begin the journal /dev/full: No space left"), "{error}");
@@ -297,7 +297,7 @@ fn a_disk_that_is_full_at_the_start_is_an_error_with_the_path() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_at_once() {
+fn non_regular_files_are_refused() {
     let dir = directory();
     let fifo = dir.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -314,7 +314,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
 
 /// The user chooses the path of the journal, and may link it to another place.
 #[test]
-fn a_link_leads_to_the_journal() {
+fn journal_path_may_be_a_link() {
     let dir = directory();
     let (link, path) = (dir.path().join("link"), dir.path().join("j"));
     std::os::unix::fs::symlink("j", &link).unwrap();
@@ -324,7 +324,7 @@ fn a_link_leads_to_the_journal() {
 }
 
 #[test]
-fn a_place_where_nothing_can_be_written_is_named() {
+fn unwritable_path_is_named() {
     let error = Journal::open("/no/such/directory/j", &job(), |_, _| Ok(())).unwrap_err();
     assert!(error.to_string().starts_with("cannot open the journal /no/such/directory/j: "), "{error}");
 }
@@ -335,7 +335,7 @@ proptest! {
     /// Several bytes are overwritten at random, and the end is cut off or extended. The results up to the first changed
     /// record must be returned.
     #[test]
-    fn random_damage(
+    fn random_damage_keeps_the_intact_prefix(
         results in vec((any::<u64>(), vec(any::<u8>(), 0..200)), 0..30),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         keep in any::<prop::sample::Index>(),
@@ -368,7 +368,7 @@ proptest! {
     }
 }
 
-/// Variable with the path of the journal for the process that [`a_killed_writer_loses_nothing_that_was_written`]
+/// Variable with the path of the journal for the process that [`killed_writer_loses_no_written_results`]
 /// starts.
 const CHILD: &str = "ARMATURE_TEST_JOURNAL";
 
@@ -379,7 +379,7 @@ fn payload(task: u64) -> Vec<u8> {
 /// Part of another test: appends results until it is killed, and prints the number of each written result.
 #[test]
 #[ignore = "is started by another test"]
-fn appends_until_it_is_killed() {
+fn child_appends_until_killed() {
     let path = PathBuf::from(std::env::var_os(CHILD).expect("the test that starts this says where"));
     let (mut journal, recovery) = Journal::open(&path, &job(), |_, _| Ok(())).unwrap();
     let start = std::time::Instant::now();
@@ -391,7 +391,7 @@ fn appends_until_it_is_killed() {
 }
 
 #[test]
-fn a_killed_writer_loses_nothing_that_was_written() {
+fn killed_writer_loses_no_written_results() {
     let dir = directory();
     let path = dir.path().join("j");
     let mut written = 0;
@@ -399,7 +399,7 @@ fn a_killed_writer_loses_nothing_that_was_written() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "persist::journal::tests::appends_until_it_is_killed",
+                "persist::journal::tests::child_appends_until_killed",
                 "--ignored",
                 "--nocapture",
             ])

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fills_up_is_an_error_with_the_path_and_stays_one() {
+    fn full_disk_is_a_persistent_error_with_the_path() {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = journal(&dir);
         journal.file = OpenOptions::new().append(true).open("/dev/full").unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_that_fails_is_told_at_a_later_tick_or_at_the_end() {
+    fn failed_sync_is_reported_at_a_later_tick_or_close() {
         let dir = tempfile::tempdir().unwrap();
         let text = format!("cannot sync the journal {}: ", dir.path().join("j").display());
         let mut journal = with_a_broken_disk(&dir);

@@ -179,7 +179,7 @@ mod tests {
 
     /// In a periodic grid, rank 0 sends its boundary row to the last rank, which receives the starting point from another rank.
     #[test]
-    fn a_rank_that_has_started_may_send_before_the_starting_point_is_there() {
+    fn early_messages_wait_for_the_starting_point() {
         let dir = tempfile::tempdir().unwrap();
         let checkpoint = Checkpoint::new(dir.path(), "torus");
         let world = World::new(3);

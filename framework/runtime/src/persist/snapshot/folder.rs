@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back_and_others_are_not_ours() {
+    fn only_own_folder_names_are_parsed() {
         let folder = Folder { pass: 120, attempt: Attempt::new() };
         let name = folder.path(Path::new("")).display().to_string();
         assert_eq!(Folder::named(&name), Some(folder));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_file_is_written_over_nor_a_link_followed() {
+    fn files_are_not_overwritten_and_links_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (dir, folder) = (dir.path(), Folder { pass: 3, attempt: Attempt::new() });
         folder.create(dir, 0).unwrap();

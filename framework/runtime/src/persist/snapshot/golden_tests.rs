@@ -54,7 +54,7 @@ fn files() -> [String; 3] {
 }
 
 #[test]
-fn a_checkpoint_is_read_and_written_as_it_was() {
+fn checkpoint_format_is_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));
     fs::create_dir(&new).unwrap();
@@ -77,7 +77,7 @@ fn a_checkpoint_is_read_and_written_as_it_was() {
 }
 
 #[test]
-fn messages_about_checkpoints_are_as_they_were() {
+fn checkpoint_message_encoding_is_unchanged() {
     let saved = |first, count| Saved { first, count, at: 300, bytes: 70_000, sum: 0x0403_0201 };
     let found = manifest(vec![vec![saved(3, 7)], vec![saved(0, 3)]]);
     let mut messages = Messages::default();

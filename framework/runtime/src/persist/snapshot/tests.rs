@@ -88,7 +88,7 @@ fn all(dir: &Path, manifest: &Manifest) -> Vec<u8> {
 }
 
 #[test]
-fn units_come_back_for_any_range() {
+fn units_are_restored_for_any_range() {
     let dir = tempfile::tempdir().unwrap();
     let dir = &dir.path().join("new");
     for has_thread in [false, true] {
@@ -108,7 +108,7 @@ fn units_come_back_for_any_range() {
 
 /// A job is killed at any step of its second checkpoint. The next job must find the first or the second checkpoint.
 #[test]
-fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
+fn complete_checkpoint_exists_after_a_kill_at_any_step() {
     for step in 0..7 {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
@@ -159,7 +159,7 @@ fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
 /// A rank on another machine, or a thread with a slow disk, may write after its job has died and another job uses the
 /// directory.
 #[test]
-fn a_straggler_of_a_dead_job_spoils_nothing() {
+fn late_writer_of_a_dead_job_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (mut store, _) = open(dir).unwrap();
@@ -176,7 +176,7 @@ fn a_straggler_of_a_dead_job_spoils_nothing() {
 }
 
 #[test]
-fn a_directory_belongs_to_one_job_at_a_time() {
+fn checkpoint_directory_is_used_by_one_job_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (mut store, _) = open(dir).unwrap();
@@ -195,7 +195,7 @@ fn a_directory_belongs_to_one_job_at_a_time() {
 }
 
 #[test]
-fn what_is_not_ours_stays() {
+fn foreign_files_are_not_removed() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     fs::create_dir(dir.join("pass-3")).unwrap();
@@ -212,7 +212,7 @@ fn what_is_not_ours_stays() {
 }
 
 #[test]
-fn links_at_our_names_are_not_followed() {
+fn links_with_checkpoint_names_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let (dir, victim) = (&dir.path().join("kept"), &dir.path().join("victim"));
     fs::create_dir(dir).unwrap();
@@ -234,7 +234,7 @@ fn links_at_our_names_are_not_followed() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_waited_for() {
+fn fifos_are_refused_without_blocking() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     save(dir, &mut open(dir).unwrap().0, 4, false);
@@ -250,7 +250,7 @@ fn what_is_no_regular_file_is_not_waited_for() {
 }
 
 #[test]
-fn pieces_that_are_not_all_units_do_not_count() {
+fn incomplete_unit_ranges_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     for (parts, expected) in [
@@ -270,7 +270,7 @@ fn pieces_that_are_not_all_units_do_not_count() {
 }
 
 #[test]
-fn another_jobs_checkpoint_is_refused() {
+fn checkpoint_of_another_job_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     save(dir, &mut open(dir).unwrap().0, 4, false);
@@ -314,7 +314,7 @@ fn damaged_checkpoint_falls_back_to_the_one_before() {
 }
 
 #[test]
-fn damage_is_found_wherever_it_is() {
+fn damage_is_detected_at_any_position() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     save(dir, &mut open(dir).unwrap().0, 4, false);
@@ -339,7 +339,7 @@ fn damage_is_found_wherever_it_is() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told_of() {
+fn unwritable_directory_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();

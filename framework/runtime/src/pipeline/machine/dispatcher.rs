@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_batch_goes_first() {
+    fn oldest_batch_is_dispatched_first() {
         let mut dispatcher = Dispatcher::default();
         dispatcher.offer(2.into(), offered(7));
         dispatcher.offer(1.into(), offered(8));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_asked_keeps_its_batch() {
+    fn requesting_sender_keeps_its_batch() {
         let mut dispatcher = Dispatcher::default();
         dispatcher.request(4, 1, 0, even(100));
         dispatcher.request(7, 1, 0, even(200));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finishes_first_gets_a_batch_before_who_asked_first() {
+    fn earliest_finisher_is_preferred_to_earliest_requester() {
         let mut dispatcher = Dispatcher::default();
         dispatcher.request(4, 2, 0, even(1000));
         dispatcher.request(5, 2, 0, even(400));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn near_the_end_nothing_goes_to_who_would_finish_last() {
+    fn slow_receiver_gets_no_batch_near_the_end() {
         let behind = |number: u64| Some(9 - number);
         let mut dispatcher = Dispatcher::default();
         dispatcher.request(4, 1, 0, even(8000));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn near_the_end_nothing_goes_to_who_may_take_much_longer_than_usual() {
+    fn variable_receiver_gets_no_batch_near_the_end() {
         // Rank 5 processes eight items while rank 4 processes one.
         let given = |deviation: u64, behind: u64| {
             let mut dispatcher = Dispatcher::default();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_asked_alone_gets_everything() {
+    fn single_requester_gets_all_batches() {
         let mut dispatcher = Dispatcher::default();
         dispatcher.request(4, 2, 0, even(8000));
         dispatcher.offer(0.into(), Offered { sender: 9, items: 3, behind: Some(0) });

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_that_comes_before_the_question_for_more_is_not_the_end() {
+    fn piece_before_its_grant_does_not_end_the_batch() {
         let mut in_flight = InFlight::new(1);
         in_flight.drawn();
         in_flight.consumed(0);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_piece_may_come_first_while_pieces_of_another_are_still_to_be_asked_for() {
+    fn batch_ends_after_all_pieces_arrive_in_any_order() {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
         // The first level has two pieces. The second piece arrives whole; of the first piece only the first part

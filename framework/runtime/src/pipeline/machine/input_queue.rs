@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_comes_out_first() {
+    fn oldest_batch_is_taken_first() {
         let mut input = InputQueue { asked: 2, ..InputQueue::default() };
         for n in [7, 6, 9] {
             assert!(input.put(batch(n)));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_comes_twice_is_noticed() {
+    fn duplicate_batch_is_detected() {
         let mut input = InputQueue::default();
         assert!(input.put(batch(1)) && !input.put(batch(1)));
     }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_waits_for_its_turn_at_every_serial_stage_before_it() {
+    fn batch_waits_for_its_turn_at_each_serial_stage() {
         let mut resequencer = of(&table(0, true), 0);
         assert!(
             resequencer.admit(0..2, &0.into())
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_moves_takes_its_turn_along() {
+    fn moved_stage_keeps_its_turn() {
         let (here, there) = (table(0, true), table(1, true));
         let (mut old, mut new) = (of(&here, 0), of(&here, 1));
         old.pass(0..2, &batch(4));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn without_order_a_stage_takes_what_comes_but_only_where_it_is() {
+    fn unordered_stage_admits_any_batch_on_its_owner() {
         let (here, away) = (of(&table(0, false), 0), of(&table(0, false), 1));
         assert!(here.admit(0..2, &9.into()) && !away.admit(0..2, &9.into()) && away.admit(3..4, &9.into()));
         assert!(!here.is_over(0..2, &0.into()));

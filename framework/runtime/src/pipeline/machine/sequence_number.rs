@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_one_after_the_other_before_the_next_batch() {
+    fn pieces_are_ordered_before_the_next_batch() {
         let batch = SequenceNumber::from(7);
         let (first, tenth) = (batch.piece(0), batch.piece(10));
         let order = [&batch, &first, &first.piece(3), &tenth, &SequenceNumber::from(8)];
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_all_pieces_begins_a_batch() {
+    fn first_piece_begins_its_batch() {
         let batch = SequenceNumber::from(7);
         assert!(batch.begins(&batch) && batch.piece(0).piece(0).begins(&batch));
         assert!(batch.piece(2).piece(0).begins(&batch.piece(2)));

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_work_counts_and_waiting_does_not() {
+    fn other_work_counts_but_waiting_does_not() {
         let mut service_time = ServiceTime::default();
         let ms = Duration::from_millis;
         service_time.begins(2, ms(0));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_batch_tells_as_soon_as_it_is_done() {
+    fn first_batch_gives_an_estimate_when_it_completes() {
         let mut service_time = ServiceTime::default();
         assert!(!service_time.is_at_first() && !service_time.job_ended(Duration::ZERO));
         service_time.begins(1, Duration::ZERO);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_differ_are_told_from_items_that_do_not() {
+    fn deviation_distinguishes_uneven_from_equal_items() {
         let (mut even, mut uneven, mut batches) =
             (ServiceTime::default(), ServiceTime::default(), ServiceTime::default());
         for n in 0..200 {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_handed_over_together_do_not_look_free() {
+    fn simultaneous_batches_have_nonzero_service_time() {
         let mut service_time = ServiceTime::default();
         service_time.begins(1, Duration::ZERO);
         service_time.begins(1, Duration::ZERO);

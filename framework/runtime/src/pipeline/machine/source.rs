@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_source_draws_nothing_more_and_knows_whether_it_is_cut() {
+    fn ended_source_stops_drawing_and_reports_truncation() {
         // Between two draws.
         let mut between = source();
         between.end();

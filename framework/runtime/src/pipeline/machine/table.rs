@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dispatcher_is_the_only_sender_or_else_the_lowest_receiver_that_feeds_no_sender() {
+    fn dispatcher_is_the_single_sender_or_lowest_suitable_receiver() {
         let t = table(
             vec![(0..1, vec![2]), (1..2, vec![1, 3]), (2..3, vec![3, 0]), (3..4, vec![1])],
             Dispatch::OnDemand,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_is_found_in_the_middle_of_its_block() {
+    fn inner_stage_is_found_in_its_block() {
         let t = table(vec![(0..2, vec![0]), (2..3, vec![1, 2]), (3..4, vec![3])], Dispatch::RoundRobin);
         assert_eq!((0..=4).map(|s| t.edge_of(s)).collect::<Vec<_>>(), [0, 0, 1, 2, 3]);
         assert_eq!((t.owner(0), t.owner(3), t.owner(4)), (0, 3, 0));

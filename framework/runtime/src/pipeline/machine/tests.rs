@@ -422,7 +422,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn every_item_arrives_once_and_in_order_whatever_happens_when(
+    fn every_item_arrives_once_in_order_for_any_schedule(
         setting in setting(1),
         choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
     ) {
@@ -430,7 +430,7 @@ proptest! {
     }
 
     #[test]
-    fn mappings_may_change_at_any_moment(
+    fn mapping_may_change_at_any_moment(
         setting in setting(12),
         choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
     ) {
@@ -440,7 +440,7 @@ proptest! {
 
 /// Checks that the random runs contain many of the situations that the properties above are about.
 #[test]
-fn changes_of_mapping_forward_batches_hand_stages_over_and_overtake_each_other() {
+fn random_remaps_cover_forwarding_migration_and_overtaking() {
     let mut runner = TestRunner::deterministic();
     let mut all = Traffic::default();
     for _ in 0..300 {
@@ -465,7 +465,7 @@ fn changes_of_mapping_forward_batches_hand_stages_over_and_overtake_each_other()
 }
 
 #[test]
-fn a_message_that_does_not_fit_is_an_error() {
+fn inconsistent_message_is_an_error() {
     let setting = Setting {
         ranks: 3,
         mappings: vec![vec![Block::new(0..1, vec![1, 2]), Block::new(1..2, vec![1])]],

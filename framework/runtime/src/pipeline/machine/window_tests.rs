@@ -29,7 +29,7 @@ fn run(window: &mut Window, batches: u32, item: Duration, bytes: u64) {
 }
 
 #[test]
-fn tiny_items_grow_into_large_batches_and_long_ones_stay_alone() {
+fn batch_size_follows_item_time() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     run(&mut window, 30, Duration::from_nanos(100), 8);
     assert_eq!(window.batch_items(), MOST_ITEMS);
@@ -42,7 +42,7 @@ fn tiny_items_grow_into_large_batches_and_long_ones_stay_alone() {
 }
 
 #[test]
-fn wide_items_bound_batch_and_window() {
+fn wide_items_limit_batch_and_window() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     run(&mut window, 30, Duration::from_nanos(100), 40 << 10);
     assert_eq!(window.batch_items(), 3);
@@ -52,7 +52,7 @@ fn wide_items_bound_batch_and_window() {
 }
 
 #[test]
-fn wide_items_bound_the_window_before_the_first_comes_back() {
+fn wide_items_limit_the_window_before_the_first_acknowledgement() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     window.produced();
     window.sent(1, 512 << 10);
@@ -62,7 +62,7 @@ fn wide_items_bound_the_window_before_the_first_comes_back() {
 }
 
 #[test]
-fn batches_that_wait_count_with_their_bytes() {
+fn out_of_order_batches_count_by_bytes() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     (0..20).for_each(|_| window.produced());
     window.out_of_order(1, 10, 200 << 10);
@@ -77,7 +77,7 @@ fn batches_that_wait_count_with_their_bytes() {
 }
 
 #[test]
-fn the_window_closes_and_opens() {
+fn full_window_closes_and_reopens() {
     let mut window = Window::new(WindowPlan { fixed: Some(2), ..plan() }, 0, Duration::ZERO);
     window.produced();
     assert!(window.is_open());
@@ -89,7 +89,7 @@ fn the_window_closes_and_opens() {
 }
 
 #[test]
-fn a_slow_replica_widens_the_window() {
+fn slow_replica_widens_the_window() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     let floor = window.limit();
     // 1,000 batches per second arrive, and one in ten spends 100 ms on its replica.
@@ -102,7 +102,7 @@ fn a_slow_replica_widens_the_window() {
 }
 
 #[test]
-fn pieces_grow_to_a_few_times_the_work_of_a_batch() {
+fn pieces_grow_to_four_times_the_batch_work() {
     let mut window = Window::new(plan(), 1, Duration::ZERO);
     let mut sizes = Vec::new();
     for i in 0..30 {
@@ -116,7 +116,7 @@ fn pieces_grow_to_a_few_times_the_work_of_a_batch() {
 }
 
 #[test]
-fn granted_room_is_in_flight() {
+fn granted_pieces_count_as_in_flight() {
     let mut window = Window::new(WindowPlan { fixed: Some(4), ..plan() }, 1, Duration::ZERO);
     window.produced();
     assert_eq!(window.room(), 3);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_survives_its_journey() {
+    fn batch_message_round_trips() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
         let range = Range { dropped: vec![1, 4], ..Range::new(40, 5) };
         let last = Duration::from_nanos(u64::MAX);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_piece_survives_its_journey_too() {
+    fn nested_piece_message_round_trips() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
         let run = |place, items| Run { place, places: 1, items };
         let made = Made::of_runs([run(3, 2), run(7, 1)].into_iter());

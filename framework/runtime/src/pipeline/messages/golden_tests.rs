@@ -25,7 +25,7 @@ use crate::wire;
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn batches_are_as_they_were() {
+fn batch_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let batch = |dropped, behind, payload| Batch {
         number: 0x0706_0504_0302_0100.into(),
@@ -73,7 +73,7 @@ fn add(messages: &mut Messages, what: &str, message: impl Encode) {
 }
 
 #[test]
-fn messages_of_a_pipeline_are_as_they_were() {
+fn pipeline_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let (epoch, edge, number) = (2, 1, || 300.into());
     let request =

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_taken_out_of_the_arguments() {
+    fn ranks_option_is_removed_from_the_arguments() {
         let (config, rest) = take(&["in.txt", "--ranks", "6", "-v"]).unwrap();
         assert_eq!((config.ranks, rest), (Some(6), vec!["in.txt".to_string(), "-v".to_string()]));
         assert_eq!(take(&["--ranks=3"]).unwrap().0.ranks, Some(3));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn balancing_and_events_are_taken_out_of_the_arguments() {
+    fn balance_and_events_options_are_removed_from_the_arguments() {
         let balance = |args: &[&str]| take(args).map(|(config, _)| config.balance);
         assert_eq!(balance(&[]).unwrap(), None);
         assert_eq!(balance(&["--no-balance"]).unwrap(), Some(Balance::Off));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_arguments_are_refused_with_the_similar_one() {
+    fn unknown_arguments_are_refused_with_a_suggestion() {
         assert_eq!(text(&["--ranks", "2", "--no-balance"]), "runs");
         for (arg, said) in [
             (

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_count_is_told() {
+    fn ignored_settings_are_reported() {
         let asked = Config { unknown: vec!["ARMATURE_RANK".into()], ..Config::new().ranks(4) };
         assert_eq!(asked.remarks(None).len(), 1);
         assert!(asked.remarks(Some(4))[0].contains("did you mean ARMATURE_RANKS?"));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn setters_are_checked_at_the_start() {
+    fn invalid_setter_values_fail_validation() {
         assert!(Config::new().ranks(0).validate().is_err());
         assert!(Config { batch: BatchMode::Fixed(0), ..Config::new() }.validate().is_err());
         for part in [0.0, -1.0, 1.5, f64::NAN] {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_is_read() {
+    fn every_variable_is_parsed() {
         assert_eq!(with("ARMATURE_TRANSPORT", "local").unwrap().transport, TransportChoice::Local);
         assert_eq!(with("ARMATURE_RANKS", "6").unwrap().ranks, Some(6));
         assert_eq!(with("ARMATURE_BIND", "core").unwrap().bind, Bind::Core);
@@ -232,7 +232,7 @@ mod tests {
 
     /// A setting that is not in the list would cause a warning about an unknown variable.
     #[test]
-    fn all_that_is_read_is_in_the_list_of_settings_and_in_the_table() {
+    fn every_read_variable_is_listed_and_documented() {
         let asked = std::cell::RefCell::new(Vec::new());
         Config::from_lookup(|name| {
             asked.borrow_mut().push(name.to_string());

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn options_reach_the_settings() {
+    fn run_args_set_the_config() {
         let config = |words: &str| parse(words).unwrap().config().unwrap();
         let all = config("--ranks 3 --balance once --events log");
         assert_eq!(
@@ -117,7 +117,7 @@ mod tests {
 
     /// Programs with and without a parser of their own have the same options.
     #[test]
-    fn the_options_are_those_of_from_args() {
+    fn run_args_has_the_options_of_from_args() {
         let command = Line::command();
         let here = command.get_arguments().filter_map(|option| option.get_long());
         let here: Vec<String> = here.filter(|name| *name != "help").map(|name| format!("--{name}")).collect();

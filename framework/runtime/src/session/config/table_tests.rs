@@ -57,7 +57,7 @@ fn every_setting_is_documented() {
 
 /// Setting a variable to its default must not change the configuration, if the default can be written as a value.
 #[test]
-fn documented_defaults_are_the_defaults() {
+fn documented_defaults_match_the_code() {
     // Unset values of `ranks` and `balance` depend on the launcher and on the skeleton, so both are set here.
     let defaults = Config { ranks: Some(1), balance: Some(Balance::Live), ..Config::new() };
     let mut checked = 0;
@@ -93,7 +93,7 @@ fn documented_defaults_are_the_defaults() {
 }
 
 #[test]
-fn the_book_has_the_table_of_settings() {
+fn book_contains_the_table_of_settings() {
     let wanted: Vec<String> = table(DOCUMENTED, "/// ").iter().map(|row| for_the_book(row)).collect();
     let page = std::fs::read_to_string(BOOK).unwrap_or_else(|e| panic!("{BOOK}: {e}"));
     let has = table(&page, "");

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_setting_is_found_and_what_was_meant() {
+    fn unknown_variables_are_found_with_a_suggestion() {
         let names = [
             "HOME",
             "ARMATURE_RANKS",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_counted() {
+    fn edit_distance_is_correct() {
         for (one, other, slips) in [
             ("", "", 0),
             ("abc", "", 3),

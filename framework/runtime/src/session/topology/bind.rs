@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_get_equal_runs_of_cores_that_do_not_overlap() {
+    fn ranks_get_disjoint_core_ranges_of_equal_size() {
         for (ranks, count) in [(1, 1), (1, 4), (2, 4), (3, 8), (5, 8), (8, 8)] {
             let mut seen = BTreeSet::new();
             for local in 0..ranks {
@@ -79,12 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn more_ranks_than_cores_are_left_alone() {
+    fn more_ranks_than_cores_are_not_bound() {
         assert_eq!(cores_of_rank(3, 0, &cores(2), false), None);
     }
 
     #[test]
-    fn what_the_launcher_has_bound_is_left_alone() {
+    fn binding_of_the_launcher_is_kept() {
         assert_eq!(cores_of_rank(2, 0, &cores(2), true), None);
         let mask = |units: &[usize]| units.iter().copied().collect::<BTreeSet<_>>();
         assert!(launcher_has_bound(&[mask(&[0]), mask(&[1])]));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_thread_stays_bound_and_others_stay_free() {
+    fn binding_affects_only_the_thread_and_its_children() {
         let before = current_binding().unwrap();
         let one = *before.first().unwrap();
         let bound = std::thread::spawn(move || {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_to_nothing_is_an_error_that_says_so() {
+    fn binding_to_no_units_is_an_error() {
         let error = bind_current_thread(&[]).unwrap_err();
         assert!(error.message().contains("cannot bind to processing units []"), "{error}");
         assert!(bind_current_thread(&[CpuSet::MAX_CPU]).is_err());

@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn without_cgroups_it_is_the_node() {
+    fn memory_is_that_of_the_node_without_cgroups() {
         assert_eq!(memory(&[]), Memory { total: 16 * GIB, available: 8 * GIB });
     }
 
     #[test]
-    fn a_limit_of_version_2_anywhere_on_the_way_counts() {
+    fn cgroup_v2_limit_of_any_ancestor_counts() {
         let found = memory(&[
             ("proc/self/cgroup", "0::/slurm/job_7/step_0\n"),
             ("sys/fs/cgroup/slurm/memory.max", "max\n"),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_version_1_counts() {
+    fn cgroup_v1_limit_counts() {
         let found = memory(&[
             ("proc/self/cgroup", "5:devices:/\n4:memory,hugetlb:/job\n0::/\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_over_its_limit_has_nothing_left() {
+    fn cgroup_over_its_limit_has_no_available_memory() {
         let found = memory(&[
             ("proc/self/cgroup", "0::/../other\n"),
             ("sys/fs/cgroup/memory.max", "1000\n"),

@@ -161,19 +161,19 @@ mod tests {
     }
 
     #[test]
-    fn the_affinity_mask_takes_cores_and_packages_away() {
+    fn affinity_mask_excludes_cores_and_packages() {
         let node = seen(&[1, 5, 0]);
         assert_eq!((node.packages, node.cores.len()), (1, 2));
         assert_eq!(node.processing_units().collect::<Vec<_>>(), [0, 1, 5]);
     }
 
     #[test]
-    fn units_that_the_description_does_not_know_count_as_cores() {
+    fn unknown_units_count_as_cores() {
         assert_eq!(seen(&[17]).cores, [Core { package: 0, processing_units: vec![17] }]);
     }
 
     #[test]
-    fn the_line_for_people_names_what_is_known() {
+    fn display_shows_known_properties() {
         let line = seen(&[0, 4, 2]).to_string();
         assert_eq!(
             line,
@@ -183,7 +183,7 @@ mod tests {
 
     #[cfg(feature = "hwloc")]
     #[test]
-    fn hwloc_and_sys_agree_on_this_machine() {
+    fn hwloc_and_sysfs_agree_on_this_machine() {
         let by_hwloc = hwloc::hardware().expect("hwloc is installed where these tests run");
         let by_sysfs = sysfs::hardware(Path::new("/"));
         let see = |hardware| {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn this_node_has_memory_and_no_more_free_than_there_is() {
+    fn available_memory_of_this_node_is_within_the_total() {
         let node = Topology::of_this_node();
         assert!(node.memory_available > 0 && node.memory_available <= node.memory_total, "{node}");
         let allowed = current_binding().expect("Linux tells the mask");

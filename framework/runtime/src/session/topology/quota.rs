@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_that_was_stopped_longest_counts_in_both_versions() {
+    fn longest_throttled_cgroup_counts_in_v1_and_v2() {
         let v2 = [
             ("proc/self/cgroup", "0::/slurm/job_7\n"),
             ("sys/fs/cgroup/cpu.stat", "usage_usec 9\n"),

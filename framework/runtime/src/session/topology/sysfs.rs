@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn one_core_without_cache_information() {
+    fn single_core_without_caches_is_read() {
         let root = tree(&[("online", "0"), ("cpu0/topology/core_cpus_list", "0")]);
         let found = hardware(root.path());
         assert_eq!(found.cores, [Core { package: 0, processing_units: vec![0] }]);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn two_packages_with_two_hardware_threads_a_core() {
+    fn packages_cores_and_hardware_threads_are_read() {
         let mut files = vec![(String::from("online"), String::from("0-7"))];
         for unit in 0..8 {
             let (core, package) = (unit % 4, unit % 4 / 2);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn units_that_are_offline_are_left_out() {
+    fn offline_units_are_excluded() {
         let root = tree(&[("online", "0,2"), ("cpu0/topology/core_cpus_list", "0-1")]);
         let units: Vec<_> =
             hardware(root.path()).cores.into_iter().map(|core| core.processing_units).collect();
@@ -141,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_read_is_no_core() {
+    fn missing_sysfs_gives_no_cores() {
         assert_eq!(hardware(Path::new("/nonexistent")).cores, []);
     }
 
     #[test]
-    fn lists_and_sizes_that_make_no_sense_are_refused() {
+    fn malformed_lists_and_sizes_are_refused() {
         assert_eq!(parse_list("0-3,8,10-11"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
         for bad in ["", "a", "1-", "0-99999999999", "0-4000000000"] {
             assert_eq!(parse_list(bad), None, "{bad:?}");

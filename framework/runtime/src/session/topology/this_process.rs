@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_knows_its_memory_and_names() {
+    fn process_reports_memory_host_and_program() {
         let (peak, limit) = (memory_peak().unwrap(), memory_limit().unwrap());
         assert!(peak > KIB && peak <= limit, "{peak} of {limit}");
         assert!(!host().is_empty() && program().starts_with("armature"), "{}", program());

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ranks_get_all_items_in_order_in_pieces_of_any_size() {
+    fn all_ranks_receive_all_items_for_any_piece_size() {
         let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
         for ranks in [1, 2, 5] {
             // The pieces contain one item, some items, or all items.
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_encoded_is_an_error_on_every_rank() {
+    fn encoding_error_reaches_every_rank() {
         #[derive(Clone, serde::Deserialize)]
         struct Odd;
         impl Serialize for Odd {

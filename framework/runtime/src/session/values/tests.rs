@@ -28,7 +28,7 @@ fn named(rank: usize) -> (String, Vec<Option<u16>>) {
 }
 
 #[test]
-fn all_ranks_get_the_same_on_any_number_of_ranks() {
+fn collectives_give_correct_values_on_any_rank_count() {
     for ranks in [1, 2, 3, 4, 5, 8] {
         let got = on_each(ranks, |session| {
             let rank = session.rank();
@@ -53,7 +53,7 @@ fn all_ranks_get_the_same_on_any_number_of_ranks() {
 }
 
 #[test]
-fn an_error_of_one_rank_is_an_error_of_all() {
+fn error_of_one_rank_reaches_all_ranks() {
     #[derive(Debug, PartialEq)]
     struct NotThere(usize);
     impl std::fmt::Display for NotThere {
@@ -96,7 +96,7 @@ fn an_error_of_one_rank_is_an_error_of_all() {
 /// The job fails with the original error. If the rank with the original error handles it, the job fails with the copy on another rank, which has no
 /// source.
 #[test]
-fn a_job_fails_by_an_error_of_one_rank() {
+fn consensus_error_of_one_rank_fails_the_job() {
     for handled in [false, true] {
         let error = run(&Config::new().ranks(3), |session| {
             let missing = std::fs::read("/there is no such file");
@@ -113,7 +113,7 @@ fn a_job_fails_by_an_error_of_one_rank() {
 }
 
 #[test]
-fn a_barrier_holds_until_the_last_rank_has_come() {
+fn barrier_waits_for_the_last_rank() {
     let late = AtomicBool::new(false);
     on_each(5, |session| {
         if session.rank() == 3 {
@@ -145,7 +145,7 @@ fn disagreement(
 }
 
 #[test]
-fn ranks_that_do_not_do_the_same_are_told_apart() {
+fn differing_collectives_are_refused() {
     let give = |session: &mut Session| session.broadcast(Some(1_u8)).map(drop);
     let farm = |session: &mut Session| Farm::new("a", |n: u8| n).collect(session, [1]).map(drop);
     for (most, other, expected) in [
@@ -175,14 +175,14 @@ fn ranks_that_do_not_do_the_same_are_told_apart() {
 }
 
 #[test]
-fn nothing_is_no_value_to_give() {
+fn broadcast_of_none_is_refused() {
     let error = run(&Config::new().ranks(2), |session| Ok(session.broadcast(None::<u8>)?)).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(0)));
     assert!(error.message().starts_with("rank 0 broadcasts None, expected Some value"), "{error}");
 }
 
 #[test]
-fn whoever_is_waited_for_is_named_by_the_rank_that_waits_for_it() {
+fn timeout_names_the_directly_awaited_rank() {
     // Rank 0 waits for rank 2, which waits for rank 3 and sends a heartbeat every second.
     let config = Config::new().ranks(4).join_limit(Duration::from_millis(2_500));
     let is_over = AtomicBool::new(false);
@@ -221,7 +221,7 @@ fn without_rank_1<R: Send>(body: impl Fn(&mut Endpoint) -> Result<R> + Sync) -> 
 }
 
 #[test]
-fn ranks_that_are_lost_are_not_waited_for() {
+fn lost_ranks_are_not_awaited() {
     let limits = Limits { join: Duration::from_secs(20), peer: Duration::from_secs(20) };
     let given = without_rank_1(|endpoint| {
         let codec = Codec::of_type();
@@ -239,7 +239,7 @@ fn ranks_that_are_lost_are_not_waited_for() {
 }
 
 #[test]
-fn what_needs_a_value_of_each_rank_is_refused_where_some_are_lost() {
+fn gather_is_refused_if_ranks_are_lost() {
     let limits = Limits { join: Duration::from_secs(20), peer: Duration::from_secs(20) };
     let refused = without_rank_1(|endpoint| {
         Course::begin_empty(endpoint, announced::<u8>("gathers values"), limits).map(drop)

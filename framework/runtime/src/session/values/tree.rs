@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_is_in_it_once_in_order_and_near_the_root() {
+    fn tree_contains_every_rank_once_with_logarithmic_depth() {
         for size in 1..70 {
             let tree = Tree::new(size, &[]);
             assert_eq!(under(&tree, 0), (0..size).collect::<Vec<_>>());
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lost_are_left_out() {
+    fn lost_ranks_are_excluded() {
         let tree = Tree::new(6, &[2, 4]);
         assert_eq!(under(&tree, 0), [0, 1, 3, 5]);
         assert_eq!((tree.parent(2), tree.children(4)), (None, vec![]));

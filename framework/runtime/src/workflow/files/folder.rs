@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_within_the_directory_is_refused() {
+    fn files_outside_the_directory_and_non_regular_files_are_refused() {
         let (dir, root, other) = folders();
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("f"), "secret").unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_an_earlier_try_are_removed() {
+    fn files_of_earlier_attempts_are_removed() {
         let (dir, root, _other) = folders();
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("f"), "precious").unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_of_a_file_can_be_forgotten() {
+    fn partial_file_can_be_discarded() {
         let (dir, root, _other) = folders();
         let head = PieceHead { file: 3, offset: 0, total: 9, mode: 0o644, refusal: None };
         root.write("f", &head, b"half").unwrap();

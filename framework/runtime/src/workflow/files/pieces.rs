@@ -70,7 +70,7 @@ mod tests {
     use crate::workflow::messages::Content;
 
     #[test]
-    fn pieces_and_refusals_travel() {
+    fn piece_and_refusal_messages_round_trip() {
         let head = PieceHead { file: 3, offset: 1 << 40, total: (1 << 40) + 5, mode: 0o755, refusal: None };
         let whole = Piece { head, bytes: Part::of(b"bytes".to_vec()) };
         let refused = Piece::refused(Ask { file: 4, offset: 7 }, "it is gone".into());

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn files_have_numbers_and_makers() {
+    fn files_have_numbers_and_producers() {
         let text = "[[task]]\nid = \"a\"\ncommand = \"x\"\ninputs = [\"in\", \"in\"]\noutputs = [\"f\", \"d/g\"]\n\
                     [[task]]\nid = \"b\"\ncommand = \"y\"\ninputs = [\"d/g\", \"in\"]\n\
                     [[task]]\nid = \"c\"\nclosure = \"z\"\noutputs = [\"/of/a/closure\"]\n";
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_one_file_on_each_rank_are_refused() {
+    fn ambiguous_file_names_are_refused() {
         let of = |name: &str| format!("[[task]]\nid = \"a\"\ncommand = \"x\"\noutputs = [\"{name}\"]\n");
         for name in ["/etc/passwd", "./f", "a/./f", "a//f", "f/", ".armature-1", "a/.armature-f"] {
             let error = table(&of(name)).unwrap_err();

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_come_piece_by_piece_and_once() {
+    fn inputs_are_transferred_piecewise_and_once() {
         let mut transfers = Transfers::new(1, 3);
         assert!(!transfers.need(7, [(0, 2), (1, 2)]));
         assert_eq!(transfers.take_asks(), [(2, ask(0, 0)), (2, ask(1, 0))]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_0_stands_in_for_who_has_died_or_refuses() {
+    fn rank_0_replaces_dead_or_refusing_senders() {
         let mut transfers = Transfers::new(1, 2);
         transfers.need(7, [(0, 2), (1, 3)]);
         transfers.take_asks();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_meanwhile_is_refused() {
+    fn file_changed_during_transfer_is_refused() {
         let mut transfers = Transfers::new(1, 1);
         transfers.need(7, [(0, 0)]);
         transfers.take_asks();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn on_rank_0_tasks_wait_for_nothing_and_their_ends_for_files() {
+    fn rank_0_completes_tasks_once_outputs_arrive() {
         let mut transfers = Transfers::new(0, 3);
         assert!(transfers.need(7, [(0, 2)]));
         assert!(transfers.made(1, 7, &[]));

@@ -33,7 +33,7 @@ fn orders_of(master: &mut Master, rank: usize) -> Orders {
 }
 
 #[test]
-fn inputs_are_asked_for_before_the_last_parent_is_ordered() {
+fn inputs_are_requested_before_the_last_parent_is_ordered() {
     let (graph, mut master) = chain();
     let orders = orders_of(&mut master, 1);
     assert!(master.tasks[4].state == State::Waiting && master.tasks[5].state == State::Waiting);
@@ -57,7 +57,7 @@ fn inputs_are_asked_for_before_the_last_parent_is_ordered() {
 }
 
 #[test]
-fn nothing_comes_where_it_was_announced_once_there_is_no_plan() {
+fn announcements_are_cancelled_without_a_plan() {
     let (_, mut master) = chain();
     orders_of(&mut master, 1);
     master.take_announcements_back();
@@ -97,7 +97,7 @@ fn ordered(orders: &Orders) -> Vec<usize> {
 }
 
 #[test]
-fn long_tasks_behind_one_parent_run_on_all_ranks() {
+fn long_tasks_of_one_parent_run_on_all_ranks() {
     let mut master = fan(2);
     assert_eq!(ordered(&all_orders(&mut master)[&0]), [0, 1, 2, 3], "ahead, where their input will be");
     master.on_report(0, done(0, LONG)).unwrap();
@@ -109,7 +109,7 @@ fn long_tasks_behind_one_parent_run_on_all_ranks() {
 }
 
 #[test]
-fn what_was_not_given_goes_to_who_has_least() {
+fn unordered_tasks_go_to_the_least_loaded_ranks() {
     let mut master = fan(1);
     assert_eq!(ordered(&all_orders(&mut master)[&0]), [0, 1]);
     master.on_report(0, done(0, LONG)).unwrap();
@@ -119,7 +119,7 @@ fn what_was_not_given_goes_to_who_has_least() {
 }
 
 #[test]
-fn a_task_is_asked_back_once_and_may_have_begun() {
+fn task_is_recalled_once_and_may_have_begun() {
     let mut master = fan(2);
     all_orders(&mut master);
     master.on_report(0, done(0, LONG)).unwrap();
@@ -133,7 +133,7 @@ fn a_task_is_asked_back_once_and_may_have_begun() {
 }
 
 #[test]
-fn short_tasks_stay_where_they_are() {
+fn short_tasks_are_not_recalled() {
     let mut master = fan(2);
     all_orders(&mut master);
     master.on_report(0, done(0, 1_000)).unwrap();
@@ -158,7 +158,7 @@ fn stopped_run_recalls_all_orders_and_waits_for_begun_tasks() {
 }
 
 #[test]
-fn stopped_run_forgets_orders_that_were_not_sent_and_a_complete_run_is_not_cut() {
+fn stopped_run_is_truncated_only_if_incomplete() {
     let mut master = fan(2);
     master.stop();
     assert!(master.is_over() && master.is_cut());

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_takes_nothing_and_waits() {
+    fn unsatisfied_task_takes_no_limits_and_waits() {
         let mut builder = Description::builder("limits");
         builder.limit("few", 3);
         builder.limit("one", 1);

@@ -179,7 +179,7 @@ mod tests {
 
     /// A task that was passed on in advance begins when the task before it has ended.
     #[test]
-    fn tasks_of_one_slot_do_not_overlap() {
+    fn tasks_in_one_slot_do_not_overlap() {
         let (mut trace, mut told) = (Trace::default(), Vec::new());
         let name = |task: usize| format!("t{task}");
         let mut at = |ms: u64, trace: &mut Trace, what: &mut dyn FnMut(&mut Trace)| {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_told_when_it_changes_and_not_too_often() {
+    fn held_memory_is_logged_on_change_at_a_limited_rate() {
         let mut trace = Trace::default();
         trace.holds(5, 10);
         assert!(trace.take().is_empty(), "there is no log");

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_serial_stage_keeps_away_from_a_slow_host_with_long_items() {
+    fn short_serial_stage_avoids_a_slow_host() {
         // The latency of a message counts as time of the host, and is cheapest on the slowest host.
         let link = Link { bandwidth: 1e9, setup: 0.02 };
         let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).unwrap().with_overlap(true);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_takes_its_hosts_out_of_another_group() {
+    fn group_takes_hosts_from_another_group() {
         // Only hosts 0 to 3 can receive the wide items of `seg`; all hosts can run the other stages.
         let spec = PipelineSpec::new(0.0)
             .stage(StageSpec::new("load", 0.01, 10.0).serial().pinned(0))

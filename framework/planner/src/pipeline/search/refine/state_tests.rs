@@ -6,7 +6,7 @@ use crate::platform::{Link, Platform};
 
 /// The predicted time of an edit must equal the time of the mapping after the edit.
 #[test]
-fn incremental_times_equal_full_ones() {
+fn incremental_times_equal_recomputed_times() {
     let mut spec = PipelineSpec::new(3.0);
     for n in 0..6 {
         spec = spec.stage(StageSpec::new(format!("s{n}"), 1.0 + n as f64, 2.0 + n as f64));

@@ -242,7 +242,7 @@ fn damaged_files_are_refused_or_read_without_panic() {
 
 /// A thousand tasks write for another thousand tasks each. In JSON every dependency is listed at both of its tasks.
 #[test]
-fn a_million_edges_are_read() {
+fn million_edges_are_read() {
     const SIDE: usize = 1000;
     let pairs = || (0..SIDE).flat_map(|from| (SIDE..2 * SIDE).map(move |to| (from, to)));
     let list = |tasks: std::ops::Range<usize>| {
