@@ -300,7 +300,7 @@ impl Endpoint {
             if tag == Some(Control::Stop.byte()) {
                 self.on_stop(&arrival)?;
             } else if tag == Some(Control::Answer.byte()) {
-                // The failure that the rank answers may not have arrived yet.
+                // An answer to a failure may arrive before the failure itself, so the answer is recorded in every run.
                 self.answered.insert(from);
             } else {
                 return Ok(Some(arrival));
@@ -378,7 +378,7 @@ impl Endpoint {
         }
     }
 
-    /// Finalises the transport. If ranks have died, it stays open, because finalising would wait for them.
+    /// Finalises the transport. If ranks have died, the transport stays open, because MPI would wait for them.
     pub(crate) fn close(&mut self) -> Result<()> {
         if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
     }
