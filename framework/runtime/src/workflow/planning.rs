@@ -42,7 +42,7 @@ impl Clusters {
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
     }
 
-    /// Returns the answer for ranks without disks, or that for ranks with disks if there is none.
+    /// Returns the answer of `ask` for ranks without disks, or the answer for ranks with disks if the first call fails.
     fn first<T>(&self, ask: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
         ask(&self.in_memory).or_else(|_| ask(&self.with_disk))
     }

@@ -94,7 +94,7 @@ impl Transfers {
 
     /// On rank 0: fetches the outputs of a task from its rank. Returns true if there are none.
     pub(in crate::workflow) fn made(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
-        // Pieces that have arrived before belong to another try.
+        // Pieces that have already arrived belong to an earlier try.
         files.iter().for_each(|&file| self.abandon(file));
         files.iter().for_each(|&file| self.fetch(file, from, Reader::Made(task)));
         files.is_empty()
@@ -168,7 +168,7 @@ impl Transfers {
         let why = head.refusal.clone().unwrap_or_else(has_changed);
         let is_for_tasks = transfer.readers.iter().all(|reader| matches!(reader, Reader::Task(_)));
         match from != 0 && is_for_tasks {
-            // Rank 0 has the file as well.
+            // Rank 0 has a copy of the file, which can be fetched instead.
             true => self.restart(head.file),
             false => self.fail(head.file, &why),
         }

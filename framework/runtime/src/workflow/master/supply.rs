@@ -40,7 +40,7 @@ pub(in crate::workflow) struct Supply {
     /// Number of places used by all plans so far. The places of a later plan follow, so that orders of an earlier plan stay first.
     places: usize,
     pools: Vec<Pool>,
-    /// Tasks without a home rank.
+    /// Tasks without a home rank, which is the rank with most of a task's inputs.
     anywhere: BTreeSet<Key>,
     /// Urgent tasks. They stay here while they wait for a named limit.
     pub(super) urgent: Vec<usize>,
