@@ -309,7 +309,8 @@ impl Root {
         }
     }
 
-    /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same moment.
+    /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same
+    /// moment.
     pub(super) fn stop_if_asked(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
         if endpoint.is_stop_requested(now)? {
             self.master.stop();

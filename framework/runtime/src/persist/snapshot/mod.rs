@@ -50,9 +50,9 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Creates the settings of a loop that writes a checkpoint to this directory every minute. All ranks must have access to the directory,
-    /// and no other job may use it. `identity` names everything that the units depend on besides the name of their owner and their number:
-    /// parameters, seeds, the input or a checksum of it.
+    /// Creates the settings of a loop that writes a checkpoint to this directory every minute. All ranks must have access to the directory, and no
+    /// other job may use it. `identity` names everything on which the units depend, except the name of their owner and their number: parameters,
+    /// seeds, the input or a checksum of it.
     pub fn new(dir: impl Into<PathBuf>, identity: &(impl Serialize + ?Sized)) -> Self {
         Checkpoint { dir: dir.into(), every: Duration::from_secs(60), identity: RunIdentity::of(identity) }
     }
