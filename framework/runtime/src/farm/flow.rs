@@ -67,7 +67,7 @@ pub(crate) fn answer(flow: impl Flow) -> Answer {
     }
 }
 
-/// Passes a result to a sink that gets plain results. A failed task ends the job before it is passed to such a sink.
+/// Passes a result to a sink that takes no failed tasks. A failed task ends the job instead.
 #[inline]
 pub(crate) fn plain<O, R: Flow>(result: Result<O, FailedTask>, sink: impl FnOnce(O) -> R) -> Answer {
     match result {

@@ -60,7 +60,7 @@ pub(crate) struct MasterState {
     pub(crate) lost: Vec<usize>,
     /// Deaths and silences of ranks in the current set of tasks.
     pub(crate) deaths: DeathRecords,
-    /// Tasks and bytes of due results that the sink has not received yet.
+    /// Tasks and bytes of results that are due and that the sink has not received yet.
     pub(crate) undelivered: (u64, u64),
     /// Tasks that failed because ranks died in them.
     pub(crate) died_of: Vec<u64>,
