@@ -192,7 +192,7 @@ impl Config {
         self
     }
 
-    /// Sets whether skeletons change the distribution of their work while they run, for skeletons without an option of their own.
+    /// Sets whether skeletons change the distribution of their work while they run. The option `balance` of a skeleton takes precedence.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.balance = Some(balance);
         self

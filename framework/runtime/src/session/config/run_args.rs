@@ -98,7 +98,7 @@ mod tests {
         assert!(parse("--balance live --no-balance").unwrap_err().contains("--no-balance"));
     }
 
-    /// Programs with and without a parser of their own have the same options.
+    /// Checks that [`RunArgs`] has the same options as [`Config::from_args`].
     #[test]
     fn the_options_are_those_of_from_args() {
         let command = Line::command();
