@@ -86,7 +86,7 @@ pub enum Event {
         ranks: usize,
         /// Number of active workers; the other ranks are parked.
         workers: usize,
-        /// Chunk policy.
+        /// Name of the policy that divides tasks into chunks.
         chunking: String,
         /// Mode of balancing, which changes the number of workers: `off`, `once` or `live`.
         balance: String,

@@ -66,7 +66,7 @@ pub(super) struct MasterRank {
     cut: Option<Option<u64>>,
     /// Rank that has answered the current probe.
     echo: Option<usize>,
-    /// Position of the last probed worker among the ranks from 1 on.
+    /// Index of the worker that was probed last, among the ranks other than 0.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,

@@ -39,7 +39,7 @@ pub(crate) enum Joined {
     Works,
     /// The rank is to be parked.
     Parked,
-    /// The rank had joined before.
+    /// The rank is known already: it joins again, for example because another rank has become its master.
     Again,
 }
 

@@ -37,7 +37,8 @@ pub(in crate::workflow) struct Supply {
     /// Sort keys by task.
     keys: Vec<Key>,
     planned: Option<Planned>,
-    /// Number of places used by all plans so far. The places of a later plan follow, so that orders of an earlier plan stay first.
+    /// Number of places in the plans so far, one for each planned task. The places of a later plan are higher, so that orders of an earlier plan stay
+    /// first.
     places: usize,
     pools: Vec<Pool>,
     /// Tasks without a home rank, which is the rank with most of a task's inputs.
