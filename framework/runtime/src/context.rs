@@ -35,8 +35,9 @@ pub struct Context {
     pub(crate) place: RankPlace,
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
-    pub(crate) attempt: u32,
     /// Number of failed attempts, deaths of ranks included.
+    pub(crate) attempt: u32,
+    /// True if a rank may have died in the current task.
     pub(crate) is_suspect: bool,
     /// Clock of the rank, if it is not wall time.
     pub(crate) clock: Clock,

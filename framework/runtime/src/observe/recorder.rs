@@ -78,7 +78,7 @@ struct Open {
     throttled: Duration,
     /// Id of the thread that runs user code, with its waits for a core.
     core: Option<(i32, RunDelay)>,
-    /// The ranks are threads of a simulator, so the memory use of the process is not that of a rank.
+    /// True if the ranks are threads of a simulator, where the memory use of the process is not that of a rank.
     simulated: bool,
 }
 

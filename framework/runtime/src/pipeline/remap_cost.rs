@@ -38,7 +38,7 @@ pub(crate) enum CostUpdate {
     Settled(Cost),
 }
 
-/// Number of items that had arrived by one time.
+/// Point in time, and the number of items that had arrived at the sink by then.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Duration,

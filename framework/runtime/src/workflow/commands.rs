@@ -56,7 +56,7 @@ pub(super) struct Try {
     /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
     pub(super) ended: Ended,
-    /// Rank of the try.
+    /// Rank that ran the command.
     pub(super) rank: usize,
     /// Output file that cannot be sent, and the reason, if files are sent.
     pub(super) fault: Option<String>,

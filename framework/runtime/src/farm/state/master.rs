@@ -64,9 +64,9 @@ pub(crate) struct MasterState {
     pub(crate) undelivered: (u64, u64),
     /// Tasks that failed because ranks died in them.
     pub(crate) died_of: Vec<u64>,
-    /// The sink needs no more results.
+    /// True if the sink needs no more results.
     pub(crate) stopped: bool,
-    /// The run is ending: workers are dismissed.
+    /// True while the run ends and workers are dismissed.
     pub(crate) ending: bool,
     /// Number of tasks whose results came from the journal.
     pub(crate) known: u64,

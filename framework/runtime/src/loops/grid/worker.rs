@@ -40,7 +40,7 @@ pub(super) enum Phase<S> {
     Moved,
     /// A sweep is in progress.
     Sweeping(S),
-    /// All sweeps of the run are done on this rank.
+    /// All sweeps are done; the rank may still wait for a halo row of the last one.
     Closing,
 }
 
@@ -50,7 +50,7 @@ pub(super) trait Storage: Any + Send {
     fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String;
 }
 
-/// Returns rows as their own type, for user code.
+/// Returns `storage` as rows of the type `S`, for user code.
 #[inline]
 pub(super) fn typed<S: Storage>(storage: &mut dyn Storage) -> Result<&mut S> {
     let storage: &mut dyn Any = storage;

@@ -65,7 +65,7 @@ pub(crate) struct Machine {
     unanswered: usize,
     /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
     prepared: Option<Table>,
-    /// Present on rank 0.
+    /// Source of the stream; `None` on ranks other than 0.
     source: Option<Source>,
     /// Events that are not written to the event log yet.
     events: Vec<Event>,
@@ -234,7 +234,7 @@ impl Machine {
                 }
                 Ok(())
             }
-            // The protocol of the rank handles them.
+            // The coordinator or the worker of this rank handles these results.
             Done::SetUp(_) | Done::Probed(_) => Ok(()),
         }
     }
@@ -556,8 +556,8 @@ impl Machine {
         Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
     }
 
-    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
-    /// they are finished, and serial stages with a new owner migrate to it.
+    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow
+    /// it when they are finished, and serial stages with a new owner migrate to it.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
             let text = format!("was ordered to use mapping {epoch}, which it has not prepared");

@@ -65,7 +65,7 @@ pub(crate) struct Window {
     piece: usize,
     /// Time of all stages per item made by an expanding stage, decayed mean in seconds.
     made_time: f64,
-    /// Last limit by Little's law.
+    /// Number of batches in flight by Little's law, as computed last.
     little: usize,
     /// Time of all stages per item of the source, decayed mean in seconds.
     item_time: Option<f64>,

@@ -59,7 +59,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) transport: TransportChoice,
-    /// `None` if the number was not set.
+    /// Number of ranks that are threads; `None` if it was not set.
     pub(crate) ranks: Option<usize>,
     pub(crate) bind: Bind,
     pub(crate) driver: Driver,

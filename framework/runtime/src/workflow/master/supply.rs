@@ -9,7 +9,7 @@ use crate::workflow::graph::Graph;
 /// Sort key of a task in a pool: priority, place in the plan or in the sequence without a plan, task.
 pub(super) type Key = (Reverse<i64>, usize, usize);
 
-/// Pool of one rank.
+/// Tasks that can be ordered on one rank.
 #[derive(Clone, Debug, Default)]
 struct Pool {
     /// Tasks whose inputs all exist.

@@ -90,7 +90,7 @@ struct Leaving {
     /// Number of the copy that is being sent: the value of `Held::copies` when sending began.
     copy: u32,
     bytes: u64,
-    /// Number of the message.
+    /// Number of the message with the value.
     number: u64,
 }
 
