@@ -132,7 +132,7 @@ impl<'c, 'w> Running<'c, 'w> {
         self.root.as_mut().ok_or_else(|| unexpected(from))
     }
 
-    /// On rank 0: ends the run on all ranks when all tasks have ended.
+    /// Ends the run on all ranks when all tasks have ended. Does nothing on ranks other than 0.
     fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_due = self.root.as_ref().is_some_and(|root| root.is_over() && !self.has_ended);
         if !is_due || !self.has_all_output(out)? {

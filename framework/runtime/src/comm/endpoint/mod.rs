@@ -143,7 +143,7 @@ impl Endpoint {
         self.job_status.done(tasks, self.clock.now());
     }
 
-    /// Records in the job status what a job that ends because it was asked to stop has kept. Called on rank 0.
+    /// Records the sentence about the stop and the kept results in the job status. Called on rank 0.
     pub(crate) fn note_kept(&mut self, kept: String) {
         self.job_status.stop(kept);
     }

@@ -92,7 +92,7 @@ impl Transfers {
         missing.is_empty()
     }
 
-    /// On rank 0: fetches the outputs of a task from its rank. Returns true if there are none.
+    /// Fetches the outputs of a task from its rank to rank 0. Returns true if there are none.
     pub(in crate::workflow) fn made(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
         // Pieces that have already arrived belong to an earlier try.
         files.iter().for_each(|&file| self.abandon(file));
@@ -100,12 +100,12 @@ impl Transfers {
         files.is_empty()
     }
 
-    /// On rank 0: fetches the output of the commands of a rank.
+    /// Fetches the output of the commands of a rank to rank 0.
     pub(in crate::workflow) fn want_output(&mut self, from: usize) {
         self.fetch(self.is_here.len() + from, from, Reader::Output(from));
     }
 
-    /// On rank 0: returns true if no output of commands is being fetched.
+    /// Returns true if rank 0 is fetching no output of commands.
     pub(in crate::workflow) fn has_outputs(&self) -> bool {
         !self.waiting.keys().any(|reader| matches!(reader, Reader::Output(_)))
     }
