@@ -173,7 +173,7 @@ impl Recorder {
         }
     }
 
-    /// Updates the counts of sent messages at the end of a run, after which [`mark`](Recorder::mark) may not be called again.
+    /// Updates the counts of sent messages at the end of a run, because it is not certain that [`mark`](Recorder::mark) is called once more.
     pub(crate) fn note_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
             open.sent.clone_from_slice(endpoint.sent());

@@ -39,7 +39,7 @@ pub(crate) enum Joined {
     Works,
     /// The rank is to be parked.
     Parked,
-    /// The rank is known already: it joins again, for example because another rank has become its master.
+    /// The rank is no longer expected: it has joined before, for example as a member of a sub-master.
     Again,
 }
 
