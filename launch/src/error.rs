@@ -37,7 +37,7 @@ pub enum LaunchError {
     Unreadable {
         /// Expected content of the file, as in "workflow".
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Error of the system.
         source: io::Error,
@@ -50,9 +50,9 @@ pub enum LaunchError {
     Plan(armature_planner::Error),
     /// A workflow has no task of this name.
     NoTask {
-        /// The name.
+        /// Name of the missing task.
         name: String,
-        /// The workflow.
+        /// File of the workflow.
         file: PathBuf,
     },
     /// No run of an event log covers a time.
@@ -64,7 +64,7 @@ pub enum LaunchError {
     },
     /// A directory contains no run.
     NoRun {
-        /// The directory.
+        /// Directory without a run.
         directory: PathBuf,
     },
     /// No run is meant by the text that the user has given.
@@ -73,28 +73,28 @@ pub enum LaunchError {
     NoAttempt {
         /// Name of the run.
         run: String,
-        /// The number.
+        /// Number of the missing attempt.
         number: u32,
         /// Number of the newest attempt, if there is one.
         newest: Option<u32>,
     },
     /// A command of the batch system has failed.
     Batch {
-        /// The command.
+        /// Name of the command.
         program: &'static str,
-        /// Its message.
+        /// Message that the command has printed.
         said: String,
     },
     /// A command of the batch system is not installed.
     NoBatch {
-        /// The command.
+        /// Name of the missing command.
         program: &'static str,
     },
     /// The process of a run is on another host.
     Elsewhere {
         /// Name of the run.
         run: String,
-        /// The host.
+        /// Host of the process.
         host: String,
     },
     /// An option or a file that the user has named cannot be used.
@@ -110,9 +110,9 @@ pub enum LaunchError {
     NoCheck(String),
     /// A hostfile does not contain the memory of a host.
     NoMemory {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The hostfile.
+        /// Path of the hostfile.
         file: PathBuf,
     },
     /// A file could not be read or written, or a process could not be started.

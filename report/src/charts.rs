@@ -9,7 +9,7 @@ use crate::svg::{Chart, Line, Row, Strip};
 
 /// Maximum number of ranks drawn as separate curves; more curves could not be distinguished.
 const CURVES: usize = 12;
-/// Number of times at which counts are evaluated.
+/// Number of points in time at which a curve is evaluated.
 const MOMENTS: usize = 400;
 const TIME: &str = "seconds since the run began";
 

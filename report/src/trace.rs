@@ -48,7 +48,7 @@ enum Flow {
 struct Trace {
     /// Host names by rank.
     hosts: BTreeMap<usize, String>,
-    /// Number of slice lanes by rank.
+    /// Number of lanes for concurrent slices, by rank.
     lanes: BTreeMap<usize, usize>,
     /// Elements in order of time.
     items: Vec<Item>,

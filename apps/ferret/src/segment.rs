@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Number of 4-connected components with equal labels.
+    /// Counts the 4-connected components with equal labels.
     fn components(labels: &[u8], width: usize) -> usize {
         let mut seen = vec![false; labels.len()];
         let mut count = 0;

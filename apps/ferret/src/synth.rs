@@ -14,7 +14,7 @@ use std::path::Path;
 pub struct Plan {
     /// Number of scenes.
     pub scenes: u32,
-    /// Seed. Equal plans yield equal files.
+    /// Seed of the random scenes. Collections with equal parameters have equal files.
     pub seed: u64,
     /// Width of a scene in pixels.
     pub width: u32,

@@ -51,7 +51,7 @@ pub fn log2(number: f64) -> f64 {
         mantissa *= 0.5;
         exponent += 1.0;
     }
-    // ln m = 2 artanh s, with |s| < 0.172.
+    // The logarithm is a power series: ln m = 2 artanh s with s = (m − 1) / (m + 1), where |s| < 0.172.
     let s = (mantissa - 1.0) / (mantissa + 1.0);
     let t = s * s;
     let series =

@@ -18,7 +18,7 @@ pub struct Blocks {
 /// symmetric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Length of a row.
+    /// Length of a row of the matrix.
     size: usize,
     #[serde(with = "panel")]
     left: Panel,

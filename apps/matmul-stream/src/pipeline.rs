@@ -6,7 +6,8 @@ use crate::matrix::{Matrix, Shape};
 use crate::reduce::{Part, Reducer, Rows};
 use armature::pipeline::{Context, Pipeline, Stage, StageResult};
 
-/// Cost of an item besides its arithmetic, in operations of one nanosecond. Unpacking an item and assembling its part take some hundred nanoseconds.
+/// Cost of an item in addition to its arithmetic, in operations of one nanosecond. Unpacking an item and assembling its part take some hundred
+/// nanoseconds.
 const OVERHEAD: f64 = 300.0;
 
 /// Factors of a product, which only rank 0 has.

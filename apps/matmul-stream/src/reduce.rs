@@ -92,7 +92,7 @@ impl Stage for Reducer {
     }
 }
 
-/// Cost of a part besides one operation for each element, in operations of one nanosecond.
+/// Cost of a part in addition to one operation for each element, in operations of one nanosecond.
 const PART_OVERHEAD: f64 = 50.0;
 /// Number of bytes before the strip in a saved state.
 const HEADER_BYTES: usize = 16;

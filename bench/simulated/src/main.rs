@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     run("armature-bench-simulated", Simulated::parse, Simulated::rank)
 }
 
-/// Parameters of the farm.
+/// Command line: the parameters of a simulated farm.
 struct Simulated {
     tasks: usize,
     mean: f64,

@@ -181,7 +181,7 @@ impl Run {
     /// Returns the seconds per item from item `from` on.
     ///
     /// Items are delivered in order, so a slow host releases a hundred of them at once when it finishes an old one,
-    /// and the arrival time of a single item says little. The start time is therefore the mean over the twentieth of
+    /// and the arrival time of a single item is a poor measure of the rate. The start time is therefore the mean over the twentieth of
     /// the stream on either side of `from`.
     pub(super) fn pace(&self, from: usize) -> Option<f64> {
         let items = self.arrivals.len();

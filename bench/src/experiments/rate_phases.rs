@@ -40,7 +40,7 @@ struct Environment {
     halves: [u64; 2],
     /// Fixed mapping.
     fixed: &'static str,
-    /// Other mappings that may be best for a half.
+    /// Mappings other than the fixed one, each of which may be the fastest for one half of the stream.
     others: &'static [&'static str],
 }
 

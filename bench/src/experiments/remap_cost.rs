@@ -25,8 +25,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of items between two changes. The framework reports the cost of a change if, before the next one, the items in
-/// flight have arrived (up to 70 beside other processes) and then as many more. With 100, no change of a run may report it.
+/// Number of items between two changes. The framework reports the cost of a change if, before the next one, the items in flight have arrived (up to
+/// 70 if other processes use the cores) and then as many more. With 100, no change of a run may report it.
 const REMAP_INTERVAL: u64 = 200;
 const ITEMS: u64 = 2_650;
 const ROUNDS: usize = 12;

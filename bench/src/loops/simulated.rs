@@ -64,7 +64,7 @@ pub struct Simulated {
     pub quantum: f64,
     /// Relative deviation of each rank's speed.
     pub noise: f64,
-    /// Seed of the noise.
+    /// Seed of the random deviations of the speeds.
     pub seed: u64,
 }
 

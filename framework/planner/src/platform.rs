@@ -171,7 +171,7 @@ impl Platform {
     ///     let mapping = Mapping::parse(text, &spec)?;
     ///     Ok(production_time(&platform, &spec, &mapping, Dispatch::OnDemand)?.production_time)
     /// };
-    /// // The second of two that share a core brings nothing; one with a core of its own does.
+    /// // A second processor on the same core adds no speed; a processor on another core does.
     /// assert!((time("rank@0,1")? - 6.0).abs() < 0.1);
     /// assert!((time("rank@0,2")? - 3.0).abs() < 0.1);
     /// assert!((time("rank@0,1,2")? - 3.0).abs() < 0.1);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-/// One line of a file of them: `NAME KEY=VALUE… = VALUE…`, where a VALUE may be a list.
+/// One line of a file of independently computed values: `NAME KEY=VALUE… = VALUE…`, where a VALUE may be a list.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) inputs: BTreeMap<&'static str, &'static str>,
     pub(crate) expected: &'static str,
 }
 
-/// The numbers of a list such as `1,2*3 4`, in which 2 comes three times.
+/// Parses a list of numbers such as `1,2*3 4`, in which 2 occurs three times.
 fn numbers(words: &str) -> Vec<f64> {
     let mut numbers = Vec::new();
     for word in words.split([' ', ',']) {
@@ -21,7 +21,7 @@ fn numbers(words: &str) -> Vec<f64> {
 }
 
 impl Case {
-    /// The lines of `data` that are no comments.
+    /// Parses the lines of `data` that are not comments.
     pub(crate) fn all(data: &'static str) -> Vec<Case> {
         let lines = data.lines().filter(|line| !line.starts_with('#'));
         lines
@@ -43,7 +43,7 @@ impl Case {
         self.list(name)[0]
     }
 
-    /// Fails unless the numbers that were found are those expected, up to a millionth.
+    /// Checks that `found` equals the expected numbers, up to a relative difference of a millionth.
     pub(crate) fn holds(&self, found: &[f64]) {
         let expected = numbers(self.expected);
         let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * a.abs().max(b.abs());

@@ -35,8 +35,9 @@ pub struct Context {
     pub(crate) place: RankPlace,
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
-    pub(crate) attempt: u32,
     /// Number of failed attempts, deaths of ranks included.
+    pub(crate) attempt: u32,
+    /// True if a rank may have died in the current task.
     pub(crate) is_suspect: bool,
     /// Clock of the rank, if it is not wall time.
     pub(crate) clock: Clock,
@@ -108,7 +109,7 @@ impl Context {
         &self.name
     }
 
-    /// Returns the number of the item or task, from 0. In a pipeline it is the position in the source; items that a stage makes of one item
+    /// Returns the number of the item or task, from 0. In a pipeline it is the position in the source; items that a stage produces from one item
     /// share its number. In a farm it is the position in the source, or in the current iteration; in a workflow the position in its
     /// description.
     pub fn number(&self) -> u64 {
@@ -125,7 +126,7 @@ impl Context {
     /// results are the same on every number of ranks and at every attempt.
     ///
     /// Each iteration of a farm starts with the same numbers: make the name of the farm, or the tasks, depend on the iteration. In a
-    /// [search](crate::farm::Farm::explore) the numbers follow the order in which tasks were made, which changes from run to run: store a seed in
+    /// [search](crate::farm::Farm::explore) the numbers follow the order in which tasks were created, which changes from run to run: store a seed in
     /// each task.
     ///
     /// ```

@@ -91,7 +91,7 @@ pub enum ErrorKind {
     Peer,
     /// A wait reached its limit; the message names the rank that waited and what it waited for.
     Timeout,
-    /// The job was asked to stop, by a signal or a file, and has ended in order. The message says what is kept.
+    /// The job was asked to stop, by a signal or a file, and has ended in order. The message describes which results are kept.
     Stopped,
 }
 

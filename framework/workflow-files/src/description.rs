@@ -68,7 +68,7 @@ pub enum Action {
     Nothing,
     /// A program with its arguments, started without a shell.
     Command {
-        /// The program.
+        /// Name or path of the program.
         program: String,
         /// Arguments, without the program.
         arguments: Vec<String>,

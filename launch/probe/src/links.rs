@@ -103,7 +103,7 @@ fn agreed(world: &World, rank: usize, other: usize, mine: bool) -> Result<bool, 
 /// pairs that it has measured: those in which it has the lower number.
 pub(crate) fn measure(session: &mut Session, ranks: &[usize]) -> Result<Vec<(usize, usize, Link)>, BoxError> {
     let rank = session.rank();
-    // The first call is one of all ranks.
+    // The first call creates the communicator and is collective, so all ranks make it here.
     session.world()?;
     let mut links = Vec::new();
     for (at, &low) in ranks.iter().enumerate() {
@@ -117,7 +117,7 @@ pub(crate) fn measure(session: &mut Session, ranks: &[usize]) -> Result<Vec<(usi
             let world = session.world()?;
             let small = round_trip(world, rank, other, 8, ROUNDS)?;
             let mut large = (LARGE, round_trip(world, rank, other, LARGE, LARGE_ROUNDS)?);
-            // Both sides must decide alike.
+            // Both ranks of a pair must choose the same size of the large message.
             let is_fast = agreed(world, rank, other, large.1 < IS_FAST)?;
             if is_fast {
                 large = (FAST * LARGE, round_trip(world, rank, other, FAST * LARGE, LARGE_ROUNDS)?);

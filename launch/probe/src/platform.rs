@@ -18,7 +18,7 @@ const ROUNDS: usize = 2;
 /// Operations between two looks at the clock: about a tenth of a millisecond.
 const BLOCK: u64 = 50_000;
 
-/// Relative difference from the common bandwidth from which on a connection is listed by itself.
+/// Relative difference from the common bandwidth from which on a connection is listed separately.
 const DIFFERS: f64 = 0.1;
 
 /// Ranks of one host.

@@ -88,7 +88,7 @@ impl Launcher {
 /// A command that starts a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The launcher.
+    /// Program of the launcher.
     pub program: PathBuf,
     /// Required content of the hostfile, in the launcher's format, if [`args`](CommandLine::args) contain a hostfile.
     pub hostfile: Option<String>,

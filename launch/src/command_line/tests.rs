@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::Variable;
 
-/// Machine with four cores and all launchers.
+/// Returns an environment with four cores and all launchers.
 fn here() -> Environment {
     Environment {
         cores: 4,

@@ -35,7 +35,7 @@ impl Facts<'_> {
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// There is no problem. The text says what was found.
+    /// There is no problem. The text describes the findings.
     Ok(String),
     /// The check does not apply here, for the given reason.
     Skipped(String),

@@ -303,7 +303,7 @@ fn quotas_and_cpusets_are_detected() {
     assert!(quota("").examine("cores").found().contains("quota of 1.0 cores"));
     quota("").ranks(2).warns("cores", "-n 1");
     quota("nr_periods 9\nnr_throttled 4\n").warns("cores", "fewer ranks");
-    // Each host has cores of its own.
+    // The hosts do not share cores, so each adds its cores.
     machine().ranks(4).hosts(&["a", "b"]).ok("cores");
     machine().ranks(5).hosts(&["a", "b"]).warns("cores", "-n 4");
     machine().ranks(8).variable("SLURM_JOB_NUM_NODES", "4").ok("cores");

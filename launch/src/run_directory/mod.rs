@@ -69,7 +69,6 @@ impl RunDirectory {
         RunDirectory { path: path.into() }
     }
 
-    /// Returns the path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -178,7 +178,7 @@ fn ended(end: &End) -> Stage {
     }
 }
 
-/// Returns the reason for an end with its detail. A detail that begins with the reason says it already.
+/// Returns the reason for an end with its detail. The reason is left out if the detail begins with it.
 pub(crate) fn why(end: &End) -> String {
     let reason = end.reason.to_string();
     match end.detail.as_str() {
@@ -299,7 +299,7 @@ mod tests {
         expect(Facts { is_alive: Some(false), ..local() }, Stage::Failed, "it was killed");
         expect(local(), Stage::Running, "it runs on n1");
         expect(Facts { start: None, ..local() }, Stage::Failed, "has not started");
-        // A controller that does not answer says nothing about the job.
+        // If the Slurm controller does not answer, the state follows from the records of the run.
         expect(Facts { knows_queue: false, ..facts() }, Stage::Running, "it runs on n1");
         expect(Facts { knows_queue: false, start: None, ..facts() }, Stage::Waiting, "cannot be read");
     }

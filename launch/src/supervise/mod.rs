@@ -244,7 +244,7 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // Rank 0 may have written a final status after the read above.
+            // Rank 0 may have written a final status after the supervisor has read the running one.
             self.read_status();
             self.within(GRACE);
         }

@@ -95,7 +95,7 @@ impl RestartPolicy {
             return Next::Exit(TIMED_OUT, None);
         }
         if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
-            // Rank 0 has said what is kept.
+            // Rank 0 has printed which results are kept, so the launcher prints nothing.
             return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {

@@ -33,7 +33,7 @@ fn fill(row: u64, values: &mut [f64]) {
     }
 }
 
-/// Over-relaxation in Gauss-Seidel order.
+/// Computes a sweep of over-relaxation in Gauss-Seidel order.
 fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
     for row in 1..(b.len() / width).saturating_sub(1) {
         for i in row * width + columns.start..row * width + columns.end {

@@ -16,7 +16,7 @@ pub(crate) enum Name {
     Member(String, String),
     /// File or directory.
     File(String),
-    /// Any other name: a type, a method, a value of an option, a variable, an experiment.
+    /// Name of another kind: a type, a method, a value of an option, a variable, or an experiment.
     Word(String),
 }
 

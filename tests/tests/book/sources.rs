@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Extensions of the indexed files besides `rs`: scripts, environments of MPI libraries, manifests, programs of other
-/// systems.
+/// Extensions of the indexed files in addition to `rs`: scripts, environments of MPI libraries, manifests, programs of other systems.
 const OTHER_SOURCES: [&str; 6] = ["sh", "env", "toml", "c", "py", "conf"];
 
 /// Directories without hand-written files.

@@ -112,7 +112,7 @@ fn options() -> impl Strategy<Value = PlanOptions> {
             replicate_groups: groups,
             share_processors: share,
             budget,
-            // With an unlimited budget, only the flag ends the search.
+            // If the number of evaluated mappings is not limited, a set stop flag ends the search.
             stop: (budget == usize::MAX).then(|| Arc::new(AtomicBool::new(true))),
             ..PlanOptions::default()
         }

@@ -21,7 +21,7 @@ struct Instance {
     spec: PipelineSpec,
 }
 
-/// A pipeline of up to `stages` stages on up to `processors` processors.
+/// Generates a pipeline of up to `stages` stages and a platform of up to `processors` processors.
 fn instance(stages: usize, processors: usize, pins: bool) -> impl Strategy<Value = Instance> {
     let nodes = processors + 1;
     let stage = (0.1..20.0_f64, 0.0..5.0_f64, prop::bool::weighted(0.25), prop::bool::weighted(0.2));
@@ -58,7 +58,7 @@ fn dispatch() -> impl Strategy<Value = Dispatch> {
     prop_oneof![Just(Dispatch::RoundRobin), Just(Dispatch::OnDemand)]
 }
 
-/// Rules and budget for small instances.
+/// Generates rules for mappings, with a budget for small instances.
 fn options() -> impl Strategy<Value = PlanOptions> {
     (dispatch(), any::<bool>(), any::<bool>()).prop_map(|(dispatch, replicate_groups, share_processors)| {
         PlanOptions { dispatch, replicate_groups, share_processors, budget: 2_000, ..PlanOptions::default() }
@@ -80,7 +80,7 @@ fn ask(instance: &Instance, options: &PlanOptions, planner: impl Into<Option<Alg
     try_ask(instance, options, planner).unwrap()
 }
 
-/// Some valid mapping, chosen by `choices`.
+/// Returns the valid mapping that `choices` selects; processors host several blocks only if `share` is true.
 fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index]) -> Mapping {
     let processors = instance.platform.processors();
     let mut choices = choices.iter().cycle();

@@ -1,4 +1,4 @@
-//! The optimum by trying every mapping.
+//! Exhaustive search for the optimum, without code of the planner.
 
 use armature_planner::Platform;
 use armature_planner::pipeline::{Dispatch, PipelineSpec, PlanOptions};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Instance, ask, dispatch, instance};
 
-/// The time of a mapping by the paper's formulas, written down once more without any of the planner's code.
+/// Computes the time of a mapping by the formulas of the paper, without code of the planner.
 fn time(
     platform: &Platform,
     spec: &PipelineSpec,
@@ -39,8 +39,8 @@ fn time(
     slowest
 }
 
-/// The least time of all mappings to disjoint processors: each stage's processors are any set, and equal sets of
-/// neighbouring stages are tried both as one block and as two.
+/// Computes the shortest time of all mappings to disjoint processors. A stage may have any set of processors, and neighbouring stages with equal sets
+/// are tried both as one block and as two.
 fn optimum(
     instance: &Instance,
     options: &PlanOptions,

@@ -28,7 +28,7 @@ pub(super) struct Envelope {
     last: Option<Passage>,
     in_this: u32,
     count: u64,
-    /// Difference in seconds between the smallest rests of the last two complete generations.
+    /// Difference in seconds between the smallest delays, without transfer times, of the last two complete generations.
     spread: Option<f64>,
 }
 

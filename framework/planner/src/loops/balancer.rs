@@ -56,7 +56,7 @@ struct Start {
 ///
 /// let options = LoopOptions { reach: Reach::Neighbours, ..LoopOptions::default() };
 /// let mut balancer = LoopBalancer::new(4, options)?;
-/// // In 2 s three ranks have done their 250 units twice; the first, beside another process, once.
+/// // Rank 0 shares its core with another process and takes 2 s for its 250 units; the other ranks take 1 s.
 /// let report = |seconds| Report { units: 250.0, seconds, held: 250 };
 /// let reports = [report(2.0), report(1.0), report(1.0), report(1.0)];
 /// let look = Interaction { now: 2.0, reports: &reports, phase: 0.5, cost: 0.005, ahead: Ahead::Unknown };

@@ -25,9 +25,9 @@ use crate::error::Result;
 ///
 /// let (a, b) = (Move { from: 0, to: 1, units: 30 }, Move { from: 1, to: 2, units: 20 });
 /// assert_eq!(rounds(&[40, 0, 0], &[a, b])?, [vec![a], vec![b]]);
-/// // With enough of its own, the rank between need not wait.
+/// // If rank 1 holds enough units, it need not wait for those of rank 0.
 /// assert_eq!(rounds(&[40, 25, 0], &[a, b])?, [vec![a, b]]);
-/// // With some of its own, it sends these first.
+/// // If rank 1 holds only some of the units, it sends these first.
 /// let part = |units| Move { units, ..b };
 /// assert_eq!(rounds(&[40, 15, 0], &[a, b])?, [vec![a, part(15)], vec![part(5)]]);
 /// # Ok::<(), armature_planner::Error>(())

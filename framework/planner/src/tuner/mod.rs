@@ -48,7 +48,7 @@
 //!     second.to_string(),
 //!     "change: 20.0 ms an item becomes 14.0 ms (gain 30.0 %), which saves 60.0 s of the remaining 200 s for a cost of 500 ms"
 //! );
-//! // … the skeleton changes, and reports when the new arrangement is in effect and its cost.
+//! // … the skeleton changes, and reports when the new arrangement took effect and how many seconds the change cost.
 //! tuner.acted(6.5, 0.4);
 //! # Ok::<(), armature_planner::Error>(())
 //! ```

@@ -64,7 +64,7 @@ pub enum Planner {
 /// Result of one planner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// The planner.
+    /// Planner that was tried.
     pub planner: Planner,
     /// Makespan of its plan in seconds, or the error.
     pub makespan: Result<f64>,

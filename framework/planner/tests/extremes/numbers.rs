@@ -27,17 +27,17 @@ pub(crate) fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// Positive numbers that models accept, including the smallest and the largest.
+/// Generates positive numbers that models accept, including the smallest and the largest.
 pub(crate) fn positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![3 => 1e-3..1e3_f64, 2 => select(vec![1e-60, 1e-30, 1e-9, 1.0, 1e9, 1e30, 1e60])]
 }
 
-/// Numbers that models accept, including 0.
+/// Generates numbers that models accept, including 0.
 pub(crate) fn amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![6 => positive(), 1 => Just(0.0)]
 }
 
-/// Numbers of all kinds, including negative, subnormal, infinite and NaN.
+/// Generates numbers of all kinds, including negative, subnormal, infinite and NaN.
 pub(crate) fn number() -> impl Strategy<Value = f64> + Clone {
     let hostile = vec![
         -0.0,
@@ -57,28 +57,28 @@ pub(crate) fn number() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![4 => amount(), 1 => select(hostile)]
 }
 
-/// Mostly numbers that models accept, so that inputs with several numbers are not always refused.
+/// Generates mostly numbers that models accept, so that inputs with several numbers are not always refused.
 pub(crate) fn mostly_amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => amount(), 1 => number()]
 }
 
-/// Mostly positive numbers that models accept.
+/// Generates mostly positive numbers that models accept.
 pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
 
-/// Counts of things that take neither time nor memory each, such as tasks.
+/// Generates counts of things that take neither time nor memory each, such as tasks.
 pub(crate) fn count() -> impl Strategy<Value = u64> + Clone {
     let edges = vec![0, 1, 2, 1 << 22, 1 << 32, 1 << 33, (1 << 53) + 1, 1 << 63, u64::MAX - 1, u64::MAX];
     prop_oneof![2 => 0..200_u64, 2 => select(edges)]
 }
 
-/// Numbers of ranks, workers or stages, as an index or a bound.
+/// Generates numbers of ranks, workers or stages, as an index or a bound.
 pub(crate) fn index() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 0..6_usize, 1 => select(vec![100, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX])]
 }
 
-/// Up to five values of `each`.
+/// Generates up to five values of `each`.
 pub(crate) fn some<S: Strategy + Clone>(each: S) -> impl Strategy<Value = Vec<S::Value>> + Clone
 where
     S::Value: Clone,

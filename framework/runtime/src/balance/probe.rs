@@ -196,7 +196,7 @@ pub(crate) fn speed(clock: Clock) -> Speed {
     }
 }
 
-/// A chain of integer operations that compilers cannot shorten and caches cannot speed up.
+/// Computes a chain of integer operations that compilers cannot shorten and caches cannot speed up.
 fn kernel(operations: u64) -> u64 {
     let mut x = 1_u64;
     for _ in 0..operations / 3 {

@@ -43,7 +43,7 @@ fn pattern(from: usize, number: usize, length: usize) -> Bytes {
     bytes.into()
 }
 
-/// Marsaglia's xorshift generator.
+/// Returns the next number of Marsaglia's xorshift generator.
 fn next(mut x: u64) -> u64 {
     x ^= x << 13;
     x ^= x >> 7;

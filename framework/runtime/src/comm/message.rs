@@ -36,11 +36,12 @@ pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
 /// ```
 ///
 /// Each message is a variant of one of the enums, with named contents and its tag. `Tag` has a variant of the same name for every message, and
-/// those of messages that are encoded and decoded elsewhere. Tags below 16 are reserved for the session. `Received` is any of the messages.
+/// variants for messages that are encoded and decoded elsewhere. Tags below 16 are reserved for the session. `Received` is an enum with one
+/// variant for each enum of messages.
 ///
-/// The contents are encoded by serde, as one tuple. Those of a message marked `raw` are encoded one after the other by [`Put`] and decoded by
-/// [`Take`]: data that are not copied, and headers of fixed size. `enum Message<V: Sent => Received>` has contents of type `V`, whose types
-/// differ on both sides.
+/// serde encodes the contents of a message as one tuple. The contents of a message marked `raw` are encoded one after the other by [`Put`]
+/// and decoded by [`Take`]: they are data that are not copied, and headers of fixed size. In `enum Message<V: Sent => Received>`, contents of
+/// type `V` have type `Sent` on the sender and type `Received` on the receiver.
 macro_rules! messages {
     (@encode [] $run:ident, $tag:expr, ($($field:ident),*)) => {
         $crate::comm::message::encode($run, $tag, &($(&$field,)*))
@@ -71,7 +72,7 @@ macro_rules! messages {
             /// Decodes a message.
             ///
             /// # Errors
-            /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message is none of this protocol, or is damaged.
+            /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message does not belong to this protocol, or is damaged.
             $vis fn decode(message: $crate::comm::message::Message) -> $crate::error::Result<Self> {
                 #[allow(unreachable_patterns)]
                 match message.tag()? {
@@ -82,7 +83,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Returns the error for this message of rank `from` where `expected` should have arrived.
+            /// Returns the error that rank `from` sent this message and `expected` was expected.
             #[allow(dead_code)]
             $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                 match self { $($received::$name(message) => message.unexpected(from, expected)),* }
@@ -151,7 +152,7 @@ macro_rules! messages {
                 /// Decodes a message.
                 ///
                 /// # Errors
-                /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message is none of these, or is damaged.
+                /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the message is no variant of this enum, or is damaged.
                 #[allow(unused_mut)]
                 $vis fn decode(message: $crate::comm::message::Message) -> $crate::error::Result<Self> {
                     let tag = message.tag()?;
@@ -170,7 +171,7 @@ macro_rules! messages {
                     })
                 }
 
-                /// Returns the error for this message of rank `from` where `expected` should have arrived.
+                /// Returns the error that rank `from` sent this message and `expected` was expected.
                 #[allow(dead_code)]
                 $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                     let tag = match self { $($name::$variant { .. } => $tag::$variant),* };
@@ -199,7 +200,7 @@ messages! {
         Leave = 3,
         /// From rank 0: all ranks have finished and may end.
         Dismiss = 4,
-        /// An error ends the job.
+        /// To all other ranks: a rank has failed, with its error, which ends the job.
         Failure = 5,
         /// From rank 0: announcement of the next run.
         Announce = 6,
@@ -217,7 +218,8 @@ messages! {
         Values = 12,
         /// To rank 0 after a failure: the user code of a rank has ended, and the rank can leave.
         Answer = 13,
-        /// To rank 0: a rank was asked to stop the job, and by what. From rank 0: the run was stopped, and what is kept. Handled in every run.
+        /// To rank 0: request to stop the job, with its cause. From rank 0: notice that the run was stopped, with the sentence about the stop.
+        /// Handled whatever the receiver's current run is.
         Stop = 14,
     }
 }
@@ -252,7 +254,7 @@ pub(crate) trait Encode {
     fn encode(self, run: u32) -> Result<Frame>;
 }
 
-/// An encoded message.
+/// A frame is a message that is encoded already.
 impl Encode for Frame {
     fn encode(self, _: u32) -> Result<Frame> {
         Ok(self)
@@ -304,7 +306,7 @@ impl Take for usize {
     }
 }
 
-/// Content that is not decoded yet.
+/// The rest of a content, to be decoded later.
 impl Take for Body {
     fn take(body: &mut Body) -> Result<Self> {
         let (head, parts) = body.rest();
@@ -312,7 +314,7 @@ impl Take for Body {
     }
 }
 
-/// Content that is always encoded elsewhere.
+/// For messages that this rank only receives: they have no value to encode.
 impl Put for Infallible {
     fn put(self, _: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
         match self {}
@@ -391,7 +393,7 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a content of the same message.
+    /// Returns a body with this content that belongs to the same message.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }
@@ -409,14 +411,14 @@ impl Body {
         Err(self.error(format!("{} bytes and {} parts too many", self.head.len(), self.parts.len())))
     }
 
-    /// Returns the error for a damaged content.
+    /// Returns the error that the content is damaged, with the reason.
     pub(crate) fn error(&self, why: impl Display) -> Error {
         let text = format!("rank {} sent a damaged {}: {why}", self.from, (self.describe)(self.code));
         Error::new(ErrorKind::Wire, text)
     }
 }
 
-/// Returns the error for a message of rank `from` where `expected` should have arrived.
+/// Returns the error that rank `from` sent a message with `tag` and `expected` was expected.
 pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} of {}, expected {expected}", T::OF))
 }

@@ -46,7 +46,7 @@ pub(crate) struct Capabilities {
     pub(crate) processes: bool,
     /// True if time is real, so that a wait can have a limit. A simulator detects deadlocks instead.
     pub(crate) real_time: bool,
-    /// True if a rank may have threads besides the communicating one. In a simulator each rank is one thread of the simulator.
+    /// True if a rank may have threads in addition to the communicating one. In a simulator each rank is one thread of the simulator.
     pub(crate) threads: bool,
     /// True if the launcher keeps the other ranks running when one rank ends without finalising.
     pub(crate) ranks_may_end: bool,

@@ -247,8 +247,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Sets the number of chunks that a worker holds besides the one it computes. By default the number is as large as needed to keep the
-    /// worker busy until the master answers.
+    /// Sets the number of chunks that a worker holds in addition to the running one. By default the number is as large as needed to keep the worker
+    /// busy until the master answers.
     pub fn request_ahead(mut self, chunks: usize) -> Self {
         self.options.ahead = Some(u32::try_from(chunks).unwrap_or(u32::MAX));
         self
@@ -269,7 +269,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// Keeps every result in a file on the host of rank 0. A job that is started again with the same file reads these results and runs only
     /// the missing tasks; failed tasks are run again.
     ///
-    /// `identity` names everything that the results depend on besides the numbers of the tasks: parameters, seeds, the input or its
+    /// `identity` names everything on which the results depend, except the numbers of the tasks: parameters, seeds, the input or its
     /// checksum. A file with another identity, or of a farm with another name, is refused. All tasks are drawn from the source again,
     /// including those that are not run again.
     ///

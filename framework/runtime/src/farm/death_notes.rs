@@ -14,8 +14,8 @@ pub(crate) struct DeathNote {
     pub(crate) attempts: Attempts,
 }
 
-/// Returns the range of records from `from` on about which `notes` say the same, and the attempts if ranks may have died in these tasks.
-/// If several notes are about one task, the last one counts. Returns `None` if no note is about a record after `from`.
+/// Returns the longest range of records from `from` on with the same note, and the attempts if ranks may have died in these tasks. If several notes
+/// are about one task, the last one counts. Returns `None` if no note is about a record after `from`.
 pub(crate) fn noted_from(notes: &[DeathNote], from: u64) -> Option<(Range<u64>, Option<Attempts>)> {
     let bounds = notes.iter().flat_map(|note| [note.records.start, note.records.end]);
     let end = bounds.filter(|&bound| bound > from).min()?;

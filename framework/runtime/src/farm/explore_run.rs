@@ -226,7 +226,7 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
 fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, Vec<O>) {
     let Explored { number, results, rest, alone } = explored;
     list.remove(number);
-    // The first task is taken first, because the worklist returns the newest task.
+    // The tasks are added in reverse order: the worklist returns the newest task first, which is then the first one of the search.
     let below = list.add(rest.into_iter().rev().map(|task| Part::new(task, alone)));
     (Place { number, below }, results)
 }
@@ -249,7 +249,8 @@ impl<I: Item> WorklistSource<I> {
     }
 }
 
-/// Place of a part in the tree: its number, and the numbers of the parts below it, whose serial order is from the last to the first.
+/// Place of a part in the tree: its number, and the numbers of the parts below it. In the serial order, the part with the highest of these numbers is
+/// first.
 struct Place {
     number: u64,
     below: Range<u64>,

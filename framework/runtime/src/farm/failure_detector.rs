@@ -25,7 +25,7 @@ pub(crate) struct FailureDetector {
     last_status: Vec<Option<Status>>,
     /// True for ranks that have joined the farm, as their messages show.
     present: Vec<bool>,
-    /// Time since which a worker reports that it holds nothing although a chunk was sent to it, as the endpoint counts silence.
+    /// Time since which a worker reports that it holds nothing although a chunk was sent to it, by the clock that measures silence.
     empty: Vec<Option<Duration>>,
     /// Trails of workers on this machine.
     pub(crate) trails: Trails,
@@ -65,8 +65,8 @@ impl FailureDetector {
             (has_come.then_some(status), has_come, None);
     }
 
-    /// Handles a heartbeat of a rank that holds `held` chunks. The heartbeat arrived at time `here`, as the endpoint counts silence. Returns
-    /// the loss of the rank, if it has reported for too long that it holds nothing.
+    /// Handles a heartbeat of rank `from`, to which chunks were sent of which it should hold `held`. The heartbeat arrived at time `here`, by the
+    /// clock that measures silence. Returns the loss of the rank, if it has reported for too long that it holds nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the heartbeat is not that of a farm's rank.

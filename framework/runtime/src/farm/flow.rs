@@ -57,7 +57,7 @@ impl<F: Flow> Flow for Result<F, BoxError> {
 /// Decision of a sink: continue, or stop, possibly with an error.
 pub(crate) type Answer = ControlFlow<Option<BoxError>>;
 
-/// Conversion of the return value of a sink.
+/// Converts the return value of a sink to its answer: continue, or stop, possibly with an error.
 #[inline]
 pub(crate) fn answer(flow: impl Flow) -> Answer {
     match flow.flow() {
@@ -67,7 +67,7 @@ pub(crate) fn answer(flow: impl Flow) -> Answer {
     }
 }
 
-/// Passes a result to a sink that gets plain results. A failed task ends the job before it is passed to such a sink.
+/// Passes a result to a sink that takes no failed tasks. A failed task ends the job instead.
 #[inline]
 pub(crate) fn plain<O, R: Flow>(result: Result<O, FailedTask>, sink: impl FnOnce(O) -> R) -> Answer {
     match result {

@@ -30,11 +30,11 @@ enum Role {
 /// Rank other than 0 in a running farm.
 pub(super) struct Follower<'w, 'f> {
     link: Link,
-    /// A sub-master also finishes the chunks that it received as a worker.
+    /// Worker of this rank. A sub-master keeps it, to finish the chunks that it received as a worker.
     worker: WorkerRole,
     role: Role,
     join_limit: Duration,
-    /// The set-up of the worker has been started.
+    /// True if the set-up of the worker has been started.
     is_set_up: bool,
     is_parked: bool,
     /// Thread on which user code ran last.

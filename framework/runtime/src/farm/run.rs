@@ -25,7 +25,7 @@ use crate::user_code;
 use crate::wire::erased::{Items, typed};
 use crate::wire::{Item, Movable};
 
-/// Rank 0's part of a run.
+/// Work of rank 0 in a run, by the kind of the run.
 pub(super) enum Script<'s> {
     /// A stream of tasks. The sink `is_short` if it is the framework's own, which is never slow.
     Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
@@ -372,7 +372,7 @@ impl<'s> Script<'s> {
         Script::Iterations(Box::new(SetsOf { first: Some(first), next, results: Collected::default() }))
     }
 
-    /// Executes the run. Returns the number of iterations.
+    /// Executes the run on rank 0. Returns the number of iterations.
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
         run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,
@@ -402,7 +402,7 @@ impl<'s> Script<'s> {
     }
 }
 
-/// Runs sets of tasks. Returns their number.
+/// Runs sets of tasks until `sets` has no further one. Returns the number of sets.
 fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     mut sets: Box<dyn Sets + 'scope>,
     run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,

@@ -36,7 +36,7 @@ struct Draw {
 struct Drawn {
     time: JobTime,
     tasks: Items,
-    /// The tasks have reached the limit of bytes.
+    /// True if the tasks have reached the limit of bytes.
     full: bool,
     ended: bool,
     hint: (usize, Option<usize>),
@@ -193,10 +193,10 @@ pub(super) struct TaskSource<'scope, 'env> {
     executor: Executor<'scope, 'env, SourceCode<'scope>>,
     /// Tasks that were drawn and not taken.
     buffer: Option<Items>,
-    /// The tasks in the buffer have reached the limit of bytes.
+    /// True if the tasks in the buffer have reached the limit of bytes.
     full: bool,
     taken: u64,
-    /// The iterator has ended.
+    /// True if the iterator has ended.
     ended: bool,
     hint: (usize, Option<usize>),
 }

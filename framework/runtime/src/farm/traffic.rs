@@ -99,8 +99,8 @@ impl TrafficStats {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }
 
-    /// Records the exchange of a chunk with an idle worker: `beside` is the time until the result arrived, without the time of the chunk
-    /// itself. The shortest time counts, because the master is often busy meanwhile; it is forgotten slowly.
+    /// Records the exchange of a chunk with an idle worker: `beside` is the time of the round trip, without the time in which the chunk ran. The
+    /// shortest time counts, because the master is often busy meanwhile; it is forgotten slowly.
     pub(crate) fn exchanged(&mut self, beside: Duration) {
         self.one_way = Some(shortest(self.one_way, beside.as_secs_f64() / 2.0));
     }

@@ -19,16 +19,16 @@ pub(super) struct WorkerRole {
     /// Senders of the chunks at the executor.
     senders: VecDeque<usize>,
     activity: Arc<Activity>,
-    /// Last change of the activity, and the time at which it was seen, as the endpoint counts silence.
+    /// Number of the last change of the activity, and the time at which it was noticed, by the clock that measures silence.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
-    /// The current task has exceeded the time limit, and the master is informed.
+    /// True if the current task has exceeded the time limit and the master has been notified.
     pub(super) timed_out: bool,
     pub(super) report: RankReport,
 }
 
 impl WorkerRole {
-    /// Creates a worker without chunks at time `here`, as the endpoint counts silence.
+    /// Creates a worker without chunks at time `here`, by the clock that measures silence.
     pub(super) fn new(activity: Arc<Activity>, task_limit: Option<Duration>, here: Duration) -> Self {
         WorkerRole {
             inbox: VecDeque::new(),
@@ -95,7 +95,7 @@ impl WorkerRole {
         Some(command)
     }
 
-    /// Notifies the master if the current task has exceeded the user's limit at time `here`, as the endpoint counts silence.
+    /// Notifies the master if the current task has exceeded the user's time limit at time `here`, by the clock that measures silence.
     pub(super) fn check_limit(&mut self, out: &mut Outgoing<'_>, here: Duration) -> Result<()> {
         let (beat, task) = self.activity.get();
         if beat != self.seen.0 {

@@ -41,7 +41,7 @@ pub struct JobStatus {
     pub code: u8,
     /// Error message, which names the failed rank; empty unless the job has failed.
     pub message: String,
-    /// Sentence that says by what a stopped job was stopped and what is kept; empty unless the job was stopped.
+    /// Sentence with the cause of the stop and the results that are kept; empty unless the job was stopped.
     pub kept: String,
     /// True if the same job may succeed when it is restarted; false if the program itself failed.
     pub restart: bool,

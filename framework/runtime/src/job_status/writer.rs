@@ -114,7 +114,7 @@ impl StatusWriter {
         self.verdict = Some(failure);
     }
 
-    /// Sets what a job that ends because it was asked to stop has kept.
+    /// Sets the sentence about the stop and the results that are kept, for a job that was asked to stop.
     pub(crate) fn stop(&mut self, kept: String) {
         self.kept = Some(kept);
     }

@@ -11,7 +11,7 @@
 //! | over a table that is filled once, each value from those above and to the left (dynamic programming) | [`Table`] |
 //! | from grid to grid, each value from old neighbours (Jacobi, finite differences) | [`Stencil`] |
 //!
-//! Rank 0 decides about movements with the balancer of [`armature_planner::loops`], besides computing its own units; no rank waits for a
+//! Rank 0 decides about movements with the balancer of [`armature_planner::loops`], and also computes its own units; no rank waits for a
 //! decision. Options are methods of the loops, such as [`DoAllLoop::balance`], and all of them have defaults.
 
 mod closures;

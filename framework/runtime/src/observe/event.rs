@@ -47,7 +47,7 @@ pub enum Event {
     },
     /// The estimate of a stage's service time on a rank changed.
     Measured {
-        /// The stage.
+        /// Name of the stage.
         stage: String,
         /// Rank that runs the stage.
         rank: usize,
@@ -80,13 +80,13 @@ pub enum Event {
     },
     /// The run of a farm begins.
     FarmStart {
-        /// The farm.
+        /// Name of the farm.
         farm: String,
         /// Number of ranks.
         ranks: usize,
         /// Number of active workers; the other ranks are parked.
         workers: usize,
-        /// Chunk policy.
+        /// Name of the policy that divides tasks into chunks.
         chunking: String,
         /// Mode of balancing, which changes the number of workers: `off`, `once` or `live`.
         balance: String,
@@ -141,7 +141,7 @@ pub enum Event {
     },
     /// A stage was set up on the logging rank.
     WarmUp {
-        /// The stage.
+        /// Name of the stage.
         stage: String,
         /// Duration in seconds.
         #[serde(with = "figure")]
@@ -156,12 +156,12 @@ pub enum Event {
     Switch {
         /// Epoch of the mapping.
         epoch: u32,
-        /// The mapping.
+        /// Text form of the mapping.
         mapping: String,
     },
     /// The logging rank sent a serial stage and its state to another rank.
     HandOver {
-        /// The stage.
+        /// Name of the stage that migrates.
         stage: String,
         /// Rank that runs the stage from now on.
         to: usize,
@@ -172,7 +172,7 @@ pub enum Event {
     },
     /// The logging rank received a serial stage and its state from another rank.
     TakeOver {
-        /// The stage.
+        /// Name of the stage that migrates.
         stage: String,
         /// Rank that ran the stage before.
         from: usize,
@@ -219,7 +219,7 @@ pub enum Event {
     },
     /// A rank is lost, because it died or hangs.
     Lost {
-        /// The rank.
+        /// Lost rank.
         rank: usize,
         /// Number of its tasks that other ranks run again.
         tasks: u64,
@@ -228,7 +228,7 @@ pub enum Event {
     },
     /// A rank that a farm had lost because of its silence takes part again.
     Heard {
-        /// The rank.
+        /// Rank that takes part again.
         rank: usize,
     },
     /// Failures and repeated tasks of a farm.
@@ -261,7 +261,7 @@ pub enum Event {
     },
     /// The run of a loop begins.
     LoopStart {
-        /// The loop.
+        /// Name of the loop.
         name: String,
         /// Number of units.
         units: u64,

@@ -78,7 +78,7 @@ struct Open {
     throttled: Duration,
     /// Id of the thread that runs user code, with its waits for a core.
     core: Option<(i32, RunDelay)>,
-    /// The ranks are threads of a simulator, whose memory use says nothing about a rank.
+    /// True if the ranks are threads of a simulator, where the memory use of the process is not that of a rank.
     simulated: bool,
 }
 
@@ -141,7 +141,7 @@ impl Recorder {
         self.open.is_some()
     }
 
-    /// Accounts for the time between the last call and `now`, in which the rank was `doing` this. `thread` is the id of the thread that
+    /// Accounts for the time between the last call and `now`, in which the activity of the rank was `doing`. `thread` is the id of the thread that
     /// runs user code. `measured` adds work that the skeleton has measured itself.
     pub(crate) fn mark(
         &mut self,
@@ -173,7 +173,7 @@ impl Recorder {
         }
     }
 
-    /// Updates the counts of sent messages, because the rank may not account for its time again.
+    /// Updates the counts of sent messages at the end of a run, because it is not certain that [`mark`](Recorder::mark) is called once more.
     pub(crate) fn note_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
             open.sent.clone_from_slice(endpoint.sent());

@@ -35,12 +35,12 @@ impl Subject {
         }
     }
 
-    /// Returns the quantity of a gain, if it is not time alone.
+    /// Returns an addition to the word "gain" if the gain includes more than time; otherwise an empty text.
     pub(super) fn gained(self) -> &'static str {
         if self == Subject::Workers { ", including released workers" } else { "" }
     }
 
-    /// Returns the thing to which times refer.
+    /// Returns the unit of work to which the times of a decision refer.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Subject::Mapping => "an item",

@@ -81,7 +81,7 @@ pub struct TaskWait {
     /// Cause of the wait.
     #[serde(rename = "for")]
     pub waited_for: WaitedFor,
-    /// If the task waited for its inputs to be made: the task that made the last of them.
+    /// If the task waited until its inputs were computed: the task that computed the last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// Duration of the wait in seconds.
@@ -94,7 +94,7 @@ pub struct TaskWait {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitedFor {
-    /// Inputs of the task were not made yet.
+    /// Inputs of the task were not computed yet.
     Input,
     /// Inputs were being received from other ranks or read from disk, or waited for free memory.
     Transfer,

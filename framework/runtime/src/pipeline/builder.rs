@@ -89,8 +89,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
     }
 
-    /// Adds a stage that modifies items in place: for large items that are not behind a pointer, which are not moved. The codec of the
-    /// items stays the same, also if it is [plain](Pipeline::plain).
+    /// Adds a stage that modifies items in place. Large items that are not behind a pointer should be modified rather than mapped,
+    /// because a modified item is not moved in memory. The codec of the items stays the same, also if it is [plain](Pipeline::plain).
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -148,12 +148,12 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self
     }
 
-    /// Adds a stage that makes any number of items of one item: those of the iterator that `f` returns.
+    /// Adds a stage that produces any number of items from one item: those of the iterator that `f` returns.
     ///
     /// Items are in the order of the source, and those of one iterator in its order. They leave the stage in pieces, as far as there is
-    /// [room](Pipeline::window_bytes), and the iterator is asked for more when there is room again: an item from which a million items are
-    /// made needs no more memory than others. The iterator stays on its rank, so `f` should do little work; long work belongs to stages
-    /// behind it, which may run on other ranks.
+    /// [room](Pipeline::window_bytes), and the iterator is advanced only when there is room again: an item from which a million items are
+    /// produced needs no more memory than others. The iterator stays on its rank, so `f` should do little work; long work belongs to
+    /// later stages, which may run on other ranks.
     ///
     /// [`Context::number`](super::Context::number) and errors of later stages refer to the item of the source.
     ///

@@ -66,7 +66,7 @@ impl MappingChoice {
     }
 }
 
-/// Returns the properties of the pipeline that the rules for mappings need, without costs.
+/// Returns the description of the pipeline, without costs, against which a mapping is checked.
 pub(crate) fn outline(stages: &[StageDef<'_>]) -> PipelineSpec {
     let stage = |def: &StageDef<'_>| StageSpec {
         serial: def.serial,

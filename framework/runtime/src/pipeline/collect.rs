@@ -9,10 +9,10 @@ use super::source_sink::ErasedSink;
 use crate::error::Result;
 use crate::wire::Item;
 
-/// Batches in the order of their arrival.
+/// Batches with their sequence numbers, in the order of their arrival at the sink.
 type Batches<T> = Vec<(SequenceNumber, Vec<T>)>;
 
-/// Sink that keeps all batches, which may arrive in any order, for the caller, who has a clone.
+/// Sink that keeps all batches, which may arrive in any order. The caller keeps a clone, from which it takes the items at the end.
 #[derive(Debug)]
 pub(super) struct Collect<T>(Arc<Mutex<Batches<T>>>);
 

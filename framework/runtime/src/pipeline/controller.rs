@@ -40,7 +40,7 @@ const COOL_DOWN: f64 = 0.5;
 /// Minimum assumed cost of a change, in items. Before a change has been measured, it is the only estimate.
 const FIRST_COST_ITEMS: f64 = 8.0;
 
-/// Returns true if `items` items in a period of this length are enough for a decision.
+/// Returns true if `items` items that arrived within `period` are enough for a decision.
 pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
     period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
 }
@@ -207,9 +207,9 @@ impl Controller {
                     (plan.mapping, plan.prediction.production_time)
                 }
             };
-            // A change that sped the stream up at once seems to have cost nothing, but the next one may have a cost.
+            // A change that sped the stream up at once has a measured loss of zero. The next change may have a cost nevertheless.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
-            // Items in flight still take the current time.
+            // Items that are in flight during the change still take the time of the current mapping.
             let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
             let cost = performance_model.warm_up_cost(&arrangement) + disturbance + delay;
             (current_time, Some(Candidate { arrangement, time, cost }))
@@ -227,7 +227,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // A gain below the threshold must last so long that searches continue meanwhile: they may find a better mapping.
+        // A gain below the threshold must last for a long time. Searches continue meanwhile, because they may find a better mapping.
         self.persisting = matches!(decision.verdict, Verdict::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -245,8 +245,8 @@ impl Controller {
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
-            // Compared with the better pace, a change mainly costs that items in flight keep the old pace. The old pace says nothing about the next
-            // change.
+            // The decision uses the loss relative to the pace before the change. Relative to the better pace, the cost of a change is mainly that
+            // items in flight keep the old pace, which says nothing about the next change.
             CostUpdate::Settled(_) => {}
         }
     }
@@ -255,7 +255,7 @@ impl Controller {
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;
-        // The next evaluation measures from now on.
+        // The next evaluation measures the time and items since this moment.
         self.last = Some((s.now, s.items));
         self.last_cost = loss.max(0.0);
         self.tuner.acted(s.now.as_secs_f64(), self.last_cost);

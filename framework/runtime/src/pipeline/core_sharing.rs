@@ -195,7 +195,7 @@ mod tests {
         let measurements = Measurements { computed: (0.2, 1.0), ..Measurements::default() };
         core_sharing.measured(0, &measurements, Duration::from_secs(1));
         assert_near(&[core_sharing.groups()[0].cores], &[5.0]);
-        // Beside another load, 0.8 s of waiting stay the same and 0.2 s of computing take twice as long.
+        // While another program competes for the core, 0.8 s of waiting stay the same and 0.2 s of computing take twice as long.
         tell(&mut core_sharing, 2, 1.0, 0.5, 9);
         core_sharing.measured(0, &measurements, Duration::from_secs(9));
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);

@@ -34,7 +34,7 @@ pub(crate) struct Expanded {
     pub(crate) is_last: bool,
     /// Number of items of the batch that were started with this piece.
     pub(crate) begun: usize,
-    /// Number of items finished with this piece of which nothing was made.
+    /// Number of items that are finished with this piece and produced no output.
     pub(crate) dropped: usize,
 }
 
@@ -94,7 +94,7 @@ impl<S: Stage> ErasedStage for S {
         };
         let mut items = typed::<S::Out>(items)?;
         items.push(last);
-        // The last item belongs to no item of the source. Its place is behind all of them.
+        // The item that a stage emits at the end belongs to no item of the source. Its place is behind the places of all items.
         range.made.get_or_insert_default().add(range.count, 1);
         Ok(Box::new(items))
     }
@@ -259,7 +259,7 @@ mod tests {
         let mut cx = Context::for_test();
         let items: Items = Box::new((0..count).collect::<Vec<u32>>());
         let items = even.run(items, &mut range, &mut cx).unwrap();
-        // A step for each pair of items would take hours.
+        // The test fails by its duration if places are dropped in quadratic time: that would take hours.
         let items = thirds.run(items, &mut range, &mut cx).unwrap();
         let sixths: Vec<u32> = (0..count).filter(|x| x.is_multiple_of(6)).collect();
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), sixths);

@@ -9,6 +9,6 @@ pub(crate) const CLOCK_EVERY: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub(crate) items: usize,
-    /// Time since the first item after which no further item is drawn.
+    /// Maximum time between the first item and the last one; `None` for no limit.
     pub(crate) time: Option<Duration>,
 }

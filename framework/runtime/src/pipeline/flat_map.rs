@@ -1,7 +1,7 @@
-//! Expanding stage: makes any number of items of one.
+//! Expanding stage: produces any number of items from one.
 //!
 //! The output for a batch leaves the stage in pieces that are about as large as batches. If the output does not fit into one piece, the next piece is
-//! made when there is room for it, so a stage that makes a million items of one does not fill the memory.
+//! made when there is room for it, so a stage that produces a million items from one does not fill the memory.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -67,7 +67,7 @@ pub(crate) struct Fallible;
 impl<U: Item> Kind<U> for Plain {
     type Item = U;
 
-    // The loop that `Fallible` uses takes a fifth longer for short iterators.
+    // `Fallible` needs a loop with a check of each item, which takes a fifth longer for short iterators.
     fn take(iterator: &mut impl Iterator<Item = U>, most: usize, items: &mut Vec<U>) -> Result<(), BoxError> {
         items.extend(iterator.take(most));
         Ok(())
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn batch_is_expanded_piece_by_piece() {
-        // A filter does not know if it has more items.
+        // The size hint of a filter does not show whether another item follows.
         let mut stage = plain(|x| (0..x).filter(|_| true));
         let range = Range { dropped: vec![1], ..Range::new(100, 5) };
         let mut next = |items| next(&mut stage, items, &range, 3).unwrap();

@@ -37,7 +37,7 @@ pub(crate) struct LinkMonitor {
 /// Consecutive messages over one link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Arrival of the message before the span.
+    /// Time at which the message before the span arrived.
     since: Option<Duration>,
     bytes: u64,
     messages: u64,

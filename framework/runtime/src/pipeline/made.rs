@@ -1,7 +1,7 @@
 //! Number of items per item of the source, where it can differ from one.
 //!
-//! Most expanding stages make the same number of items of each item, so the numbers are stored in runs, and a batch of thousands of items has one run
-//! or a few.
+//! Most expanding stages produce the same number of items from each item. The numbers are therefore stored in runs, and a batch of thousands of items
+//! has one run or a few.
 
 /// Consecutive places of the source with the same number of items each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,8 @@ impl Made {
         self.add(place, more);
     }
 
-    /// Returns true if the places ascend and are among the `count` places of the source and the place behind them.
+    /// Returns true if the places ascend and none is greater than `count`. The places of the source are below `count`; items emitted at the end of
+    /// the stream have place `count`.
     pub(crate) fn is_in_order(&self, count: u32) -> bool {
         self.runs.is_sorted_by(|a, b| a.end() <= u64::from(b.place))
             && self.runs.last().is_none_or(|last| last.end() <= u64::from(count) + 1)

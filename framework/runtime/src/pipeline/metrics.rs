@@ -36,8 +36,8 @@ pub(crate) struct Measurements {
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// Service time of a stage per item on a rank that has a whole core. It counts input items or, if the stage makes several items of one, input and
-/// output items: the output of one input item may take longer than the whole stream lasts.
+/// Service time of a stage per item on a rank that has a whole core. It counts input items or, if the stage produces several items from one, input
+/// and output items: the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Seconds per item.
@@ -50,10 +50,10 @@ pub(crate) struct Service {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,
-    /// By stage: true if the stage makes several items of one.
+    /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
     flows: Vec<(f64, f64)>,
-    /// By edge: bytes and items of batches that were measured without being sent.
+    /// By edge: bytes and items of batches that were encoded only to measure their size.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
     share: CoreShare,
@@ -68,7 +68,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Creates the collector. `expanding` is true for expanding stages.
+    /// Creates the collector. `expanding` is true for stages that produce several items from one.
     pub(crate) fn new(expanding: Vec<bool>) -> Self {
         let stages = expanding.len();
         Metrics {

@@ -41,7 +41,7 @@ struct Shown {
 #[derive(Debug)]
 pub(crate) struct PerformanceModel {
     outline: PipelineSpec,
-    /// By stage: true if the stage makes several items of one.
+    /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
     dispatch: Dispatch,
     balance: Balance,
@@ -75,7 +75,7 @@ pub(crate) struct Model {
     dispatch: Dispatch,
 }
 
-/// Works and speeds behind a decision; see [`Model::inputs`].
+/// Works of the stages and speeds of the ranks on which a decision is based; see [`Model::inputs`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Inputs {
     pub(crate) works: Vec<f64>,

@@ -24,7 +24,7 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) remaps: Vec<(u64, MappingChoice)>,
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
-    /// Error of an option that has no meaning at its place.
+    /// Option of a stage that was set directly behind the source, where it has no meaning.
     pub(crate) misuse: Option<&'static str>,
 }
 

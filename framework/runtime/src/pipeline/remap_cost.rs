@@ -38,7 +38,7 @@ pub(crate) enum CostUpdate {
     Settled(Cost),
 }
 
-/// Number of items that had arrived by one time.
+/// Point in time, and the number of items that had arrived at the sink by then.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Duration,
@@ -58,7 +58,7 @@ impl Point {
         later.at.saturating_sub(self.at).as_secs_f64()
     }
 
-    /// Returns the seconds lost until `later`, if an item should take `pace` seconds.
+    /// Returns the seconds lost until `later`, compared with a stream in which an item takes `pace` seconds.
     fn loss_to(self, later: Point, pace: f64) -> f64 {
         self.seconds_to(later) - self.items_to(later) as f64 * pace
     }
@@ -87,7 +87,7 @@ enum Phase {
 struct Account {
     before: f64,
     preparing: f64,
-    /// Seconds and items between the change coming into force and the arrival of the last batch drawn before it.
+    /// Seconds and items between the switch to the new mapping and the arrival of the last batch drawn before it.
     draining: (f64, f64),
 }
 

@@ -10,13 +10,13 @@ use super::choice::MappingChoice;
 use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Record of a mapping that came into force.
+/// Record of a mapping that took effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remap {
     /// Time since the start of the run.
     pub at: Duration,
-    /// Items that had reached the sink when the mapping came into force.
+    /// Items that had reached the sink when the mapping took effect.
     pub items: u64,
     /// Text form of the mapping.
     pub to: String,

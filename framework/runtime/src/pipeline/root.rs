@@ -33,10 +33,10 @@ use crate::session::{Balance, Config};
 /// Phase of a run.
 #[derive(Debug)]
 enum Phase {
-    /// Ranks answer a probe.
+    /// The platform is being measured; ranks answer a probe.
     Probing(Box<Probe>),
     Streaming,
-    /// Ranks end the run. The field holds their reports by rank.
+    /// The ranks are ending the run. The field holds their reports by rank.
     Ending(Vec<Option<RankReport>>),
 }
 

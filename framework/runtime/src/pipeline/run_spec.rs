@@ -17,7 +17,7 @@ use crate::session::{BatchMode, Config, Probed};
 pub(crate) struct RunSpec<'s> {
     pub(crate) name: String,
     pub(crate) outline: PipelineSpec,
-    /// By stage: true if the stage makes several items of one.
+    /// By stage: true if the stage produces several items from one.
     pub(crate) expanding: Vec<bool>,
     /// True if a stage may emit an item at the end of the stream.
     pub(crate) may_finish: bool,

@@ -39,7 +39,7 @@ impl<M, I> SourceOf<M, I> {
     }
 }
 
-/// Iterator that can fail as a source.
+/// Iterator over results as a source. The first error ends the job.
 pub(crate) struct TrySourceOf<M, I>(SourceOf<M, I>);
 
 impl<M, I> TrySourceOf<M, I> {
@@ -148,7 +148,7 @@ impl<F, T> SinkOf<F, T> {
     }
 }
 
-/// Function that can fail as a sink.
+/// Function that returns a result, as a sink. The first error ends the job.
 pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> TrySinkOf<F, T> {

@@ -11,7 +11,7 @@ pub(crate) struct StageDef<'p> {
     pub(crate) name: String,
     pub(crate) serial: bool,
     pub(crate) at_root: bool,
-    /// True if the stage makes several items of one.
+    /// True if the stage produces several items from one.
     pub(crate) expands: bool,
     /// True if the stage may emit an item at the end of the stream, because it is a user's implementation of [`Stage`](super::stage::Stage).
     pub(crate) may_finish: bool,

@@ -41,9 +41,9 @@ pub(crate) struct StageHost<'p> {
     source: Box<dyn ErasedSource + 'p>,
     source_name: String,
     sink: NamedSink<'p>,
-    /// By first stage of a sequence of stages that run in one job.
+    /// By index of a first stage: timing of the sequence of stages that runs in one job from that stage on.
     stage_runs: Vec<Times>,
-    /// By kind: the source, the stages and the sink.
+    /// Counters of the source, of each stage, and of the sink, in this order.
     stats: Vec<StageStats>,
     /// True if there is an event log.
     logs: bool,
@@ -51,7 +51,7 @@ pub(crate) struct StageHost<'p> {
     activity: Arc<Activity>,
 }
 
-/// Sampler of batches, and time per item of the last sampled batch.
+/// Selection of the sampled batches of a sequence of stages, and time per item of its last sampled batch.
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
@@ -137,7 +137,7 @@ impl<'p> StageHost<'p> {
         self.codecs[edge].check(items).map_err(|error| self.made_by(edge, range, error))
     }
 
-    /// Attributes an encoding error to the stage that made the items.
+    /// Attributes an encoding error to the stage that produced the items.
     fn made_by(&self, edge: usize, range: &Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         range.blame(error).in_stage(stage).at_rank(self.rank)
@@ -227,7 +227,7 @@ impl<'p> StageHost<'p> {
             let items = live.run(items, &mut batch.range, cx)?;
             Ran { items, coming, dropped: coming - batch.range.live(), is_cut: false }
         };
-        // Behind the last item of the stream, a stage may add an item.
+        // After the last item of the stream, a stage may add an item of its output type.
         if batch.is_end && batch.ended() == batch.pieces.len() {
             let before = batch.range.live();
             ran.items = live.finish(ran.items, &mut batch.range, cx)?;
@@ -475,7 +475,7 @@ impl UserCode for StageHost<'_> {
                     tally.add(stage + 1, Some(batch.range.first), items as u64, took);
                 }
             }
-            // Counted in items of the source, so that the number of items in flight can be derived.
+            // The items are counted in items of the source, so that the number of items in flight can be derived from the log.
             Done::Consumed(consumed) => {
                 tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
             }
@@ -512,7 +512,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // A task is refused as soon as the thread has ended.
+                // The executor refuses a job once the compute thread has ended.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

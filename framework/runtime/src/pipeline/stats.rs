@@ -13,7 +13,7 @@ use super::machine::Traffic;
 pub struct StageStats {
     /// Number of input items.
     pub items: u64,
-    /// Number of input items that the stage dropped or of which it made nothing.
+    /// Number of input items that produced no output.
     pub dropped: u64,
     /// Number of output items.
     pub made: u64,

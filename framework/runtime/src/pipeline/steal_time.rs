@@ -15,7 +15,8 @@ const WAITING_PART: u32 = 8;
 /// Meter of steal time.
 ///
 /// Time that passes on a clock but not in processor time was either lost to other threads or spent on waiting for something, such as a disk or a
-/// server. Only Linux's account of the time in which a thread was ready and had no core tells which.
+/// server. Only
+/// Linux's account of the time in which a thread was ready and had no core separates the two.
 #[derive(Debug, Default)]
 pub(crate) struct StealTime {
     account: Option<Account>,

@@ -35,7 +35,7 @@ pub struct Summary {
     pub calibration_items: u64,
     /// Production time in seconds that the planner predicted for the mapping planned after the calibration.
     pub predicted: Option<f64>,
-    /// Mappings that came into force, including the first one.
+    /// Mappings that took effect, including the first one.
     pub remaps: Vec<Remap>,
     /// Reports by rank.
     pub ranks: Vec<RankReport>,
@@ -47,7 +47,7 @@ impl Summary {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
     }
 
-    /// Returns the number of dropped items, or of items that came out if stages made several items of one, for the headline.
+    /// Returns the headline's text with the number of dropped items, or with the number of output items if a stage produces several items from one.
     fn outcome(&self) -> String {
         let dropped: u64 = (0..self.stages.len()).map(|stage| self.dropped(stage)).sum();
         match self.items.checked_sub(dropped) {

@@ -17,7 +17,7 @@ use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Ta
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of the measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Protocol of a rank that follows rank 0.
+/// Protocol of a rank that carries out rank 0's directives.
 pub(crate) struct Worker<'p> {
     machine: Machine,
     observer: Observer,

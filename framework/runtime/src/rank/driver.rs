@@ -26,7 +26,7 @@ const PARKED_SLEEP: Duration = Duration::from_millis(20);
 pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     executor: Executor<'scope, 'env, C>,
     clock: Clock,
-    /// False in a simulator, where messages progress without polling and no rank can be silent.
+    /// True on a real machine. In a simulator, messages progress without polls and no rank can be silent, so the driver does not send heartbeats.
     real_time: bool,
     backoff: Backoff,
     /// True if `backoff` has the longer sleeps of a parked rank.

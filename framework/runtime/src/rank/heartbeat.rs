@@ -70,7 +70,7 @@ pub(crate) struct Heartbeat {
     signs: Vec<Option<Sign>>,
     /// True for ranks that have sent a message in this run.
     has_come: Vec<bool>,
-    /// Time since which no rank has computed although rank 0 waits for results. Only on rank 0; counted as the endpoint counts silence.
+    /// Time since which no rank has computed although rank 0 waits for results. Only on rank 0, by the clock of the failure detector.
     standstill: Option<Duration>,
     /// Schedules messages about ranks that have not reached the skeleton.
     reminder: Reminder,
@@ -213,7 +213,7 @@ impl Heartbeat {
         }
         // The next heartbeat is due no later than the first limit that can be reached, so that the error states that limit.
         self.next = now + pause;
-        // Called after the checks of silence, because the last state of a silent rank is outdated.
+        // This check follows the checks of silence, because the last reported state of a silent rank is outdated.
         if me == 0 { self.check_standstill(&mine, is_held_up, here) } else { Ok(()) }
     }
 

@@ -192,7 +192,7 @@ impl Moment {
         Moment { clock, looks_after_messages: !is_inline || !real_time, is_late, user_code }
     }
 
-    /// Returns the start of a rank whose user code runs on a thread and whose clock stands.
+    /// Returns a moment for tests, at time zero, on a rank whose user code runs on a compute thread.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
         let user_code = Place { is_inline: false, is_fixed: true, is_idle: true };

@@ -237,7 +237,7 @@ impl Endpoint {
         let before = u32::try_from(self.rank()).unwrap_or(u32::MAX).saturating_sub(1);
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
-            // The poll returns failures as errors; other messages do not matter any more.
+            // Failures of other ranks are errors of the poll; all other messages stay in their queue.
             self.poll_for(|_, _| false)?;
             self.transport().wait(Some(TURN / 10))?;
         }

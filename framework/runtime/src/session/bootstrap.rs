@@ -145,7 +145,7 @@ fn place_ranks(
             format!("for rank(s) {silent:?} to start")
         },
     )?;
-    // Recorded before the other ranks continue, because they may write a failure to the job status.
+    // The start is recorded in the job status before the other ranks continue, because they may write a failure to it.
     endpoint.started()?;
     if !others.is_empty() {
         log::warn!(
@@ -168,7 +168,7 @@ fn place_ranks(
     }
     let root = if known { nodes[0].process.clone() } else { Process::default() };
     for (to, place) in places.iter().enumerate().skip(1) {
-        // Encoded with a fixed length, because simulated time depends on the length of the message.
+        // The number of the attempt is encoded with a fixed length, because simulated time depends on the length of the message.
         endpoint.send(to, Control::Placement, &(place, &root, attempt.to_le_bytes()))?;
     }
     let sharing = sharing(&topologies, &places);

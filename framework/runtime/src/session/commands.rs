@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Commands {
     cores: u32,
     output: Option<PathBuf>,
-    /// The output goes to the directory of rank 0 only.
+    /// True if the output goes to the directory of rank 0 only.
     is_collected: bool,
     program: Option<PathBuf>,
 }

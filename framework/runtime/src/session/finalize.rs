@@ -39,7 +39,7 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         };
         let lost: Vec<usize> = endpoint.lost().iter().copied().filter(|&rank| !back(rank)).collect();
         if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
-            // Not logged, because logging may be off and the message explains an exit code.
+            // The message is printed and not logged, because logging may be off and the message explains an exit code.
             let text = format!(
                 "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The job has done all its \
                  work, but its launcher may report a failure\n"

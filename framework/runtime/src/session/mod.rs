@@ -174,8 +174,9 @@ impl Session {
         self.endpoint.conclude(message.to_string());
     }
 
-    /// Returns true if the job was asked to stop, by a [signal](Config::handle_signals) or a [file](Config::run_directory). Skeletons end by
-    /// themselves then. Call it in a loop of the program's own, outside of skeletons, and end the loop with [`stop`](Session::stop).
+    /// Returns true if the job was asked to stop, by a [signal](Config::handle_signals) or a [file](Config::run_directory). A
+    /// running skeleton stops without this call. Call it in loops of the program outside of skeletons, and end the loop with
+    /// [`stop`](Session::stop).
     ///
     /// The ranks do not learn of a request at the same moment. To end on all ranks in the same pass, let rank 0 decide, and share its answer:
     ///
@@ -198,8 +199,8 @@ impl Session {
         self.endpoint.poll_for_stop()
     }
 
-    /// Returns the error with which a program ends that was [asked to stop](Session::stop_requested). `kept` says what is kept, for the message
-    /// and the [job status](crate::job_status); that of rank 0 counts. All ranks must end with this error.
+    /// Returns the error with which a program ends that was [asked to stop](Session::stop_requested). `kept` describes the results that are
+    /// kept, for the message and the [job status](crate::job_status); the text of rank 0 counts. All ranks must end with this error.
     pub fn stop(&mut self, kept: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::Stopped, self.endpoint.stop_here(&kept.to_string()))
     }
@@ -304,7 +305,7 @@ fn on_rank(
     };
     let rank = session.rank;
     let result = user_code::call(|| body(&mut session)).map_err(|e| e.at_rank(rank));
-    // Includes objects of MPI, which is about to be finalised.
+    // The session is dropped with its MPI objects before MPI is finalised.
     let mut endpoint = session.into_endpoint();
     // The program may have replaced the error of a stopped run by its own.
     let stopped = endpoint.stopped();

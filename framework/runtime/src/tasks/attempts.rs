@@ -1,4 +1,4 @@
-//! Attempts of tasks, and blame for the deaths of ranks: the number of deaths per task, and the ranks that may retry the task.
+//! Attempts of tasks and the deaths of ranks attributed to them: number of deaths per task, and the ranks that may retry the task.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub(crate) struct Attempts {
     pub(crate) suspicion: Suspicion,
 }
 
-/// Deaths attributed to a task.
+/// Deaths of ranks that are attributed to a task, certainly or possibly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Suspicion {
     /// Number of ranks that certainly died in the task. The attempts of the task include them.
@@ -42,34 +42,34 @@ impl Attempts {
         self.failed >= tries
     }
 
-    /// Returns true if the task has used all its `tries`. A suspect in which no rank certainly died is tried again, because another task may
-    /// explain the death.
+    /// Returns true if the task has used all its `tries` and does not get another one. A suspect in which no rank certainly died gets another one,
+    /// because another task may explain the death.
     fn is_spent(self, tries: u32) -> bool {
         self.is_exhausted(tries) && (self.suspicion.certain > 0 || !self.is_suspect())
     }
 
-    /// Returns true if no rank may run the task any more: its `tries` are used up, or too few of the ranks besides rank 0 are left. The last
-    /// of these `others` does not run a task in which two ranks died.
+    /// Returns true if no rank may run the task any more: its `tries` are used up, or too few of the `others`, the living ranks without rank 0, are
+    /// left. The last of them does not run a task in which two ranks died.
     pub(crate) fn is_hopeless(self, tries: u32, others: usize) -> bool {
         let needed = if self.suspicion.certain >= 2 { 2 } else { 1 };
         self.is_spent(tries) || (self.is_suspect() && others < needed)
     }
 
-    /// Returns new attempts for a task that had used all its attempts in an earlier run of the job: on the `others` ranks besides rank 0 if
-    /// there are any.
+    /// Returns new attempts for a task that had used all its attempts in an earlier run of the job. If there are `others`, living ranks without rank
+    /// 0, a task in which a rank died remains a suspect, so that one of them runs it.
     pub(crate) fn renewed(self, others: usize) -> Self {
         let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
         let is_suspect = self.suspicion.certain > 0 && others > 0;
         Attempts { failed: 0, suspicion: if is_suspect { suspicion } else { Suspicion::default() } }
     }
 
-    /// Attributes the deaths that the task shares with other tasks to another task.
+    /// Clears the deaths that the task shares with other tasks, because another task explains them.
     pub(crate) fn clear_shared(&mut self) {
         let most = if self.suspicion.certain > 0 { self.suspicion.most } else { 0 };
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
     }
 
-    /// Clears the suspicion of a task that was last suspected of one of the `explained` deaths. Returns true if it was.
+    /// Clears the shared deaths if the last death of which the task was suspected is one of the `explained` deaths. Returns true if it is.
     pub(crate) fn clear(&mut self, explained: &[u32]) -> bool {
         let was_suspected = self.suspicion.shared > 0 && explained.contains(&self.suspicion.death);
         if was_suspected {
@@ -78,7 +78,7 @@ impl Attempts {
         was_suspected
     }
 
-    /// Returns the attempts after the death with this number.
+    /// Returns the attempts after death number `death`, whose relation to the task is `verdict`.
     fn after(self, verdict: Verdict, death: u32) -> Self {
         let Attempts { failed, suspicion: was } = self;
         match verdict {
@@ -87,7 +87,7 @@ impl Attempts {
                 let most = if self.is_suspect() { most.min(was.most) } else { most };
                 Attempts { failed, suspicion: Suspicion { shared: was.shared + 1, death, most, ..was } }
             }
-            // The earlier suspected deaths are attributed to the task as well.
+            // Earlier deaths of which the task was suspected become certain too.
             Verdict::Guilty => {
                 let deaths = was.shared + 1;
                 let suspicion = Suspicion { certain: was.certain + deaths, shared: 0, death: 0, most: 1 };
@@ -96,9 +96,9 @@ impl Attempts {
         }
     }
 
-    /// Returns the failure of a task that no rank may run any more, after deaths in it. `last` is the rank that died last, with the reason;
-    /// `None` if it died in an earlier run of the job. The wording of the message is the skeleton's: "died" or "has died", and the place of
-    /// the other suspects.
+    /// Returns the failure of a task that no rank may run any more, after deaths in it. `last` is the rank that died last, with the reason; `None` if
+    /// it died in an earlier run of the job. The skeleton chooses the wording of the message: `died` is "died" or "has died", and `elsewhere`
+    /// describes the other tasks in which the rank may have been.
     pub(crate) fn failure(
         self,
         (task, name): (u64, Option<String>),

@@ -1,4 +1,4 @@
-//! Last activity of a dead rank, from its trail or from its last heartbeat.
+//! Last activity of a dead rank, from its trail (a record in memory that outlives the rank) or from its last heartbeat.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::rank::trail::{TrailLocation, TrailReader};
 /// Last known activity of a lost rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LastActivity {
-    /// The rank lives, or its death is not related to the tasks that it held.
+    /// The rank is alive, or its death is not related to the tasks that it held.
     Innocent,
     /// The rank was in this task, which its last heartbeat named, or in a later one. If no task is named, the rank may have been in any of
     /// its tasks.
@@ -25,7 +25,7 @@ pub(crate) enum LastActivity {
 pub(crate) struct Trails(BTreeMap<usize, TrailReader>);
 
 impl Trails {
-    /// Opens the trail of a rank, if it leaves one that can be read here.
+    /// Opens the trail of a rank, if the rank keeps a trail that this rank can read.
     pub(crate) fn open(&mut self, rank: usize, location: Option<&TrailLocation>) {
         self.0.extend(location.and_then(TrailReader::open).map(|reader| (rank, reader)));
     }

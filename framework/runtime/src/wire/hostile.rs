@@ -61,7 +61,7 @@ fn lists<P>(items: Vec<Vec<P>>) -> Result<usize> {
     Ok(24 * items.capacity() + items.iter().map(|item| size_of::<P>() * item.capacity()).sum::<usize>())
 }
 
-/// Decodes a frame. Checks the kind of an error, or the memory of the decoded batch.
+/// Decodes a damaged frame. An error must be of the kind `Wire`; a decoded batch may take at most 256 times the memory of the frame.
 fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usize> {
     let received = head.len() + parts.iter().map(Part::len).sum::<usize>();
     let result = decode(Bytes::copy_from_slice(head), parts.to_vec(), count);

@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::bounded::{Bounds, Many, One, budget};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Configuration of bincode: variable-length integers, little-endian. It needs no limit, see `bounded`.
+/// Returns the configuration of bincode: variable-length integers, little-endian. It has no limit, because `bounded` limits what is read.
 fn config() -> bincode::config::Configuration {
     bincode::config::standard()
 }

@@ -211,7 +211,7 @@ impl<'w> Workflow<'w> {
     /// Keeps the value of every task in a file on the host of rank 0. A job that is started again with the same file, on any number of
     /// ranks, reads the values and runs only the missing tasks.
     ///
-    /// `identity` names everything that the results depend on besides the tasks and their dependencies: parameters, seeds, the input or
+    /// `identity` names everything else on which the results depend, in addition to the tasks and their dependencies: parameters, seeds, the input or
     /// its checksum. A file with another identity, or of another workflow, is refused.
     ///
     /// ```
@@ -373,7 +373,7 @@ impl<'w> Workflow<'w> {
             .with_checksum("plan", given.as_ref());
         if (0..graph.len()).any(|task| graph.needs(task).is_command) {
             what = what.with("Commands::cores", cores);
-            // Ranks that are sent files run their commands in directories of their own.
+            // If files are sent, each rank runs its commands in a separate directory, so the directories may differ.
             if !sends_files {
                 let directory = self.options.directory.as_deref().unwrap_or(Path::new("."));
                 let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());
@@ -398,7 +398,7 @@ impl<'w> Workflow<'w> {
     }
 }
 
-/// Maximum number of groups of consecutive tasks with a checksum of their own in an announcement, so that a message can name the tasks that
+/// Maximum number of groups of consecutive tasks in an announcement. Each group has a separate checksum, so that a message can name the tasks that
 /// differ.
 const TASK_GROUPS: usize = 32;
 

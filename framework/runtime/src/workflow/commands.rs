@@ -56,7 +56,7 @@ pub(super) struct Try {
     /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
     pub(super) ended: Ended,
-    /// Rank of the try.
+    /// Rank that ran the command.
     pub(super) rank: usize,
     /// Output file that cannot be sent, and the reason, if files are sent.
     pub(super) fault: Option<String>,
@@ -113,8 +113,8 @@ impl<'s> Commands<'s> {
         self.rank.as_ref().map_or(0, |rank| rank.cores as usize)
     }
 
-    /// Returns true if another command may be dispatched, besides `starting` commands that wait for their files. With short commands, as
-    /// many as there are cores are dispatched in advance, so that no core waits.
+    /// Returns true if another command may be dispatched, in addition to the running commands and to `starting` commands that wait for their files.
+    /// If commands are short, as many as there are cores are dispatched in advance, so that no core waits.
     pub(super) fn have_room(&self, starting: usize) -> bool {
         let ahead = if self.are_short { 2 } else { 1 };
         self.running.len() + starting < ahead * self.cores()
@@ -140,14 +140,15 @@ impl<'s> Commands<'s> {
         self.rank.as_ref()?.collected.as_deref()
     }
 
-    /// Returns the part of the rank's time that a command of `task` uses in `took`, according to its part of the rank's cores.
+    /// Returns the time for which a command of `task` that took `took` occupied the rank: `took` times the fraction of the rank's cores that the
+    /// command uses.
     pub(super) fn share(&self, task: usize, took: Duration) -> Duration {
         self.rank
             .as_ref()
             .map_or(took, |rank| took * self.tasks[task].cores.clamp(1, rank.cores) / rank.cores)
     }
 
-    /// Returns the part of the rank's time that the running commands have used.
+    /// Returns the time for which the running commands have occupied the rank, each in proportion to its cores.
     pub(super) fn running_time(&self, now: Duration) -> Duration {
         let began = self.running.iter().filter_map(|(task, command)| Some((*task, command.began?)));
         began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()

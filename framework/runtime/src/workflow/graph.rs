@@ -27,7 +27,7 @@ pub(super) struct Graph {
     pub(super) limit_names: Vec<String>,
 }
 
-/// Needs of a task besides its inputs.
+/// Needs of a task in addition to its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) priority: i64,
@@ -148,7 +148,7 @@ impl Graph {
         (memory > 0).then(|| memory.saturating_mul(1 << exceeded.min(MOST_DOUBLINGS)))
     }
 
-    /// Returns the memory that a task needs besides its inputs of `inputs` bytes, after `exceeded` tries that exceeded their memory limit.
+    /// Returns the memory that a task needs in addition to its inputs of `inputs` bytes, after `exceeded` tries that exceeded their memory limit.
     pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: u32) -> u64 {
         let memory = self.memory_limit(task, exceeded).unwrap_or(0);
         let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);

@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// Passes an event to the worker of a rank. The messages that the worker sends are on the wires then.
+    /// Passes an event to the worker of a rank. The messages that the worker sends are in transit afterwards.
     fn act<R>(
         &mut self,
         rank: usize,

@@ -42,7 +42,7 @@ impl Clusters {
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
     }
 
-    /// Returns the answer for ranks without disks, or that for ranks with disks if there is none.
+    /// Returns the answer of `ask` for ranks without disks, or the answer for ranks with disks if the first call fails.
     fn first<T>(&self, ask: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
         ask(&self.in_memory).or_else(|_| ask(&self.with_disk))
     }
@@ -88,12 +88,12 @@ pub(super) const QUICK: &str = "relaxed HEFTM";
 /// Plan, and the name of its planner.
 pub(super) type Found = (Plan, String);
 
-/// Question before a run.
+/// Question for the planner before a run: the best plan of all tasks.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) clusters: Clusters,
     pub(super) options: PlanOptions,
-    /// Maximum number of placements of a task.
+    /// Maximum number of placements of a task that the planners try.
     pub(super) placements: usize,
 }
 
@@ -137,7 +137,7 @@ pub(super) enum Standing {
     Ended(usize),
 }
 
-/// Question during a run.
+/// Question for the planner during a run: the best plan of the remaining tasks.
 #[derive(Debug)]
 pub(super) struct AskAnew {
     pub(super) clusters: Arc<Clusters>,

@@ -82,7 +82,7 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the next job of rank 0 besides tasks, and its description for messages. The first question for the planner waits for
+    /// Returns the next job of rank 0 that is not a task, and its description for messages. The first question for the planner waits for
     /// measurements.
     pub(super) fn next_job(
         &mut self,
@@ -261,7 +261,7 @@ impl Root {
                     journal.note(task, attempts, now)?;
                 }
             }
-            // The job, and this process, may end here.
+            // The notes are written before the error of this loss can end the job.
             journal.tick(now)?;
         }
         let again = lost?;
@@ -309,7 +309,8 @@ impl Root {
         }
     }
 
-    /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same moment.
+    /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same
+    /// moment.
     pub(super) fn stop_if_asked(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
         if endpoint.is_stop_requested(now)? {
             self.master.stop();

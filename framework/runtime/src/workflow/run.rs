@@ -234,7 +234,7 @@ impl Workflow<'_> {
         if memory.len() == 1 || !self.options.is_planned || !is_known || self.options.given.is_some() {
             return None;
         }
-        // Larger than the total memory of all tasks and their values.
+        // Number of bytes that exceeds the total memory of all tasks and their values, so that it acts as no limit.
         const ENOUGH: u64 = i64::MAX as u64;
         let cluster = |disk| match &self.options.cluster {
             Some(cluster) => Some(cluster.clone().with_room(|rank| (memory[rank].min(ENOUGH), disk))),

@@ -132,7 +132,7 @@ impl<'c, 'w> Running<'c, 'w> {
         self.root.as_mut().ok_or_else(|| unexpected(from))
     }
 
-    /// On rank 0: ends the run on all ranks when all tasks have ended.
+    /// Ends the run on all ranks when all tasks have ended. Does nothing on ranks other than 0.
     fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_due = self.root.as_ref().is_some_and(|root| root.is_over() && !self.has_ended);
         if !is_due || !self.has_all_output(out)? {
@@ -224,7 +224,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.note_time(at);
         if self.root.is_none() && out.endpoint().is_process() {
-            // Sent before any task begins, because a task may end the process. From now on the other ranks can replace this rank.
+            // The rank joins before it begins a task, because a task may end the process. After a rank has joined, other ranks can replace it.
             out.send(0, Content::Join(self.trail.take()))?;
         }
         if let Some(root) = &self.root {
@@ -373,7 +373,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        // An inline closure has returned by now.
+        // An inline closure has always returned when this method is called, so there is no running closure to check.
         if !at.user_code.is_inline {
             self.check_limits(now)?;
         }
@@ -389,7 +389,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
-        // The resulting orders are sent in the next turn.
+        // The tasks of the lost rank are ordered on other ranks in the next turn.
         let now = out.endpoint().clock().now();
         let again = root.on_lost(&silence, out.endpoint(), now)?;
         let (rank, why) = (silence.rank, silence.error.message().to_string());
@@ -421,7 +421,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         let mut job = self.worker.next(out)?;
         if job.is_none() {
-            // The report may lead to new orders.
+            // A report that the master handles on this rank may lead to new orders.
             self.flush(true, at, out)?;
             job = self.worker.next(out)?;
         }

@@ -22,7 +22,7 @@ pub(super) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Creates the folder within `parent`.
+    /// Returns a folder without a directory. The first write creates the directory within `parent`.
     pub(super) fn new(parent: &Path) -> Self {
         SpillFolder { parent: parent.into(), own: None }
     }

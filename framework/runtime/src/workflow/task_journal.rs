@@ -48,7 +48,7 @@ pub(super) struct Known {
 }
 
 impl TaskJournal {
-    /// Opens the journal of a workflow. `identity` names everything that the values depend on besides the tasks. Marks the tasks in the
+    /// Opens the journal of a workflow. `identity` names everything else on which the values depend, in addition to the tasks. Marks the tasks in the
     /// journal as done in the master, and writes the values that are still needed to the spill folder.
     ///
     /// # Errors

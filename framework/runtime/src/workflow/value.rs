@@ -56,7 +56,7 @@ impl Value {
     pub(super) fn is_same(&self, other: &Value) -> bool {
         match (self.parts.first(), other.parts.first()) {
             (Some(part), Some(of_other)) => part.bytes().as_ptr() == of_other.bytes().as_ptr(),
-            // The head is copied into messages.
+            // Small values have no parts. Messages contain copies of their heads.
             _ => self == other,
         }
     }

@@ -40,7 +40,7 @@ pub(in crate::pipeline) struct CoreSharing {
 struct Demand {
     /// Time for blocks that no other processor hosts.
     own: f64,
-    /// Time for replicated blocks, if all items came to this processor.
+    /// Time for replicated blocks, if all items were sent to this processor.
     more: f64,
 }
 

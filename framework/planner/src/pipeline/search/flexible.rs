@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn later_load_leaves_little_gain() {
         let before = planned(&pairs(&[1.0; 4], &[1.0, 1.0]), &spec()).mapping;
-        // Beside the load, one of two ranks gets half of the first core, and both together get two thirds of it.
+        // While another program computes on the first core, one of two ranks gets half of it, and both together get two thirds of it.
         let loaded = pairs(&[0.5, 0.5, 1.0, 1.0], &[4.0 / 3.0, 1.0]);
         let best = planned(&loaded, &spec()).prediction.production_time;
         let kept = production_time(&loaded, &spec(), &before, Dispatch::OnDemand).unwrap().production_time;

@@ -20,7 +20,7 @@ pub(in crate::pipeline) struct Remaining<'a> {
 }
 
 impl<'a> Remaining<'a> {
-    /// Creates the sums over all stages and processors.
+    /// Creates the sums before the first match, over all stages and processors.
     pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
         Remaining {
             platform,

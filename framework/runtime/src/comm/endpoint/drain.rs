@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 enum Others {
     /// A failure ends the wait with an error, because the other ranks are needed.
     Needed,
-    /// Failure messages are kept for later.
+    /// A failure message is kept, and the wait continues.
     Ignored,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Sent {
 pub(super) struct Exchanged {
     /// Sent messages and bytes, by receiver.
     pub(super) sent: Vec<Sent>,
-    /// Number of messages sent to and received from all ranks.
+    /// Total number of sent and received messages.
     pub(super) messages: u64,
 }
 

@@ -26,7 +26,7 @@ impl Endpoint {
     fn fail(&mut self, error: &Error) {
         self.failure = Some(error.clone());
         let restart = may_restart(error.kind());
-        // The job status is written first, because this rank may be killed at any moment from here on.
+        // The job status is written first, because the launcher may kill this rank as soon as another rank ends.
         self.job_status.fail(error, restart);
         let note = FailureNote { message: error.to_string(), restart };
         let me = self.rank();
@@ -42,7 +42,7 @@ impl Endpoint {
     /// waits on any rank return the error, and if this rank is a process that is still running user code after a grace period, it ends
     /// itself.
     pub(crate) fn report(&mut self, error: &Error) {
-        // All ranks end a stopped run with this error.
+        // A stopped run returns this error on every rank, so no rank has to be informed.
         if error.kind() == ErrorKind::Stopped {
             return;
         }

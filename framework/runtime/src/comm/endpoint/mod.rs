@@ -143,7 +143,7 @@ impl Endpoint {
         self.job_status.done(tasks, self.clock.now());
     }
 
-    /// Records in the job status what a job that ends because it was asked to stop has kept. Called on rank 0.
+    /// Records the sentence about the stop and the kept results in the job status. Called on rank 0.
     pub(crate) fn note_kept(&mut self, kept: String) {
         self.job_status.stop(kept);
     }
@@ -300,7 +300,7 @@ impl Endpoint {
             if tag == Some(Control::Stop.byte()) {
                 self.on_stop(&arrival)?;
             } else if tag == Some(Control::Answer.byte()) {
-                // The failure that the rank answers may not have arrived yet.
+                // An answer to a failure may arrive before the failure itself, so the answer is recorded in every run.
                 self.answered.insert(from);
             } else {
                 return Ok(Some(arrival));
@@ -378,7 +378,7 @@ impl Endpoint {
         }
     }
 
-    /// Finalises the transport. If ranks have died, it stays open, because finalising would wait for them.
+    /// Finalises the transport. If ranks have died, the transport stays open, because MPI would wait for them.
     pub(crate) fn close(&mut self) -> Result<()> {
         if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
     }

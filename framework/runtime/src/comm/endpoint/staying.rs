@@ -54,7 +54,7 @@ impl Endpoint {
             self.liveness.heard(from);
             match frame.head.get(TAG_AT) {
                 Some(&tag) if tag == Control::Dismiss.byte() => break Some(frame),
-                // A rank has failed and is ending the job.
+                // The failure of another rank ends the job.
                 Some(&tag) if tag == Control::Failure.byte() => break None,
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! Requests to stop the job that have reached a rank.
+//! Requests to stop the job that have reached this rank, and the runs that were stopped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use crate::comm::signals;
 
-/// Time between two checks whether the file exists that asks the job to stop.
+/// Period of the checks for the stop file, by which a user asks the job to stop.
 const FILE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Requests to stop that have reached a rank, and stopped runs. It has no clock and sends nothing.
+/// Requests to stop that have reached this rank, and stopped runs. The caller passes the time and sends the messages.
 #[derive(Debug, Default)]
 pub(crate) struct StopRequests {
     handles_signals: bool,
-    /// File that asks the job to stop; only on rank 0.
+    /// Path of the stop file; `None` on ranks other than 0.
     file: Option<PathBuf>,
-    /// Time of the next check of the file.
+    /// Time of the next check for the stop file.
     next_check: Duration,
     /// Cause of the request, in words that follow "stopped by".
     pub(super) cause: Option<String>,
-    /// True if rank 0 knows of the request.
+    /// True if this rank has reported the request to rank 0.
     is_reported: bool,
-    /// Numbers of the stopped runs, each with the sentence about its stop.
+    /// Sentence about the stop, by number of the stopped run.
     pub(super) stopped: BTreeMap<u32, String>,
 }
 
@@ -30,7 +30,7 @@ impl StopRequests {
         StopRequests { handles_signals, file, ..StopRequests::default() }
     }
 
-    /// Checks at time `now` whether a signal or the file asks the job to stop. Returns true if the job has been asked to stop.
+    /// Checks at time `now` for a signal and for the stop file. Returns true if the job has been asked to stop, now or earlier.
     pub(super) fn check(&mut self, now: Duration) -> bool {
         if self.cause.is_none() && self.handles_signals {
             self.cause = signals::first().map(str::to_string);
@@ -45,7 +45,7 @@ impl StopRequests {
         self.cause.is_some()
     }
 
-    /// Returns the request that this rank has to report to rank 0 now, if there is one.
+    /// Returns the cause of a request that has not been reported to rank 0, and marks it as reported.
     pub(super) fn take_report(&mut self) -> Option<&str> {
         match std::mem::replace(&mut self.is_reported, self.cause.is_some()) {
             true => None,
@@ -53,7 +53,7 @@ impl StopRequests {
         }
     }
 
-    /// Handles the message about a stop: on rank 0 the request of another rank, on the other ranks the end of a run.
+    /// Handles a `Stop` message: on rank 0 the request of another rank, on the other ranks the notice that run `run` was stopped.
     pub(super) fn on_message(&mut self, is_root: bool, run: u32, text: String) {
         if is_root {
             self.cause.get_or_insert(text);

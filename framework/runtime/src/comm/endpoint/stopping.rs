@@ -1,7 +1,8 @@
 //! Requests to stop the job, and the run that a request has stopped.
 //!
-//! A rank that has received a signal reports it to rank 0. Rank 0 asks the running skeleton to stop. When the skeleton knows what is kept, rank 0
-//! sends this to all ranks, before or together with the messages that end the run. Each rank returns an error of the run then.
+//! A rank that has received a signal reports it to rank 0, where the running skeleton polls for stop requests. When the skeleton has
+//! determined which results are kept, rank 0 sends a sentence about the stop to all ranks. The messages that end the run follow, and each
+//! rank returns an error from the run.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
 impl Endpoint {
-    /// Sets by what the job can be asked to stop.
+    /// Sets the sources of stop requests: signals, and on rank 0 the stop file.
     pub(crate) fn accept_stops(&mut self, stops: StopRequests) {
         self.stops = stops;
     }
@@ -33,7 +34,7 @@ impl Endpoint {
         Ok(is_requested)
     }
 
-    /// Like [`is_stop_requested`](Endpoint::is_stop_requested), between two runs: receives pending messages and keeps them for the next run.
+    /// Receives pending messages, keeps them for the next run, and checks whether the job has been asked to stop. Called between two runs.
     ///
     /// # Errors
     /// The errors of the transport.
@@ -45,7 +46,8 @@ impl Endpoint {
         self.is_stop_requested(self.clock.now())
     }
 
-    /// Stops the current run on rank 0, and tells all ranks what is `kept`. The messages that end the run must be sent later.
+    /// Marks the current run as stopped on rank 0, and sends the sentence about the stop, which ends with `kept`, to all ranks except lost ranks
+    /// whose process has ended. The caller must send the messages that end the run afterwards.
     ///
     /// # Errors
     /// The errors of the transport.
@@ -58,7 +60,7 @@ impl Endpoint {
             .try_for_each(|to| self.send(to, Control::Stop, &text))
     }
 
-    /// Marks the current run as stopped on this rank. Returns the sentence about the stop.
+    /// Marks the current run as stopped on this rank only. Returns the sentence about the stop.
     pub(crate) fn stop_here(&mut self, kept: &str) -> String {
         let cause = self.stops.cause.as_deref().unwrap_or("a request");
         let text = format!("stopped by {cause} after {:.1} s; {kept}", self.clock.now().as_secs_f64());
@@ -66,7 +68,7 @@ impl Endpoint {
         text
     }
 
-    /// Marks the current run as stopped by a session of a group of its ranks.
+    /// Marks the current run as stopped, because `stopped` was the error of the session of a group of its ranks.
     pub(crate) fn stop_with(&mut self, stopped: &Error) {
         self.stops.stopped.insert(self.run, stopped.message().to_string());
     }
@@ -76,7 +78,7 @@ impl Endpoint {
         self.stops.stopped.contains_key(&self.run)
     }
 
-    /// Ends a run on this rank.
+    /// Checks that the current run was not stopped.
     ///
     /// # Errors
     /// [`ErrorKind::Stopped`] if the run was stopped.
@@ -93,7 +95,7 @@ impl Endpoint {
         Some(Error::new(ErrorKind::Stopped, text))
     }
 
-    /// Handles a frame about a stop, of any run.
+    /// Handles a `Stop` message, which may belong to another run than the current one.
     ///
     /// # Errors
     /// If the frame cannot be decoded.
@@ -105,7 +107,8 @@ impl Endpoint {
     }
 }
 
-/// Describes what a journal or a checkpoint keeps of a stopped run: `done` of `total` units of work, which are called `what`, in `place`.
+/// Returns the sentence about the results that a stopped run keeps: `done` of `total` units of work, which are called `what`, in the journal or
+/// checkpoint at `place`; `None` if nothing is kept.
 pub(crate) fn kept((done, total): (u64, Option<u64>), what: &str, place: Option<&std::path::Path>) -> String {
     let of = total.map_or(String::new(), |total| format!(" of {}", grouped(total)));
     let done = grouped(done);

@@ -102,7 +102,7 @@ impl MpiTransport {
         MpiTransport::on(start::start(given)?, options, lets_ranks_end)
     }
 
-    /// Posts the first receives.
+    /// Creates the transport on the communicators of `world`, and posts the first receives.
     fn on(world: World, options: MpiOptions, lets_ranks_end: bool) -> Result<Self> {
         let simulated = simgrid::simulated();
         Ok(MpiTransport {

@@ -27,7 +27,7 @@ pub(super) struct Slots {
     room: usize,
     /// Slots in the order of posting, which is the order in which MPI fills them.
     slots: VecDeque<Slot>,
-    /// Index of the slot, besides the first, that was tested last.
+    /// Index of the slot that [`another`](Slots::another) tested last.
     turn: usize,
     /// Set under the simulator: buffers are marked, and requests are not tested.
     marked: bool,
@@ -86,7 +86,7 @@ impl Slots {
         if self.marked { self.filled() } else { self.test(0) }
     }
 
-    /// Returns the message in one of the other slots, a different slot at each call, if it is complete.
+    /// Tests one of the slots behind the first, a different one at each call. Returns its message if it is complete.
     ///
     /// A slot that is filled slowly, because its sender computes, must not delay the message of another sender in a later slot.
     pub(super) fn another(&mut self) -> Result<Option<Control>> {

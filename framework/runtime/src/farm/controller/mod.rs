@@ -243,7 +243,7 @@ impl WorkerController {
             return None;
         }
         let model = self.model()?;
-        // The time for serving was recorded as the master's own time.
+        // The time in which rank 0 serves a task was recorded as the master's own time.
         let stream = StreamModel { serving: model.master, compute: model.compute };
         let split = self.split(situation, &span);
         if split.is_some() {

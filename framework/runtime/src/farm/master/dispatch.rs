@@ -116,7 +116,7 @@ impl MasterRank {
     fn record_choice(&mut self) {
         let choice = self.state.sizes.take_choice();
         let Some(choice) = choice.filter(|_| self.events.is_on()) else { return };
-        // The policy in use may be chosen again.
+        // The automatic choice may confirm the current policy, which is recorded only the first time.
         if choice.policy == choice.before && self.choice_recorded {
             return;
         }

@@ -56,17 +56,17 @@ pub(super) struct MasterRank {
     own: Arc<Activity>,
     /// Remaining tasks of chunks that rank 0 has begun.
     rests: VecDeque<Rest>,
-    /// The log contains a choice of the chunk policy.
+    /// True if the event log contains a choice of the chunk policy.
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
     /// True if the job was asked to stop.
     stop_asked: bool,
-    /// Total number of tasks, if it is known, of a run that was stopped before all of them were dispatched.
+    /// Set if the run was stopped before all tasks were dispatched: the total number of tasks, if it is known.
     cut: Option<Option<u64>>,
     /// Rank that has answered the current probe.
     echo: Option<usize>,
-    /// Position of the last probed worker among the ranks from 1 on.
+    /// Index of the worker that was probed last, among the ranks other than 0.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,

@@ -14,7 +14,7 @@ use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 
-/// A step of a run.
+/// A step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
 pub(super) trait Step {
     /// Returns the receiver of results.
     fn delivery(&mut self) -> &mut dyn Deliver;

@@ -1,4 +1,4 @@
-//! Several chunks or several results in one message between the master and a sub-master. Each is encoded as in a separate message.
+//! Several chunks or several results in one message between the master and a sub-master. Each chunk or result is encoded as in a separate message.
 
 use std::mem::take;
 
@@ -41,7 +41,7 @@ impl Take for Vec<(ChunkHeader, Payload)> {
     }
 }
 
-/// Results; the number in front of them has no meaning.
+/// Results, behind a number that has no meaning and is kept for the format.
 impl Put for Vec<Entry> {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         0_u32.put(head, parts)?;

@@ -28,7 +28,7 @@ messages! {
     pub(crate) enum Received;
     /// Tag of a farm's message on the wire.
     pub(super) enum Tag {
-        /// Nothing but the incumbent.
+        /// Message that carries only the incumbent.
         Incumbent = 43,
     }
     /// Message to the master, or from a member to its sub-master.

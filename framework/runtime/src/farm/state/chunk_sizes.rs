@@ -6,7 +6,7 @@ use armature_planner::farm::{Choice, ChunkDone, Chunker, Chunking, Knowledge, Su
 
 use super::super::traffic::TrafficStats;
 
-/// A chunk whose tasks the source has not returned yet. Its size is kept, because the policy is asked once for each chunk.
+/// A chunk whose tasks the source has not returned yet. The chunk keeps its size, because the policy may be asked only once for each chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     pub(super) worker: usize,

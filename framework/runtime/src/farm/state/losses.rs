@@ -69,7 +69,7 @@ impl MasterState {
         true
     }
 
-    /// Returns true if a rank is left that runs tasks or may run some. While the run ends, none is needed.
+    /// Returns true if a rank is left that runs tasks or may run some. No rank is needed while the run ends.
     pub(crate) fn somebody_is_left(&self) -> bool {
         let can = |r: usize| {
             let state = self.workers().state_of(r);

@@ -39,7 +39,7 @@ pub(crate) enum Joined {
     Works,
     /// The rank is to be parked.
     Parked,
-    /// The rank had joined before.
+    /// The rank is no longer expected: it has joined before, for example as a member of a sub-master.
     Again,
 }
 
@@ -60,13 +60,13 @@ pub(crate) struct MasterState {
     pub(crate) lost: Vec<usize>,
     /// Deaths and silences of ranks in the current set of tasks.
     pub(crate) deaths: DeathRecords,
-    /// Tasks and bytes of due results that the sink has not received yet.
+    /// Tasks and bytes of results that are due and that the sink has not received yet.
     pub(crate) undelivered: (u64, u64),
     /// Tasks that failed because ranks died in them.
     pub(crate) died_of: Vec<u64>,
-    /// The sink needs no more results.
+    /// True if the sink needs no more results.
     pub(crate) stopped: bool,
-    /// The run is ending: workers are dismissed.
+    /// True while the run ends and workers are dismissed.
     pub(crate) ending: bool,
     /// Number of tasks whose results came from the journal.
     pub(crate) known: u64,

@@ -80,9 +80,9 @@ pub(crate) struct TaskTable<K> {
     given: BTreeMap<u64, OutstandingChunk<K>>,
     next_id: u64,
     deaths: Deaths,
-    /// Number of tasks in `given`.
+    /// Number of dispatched tasks without a result, over all chunks in `given`.
     out: u64,
-    /// Number of tasks in `back`.
+    /// Number of requeued tasks in `back`.
     waiting: u64,
     counts: TaskCounts,
 }

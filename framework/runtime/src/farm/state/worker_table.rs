@@ -124,7 +124,7 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the number of workers besides rank 0 that are present or may still join.
+    /// Returns the number of workers on ranks other than 0 that are present or may still join.
     pub(super) fn others(&self) -> usize {
         let workers = |rank| match self.state_of(rank) {
             WorkerState::Active => self.span(rank),
@@ -188,7 +188,7 @@ impl WorkerTable {
         match state {
             WorkerState::Active => self.insert(rank),
             WorkerState::Parked => self.parked += 1,
-            // Chunks that were dispatched to the rank before still count.
+            // Chunks that were dispatched to the rank earlier still count as held.
             WorkerState::Expected | WorkerState::Delegated => {}
             WorkerState::TimedOut | WorkerState::Suspected | WorkerState::Dead | WorkerState::Left => {
                 (self.held[rank], self.exclusive[rank]) = (0, false);

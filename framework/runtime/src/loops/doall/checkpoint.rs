@@ -25,7 +25,7 @@ const PIECES: u64 = 16;
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,
-    /// Records of rank 0, until its coordinator takes them.
+    /// Schedule and records of the checkpoints on rank 0, until its coordinator takes them.
     pub(super) snapshots: Option<SnapshotCoordinator>,
     /// Number of passes that an earlier job has done.
     pub(super) before: u64,

@@ -46,7 +46,7 @@ pub(in crate::loops) struct Run {
     asked: Option<Asked>,
 }
 
-/// Task that user code has.
+/// Task that user code is running.
 #[derive(Clone, Debug)]
 enum InHand {
     Units(Range<u64>),

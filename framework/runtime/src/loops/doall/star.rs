@@ -289,7 +289,7 @@ impl Star {
         };
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
-            // All ranks have reported, and yet the pass is not over.
+            // This is a fault of the protocol: no report is missing, but the pass has not ended.
             true => format!("for units that no rank reports, in {pass}"),
         }
     }

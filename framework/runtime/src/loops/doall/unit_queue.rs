@@ -119,7 +119,7 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Makes every unit due `times` times.
+    /// Sets the number of times that each unit is to be computed, at the beginning of a pass.
     pub(super) fn begin(&mut self, times: u64) {
         self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
         self.undone = self.held * times;

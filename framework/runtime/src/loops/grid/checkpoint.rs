@@ -10,7 +10,7 @@ use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 /// Initial state of a rank in addition to its rows; empty without checkpoints.
 #[derive(Default)]
 pub(super) struct Resumed {
-    /// Records of rank 0.
+    /// Schedule and records of the checkpoints; set on rank 0.
     pub(super) snapshots: Option<SnapshotCoordinator>,
     /// Writer of this rank's part of the next checkpoints.
     pub(super) writer: Option<SnapshotWriter>,

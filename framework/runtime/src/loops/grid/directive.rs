@@ -16,7 +16,7 @@ pub(super) struct Directive {
     pub(super) save_before: Option<u64>,
 }
 
-/// Sweep after which ranks would report in a loop that ends before.
+/// Value of [`Directive::report_after`] if the loop ends before the ranks report again.
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl Directive {

@@ -32,15 +32,15 @@ pub(super) enum Step {
 /// Phase of a worker.
 #[derive(Debug)]
 pub(super) enum Phase<S> {
-    /// Before a sweep; it is not yet determined if rows move before it.
+    /// Between two sweeps; it is not yet determined if rows move before the next one.
     Between,
-    /// Rows move before the sweep.
+    /// The rank sends and receives rows that move before the next sweep.
     Moving(RowMigration),
-    /// Rows have moved; the next step is the boundary.
+    /// The rank has done its part of a movement; its next step is the boundary of the sweep.
     Moved,
-    /// In the sweep.
+    /// A sweep is in progress.
     Sweeping(S),
-    /// After the last sweep.
+    /// All sweeps are done; the rank may still wait for a halo row of the last one.
     Closing,
 }
 
@@ -50,7 +50,7 @@ pub(super) trait Storage: Any + Send {
     fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String;
 }
 
-/// Returns rows as their own type, for user code.
+/// Returns `storage` as rows of the type `S`, for user code.
 #[inline]
 pub(super) fn typed<S: Storage>(storage: &mut dyn Storage) -> Result<&mut S> {
     let storage: &mut dyn Any = storage;

@@ -34,7 +34,7 @@ pub(crate) enum Route {
     Chain,
 }
 
-/// State of checkpointing at the start of a rank.
+/// Checkpointing of a rank at the start of a run: the checkpoint from which the run resumes, and the writer of later ones.
 #[derive(Debug)]
 pub(crate) struct StartingPoint {
     /// Store of checkpoints; set on rank 0.
@@ -45,7 +45,7 @@ pub(crate) struct StartingPoint {
     pub(crate) writer: SnapshotWriter,
 }
 
-/// Message with the starting point.
+/// Message with the checkpoint from which the ranks resume.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Resume {
     pub(super) attempt: Attempt,

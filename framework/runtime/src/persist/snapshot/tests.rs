@@ -188,7 +188,7 @@ fn checkpoint_directory_is_used_by_one_job_at_a_time() {
     let text =
         format!("the checkpoint in {}: another part of this process uses it and has not", dir.display());
     assert!(error.to_string().starts_with(&text), "{error}");
-    // The other job has changed nothing, and gets the directory when it is free.
+    // The second job has changed nothing. A job gets the directory once the first store is dropped.
     assert_eq!(passes(dir), [4, 8]);
     drop(store);
     assert_eq!(found(dir).unwrap().unwrap().pass, 4);
@@ -326,7 +326,7 @@ fn damage_is_detected_at_any_position() {
             bytes[at] ^= 1;
             fs::write(&path, &bytes).unwrap();
             let found = found(dir).and_then(|manifest| load(dir, &manifest.unwrap(), &(0..UNITS)));
-            // The line break after the checksum is not covered.
+            // The checksum does not cover the line break that follows it.
             assert!(found.is_err() || at + 1 == whole.len(), "byte {at} of {}", path.display());
         }
         fs::write(&path, &whole[..whole.len() - 2]).unwrap();

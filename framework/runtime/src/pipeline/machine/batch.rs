@@ -77,7 +77,7 @@ impl Batch {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }
 
-    /// Returns true if the batch holds everything that was made of a batch of the source.
+    /// Returns true if the batch holds everything that was produced from a batch of the source.
     pub(crate) fn is_whole(&self) -> bool {
         self.ended() == self.pieces.len() && self.number.pieces.iter().all(|&at| at == 0)
     }

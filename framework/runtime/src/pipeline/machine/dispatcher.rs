@@ -35,7 +35,7 @@ pub(crate) struct Offered {
 /// Service time of a receiver per item, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ItemTime {
-    /// Mean; 0 if it is unknown.
+    /// Mean service time; 0 if it is unknown.
     pub(crate) mean: u64,
     /// Standard deviation between items; 0 if it is unknown.
     pub(crate) deviation: u64,
@@ -139,7 +139,7 @@ impl Dispatcher {
         let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
-            // Whole batches that are finished by then.
+            // Items of the whole batches that the other receiver finishes within `by` seconds.
             let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });

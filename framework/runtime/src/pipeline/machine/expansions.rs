@@ -24,7 +24,7 @@ pub(super) enum Room {
 /// Expanding stages of this rank with their unfinished batches; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Expansions {
-    /// By stage: true if the stage makes several items of one.
+    /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
     /// Batches of which pieces have been made and more pieces are to be made.
     open: BTreeMap<SequenceNumber, Open>,

@@ -9,7 +9,7 @@
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// By level. Negative for a moment if a piece has arrived and the next one has not been requested.
+    /// By level: number of batches or pieces in flight. Negative for a moment if a piece has arrived before room for the next one was requested.
     open: Vec<i64>,
 }
 
@@ -45,7 +45,7 @@ impl InFlight {
         self.open.last().map_or(0, |&open| open.max(0) as usize)
     }
 
-    /// Returns true if everything that was drawn, and everything made of it, has reached the sink.
+    /// Returns true if everything that was drawn, and everything produced from it, has reached the sink.
     pub(super) fn is_empty(&self) -> bool {
         self.open.iter().all(|&open| open == 0)
     }

@@ -67,7 +67,7 @@ pub(crate) struct Consumed {
     pub(crate) items: usize,
     /// Items of the source batch that is complete with this batch; 0 if more pieces of it follow.
     pub(crate) done: u32,
-    /// Result of [`Batch::sources`]; `ended` is the result of [`Batch::ended`].
+    /// Number of items of the source behind the batch: the result of [`Batch::sources`]. `ended` is the result of [`Batch::ended`].
     pub(crate) sources: usize,
     pub(crate) ended: usize,
     /// If the batch is a piece, number of its items when it was made.

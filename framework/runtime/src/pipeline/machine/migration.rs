@@ -10,11 +10,11 @@ use crate::pipeline::messages::Token;
 /// Serial stages that this rank is saving or restoring.
 #[derive(Debug, Default)]
 pub(super) struct Migration {
-    /// Stages that this rank has given up and not saved.
+    /// Stages that this rank no longer owns and whose state it has not saved yet.
     leaving: Vec<usize>,
     /// By stage that is being saved: the batch that the next owner takes first.
     saving: BTreeMap<usize, SequenceNumber>,
-    /// Received stages that are not restored, with their states.
+    /// Received stages with their states, which this rank has not restored yet.
     coming: Vec<(usize, Vec<u8>)>,
     /// By stage that is being restored: the batch that it takes first on this rank.
     restoring: BTreeMap<usize, SequenceNumber>,

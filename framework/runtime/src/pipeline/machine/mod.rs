@@ -65,7 +65,7 @@ pub(crate) struct Machine {
     unanswered: usize,
     /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
     prepared: Option<Table>,
-    /// Present on rank 0.
+    /// Source of the stream; `None` on ranks other than 0.
     source: Option<Source>,
     /// Events that are not written to the event log yet.
     events: Vec<Event>,
@@ -79,8 +79,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for expanding stages, and `fill` is the size of the
-    /// first piece of their output. Replicas request `ahead` batches in advance.
+    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for stages that produce several items from one, and `fill` is the
+    /// size of the first piece of their output. Replicas request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
         codecs: Vec<Arc<dyn Codec>>,
@@ -234,7 +234,7 @@ impl Machine {
                 }
                 Ok(())
             }
-            // The protocol of the rank handles them.
+            // The coordinator or the worker of this rank handles these results.
             Done::SetUp(_) | Done::Probed(_) => Ok(()),
         }
     }
@@ -494,7 +494,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the source for a message of which `what` describes the purpose.
+    /// Returns the source. On a rank other than 0 this is a protocol error, whose text begins with `what`.
     fn source_for(&mut self, what: &str) -> Result<&mut Source> {
         let me = self.me;
         let wrong = || Error::new(ErrorKind::Wire, format!("{what} rank {me}, which has no source"));
@@ -539,8 +539,8 @@ impl Machine {
         self.send_room(unused, out)
     }
 
-    /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh` batches
-    /// of every edge. If `stamps` is true, batches are stamped with the time of sending from now on.
+    /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh`
+    /// batches of every edge. If `stamps` is true, batches are stamped with the time of sending from now on.
     pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool) {
         if weigh > 0 {
             self.request(Job::Measure { batches: weigh });
@@ -556,8 +556,8 @@ impl Machine {
         Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
     }
 
-    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow it when
-    /// they are finished, and serial stages with a new owner migrate to it.
+    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow
+    /// it when they are finished, and serial stages with a new owner migrate to it.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
             let text = format!("cannot switch to mapping {epoch}, which it has not prepared");
@@ -586,7 +586,7 @@ impl Machine {
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message, at, out)?;
         }
-        // The size of the window has changed with the mapping.
+        // The new mapping changes the size of the window, so more requests for room may be granted.
         self.grant(out)
     }
 

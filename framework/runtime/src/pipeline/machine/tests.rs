@@ -30,7 +30,7 @@ use crate::pipeline::stage_host::expand;
 use crate::session::BatchMode;
 use crate::wire;
 
-/// Time at which all messages are sent: the earliest of a stamp.
+/// Time at which all messages are sent: the earliest time that a stamp can represent.
 const SENT: Duration = Duration::from_nanos(1);
 
 /// Settings of a simulated run.
@@ -386,8 +386,7 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // There is always room for the piece that the sink waits for, in addition to the pieces that the compute side has
-    // received, which holds two jobs.
+    // Pieces may exceed the window: one for which the sink waits, and the pieces of the two jobs that the compute side holds.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let mut expected: Vec<u64> = (0..setting.items).collect();

@@ -15,8 +15,8 @@ use crate::session::BatchMode;
 
 /// Maximum number of items in a batch. With this number the cost of a message per item is so small that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Maximum number of items in a piece: the maximum size of a batch in bytes, so that items of one byte are not cut where a batch of the source would
-/// not be.
+/// Maximum number of items in a piece. It equals the maximum size of a batch in bytes, so that the limit in bytes applies first even to items of one
+/// byte.
 const MOST_MADE: usize = MOST_BYTES as usize;
 /// Maximum encoded size of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
 const MOST_BYTES: u64 = 128 << 10;
@@ -65,7 +65,7 @@ pub(crate) struct Window {
     piece: usize,
     /// Time of all stages per item made by an expanding stage, decayed mean in seconds.
     made_time: f64,
-    /// Last limit by Little's law.
+    /// Number of batches in flight by Little's law, as computed last.
     little: usize,
     /// Time of all stages per item of the source, decayed mean in seconds.
     item_time: Option<f64>,
@@ -109,7 +109,7 @@ impl Window {
         }
     }
 
-    /// Applies another plan.
+    /// Adopts the plan of another mapping.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
@@ -159,7 +159,7 @@ impl Window {
         self.in_flight.of_source()
     }
 
-    /// Returns true if everything that was drawn, and everything made of it, has reached the sink.
+    /// Returns true if everything that was drawn, and everything produced from it, has reached the sink.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }

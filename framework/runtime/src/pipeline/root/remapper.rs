@@ -25,7 +25,7 @@ const SIZED_BATCHES: usize = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Root<'_, '_> {
-    /// Starts the preparation of a mapping on every rank. It comes into force when all ranks are ready.
+    /// Starts the preparation of a mapping on every rank. The mapping takes effect when all ranks are ready.
     pub(super) fn begin(
         &mut self,
         mapping: Mapping,
@@ -81,7 +81,7 @@ impl Root<'_, '_> {
         if all { self.switch(at, out) } else { Ok(()) }
     }
 
-    /// Puts the prepared mapping into force, because all ranks are ready.
+    /// Makes the prepared mapping the current one, because all ranks are ready.
     fn switch(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
         let epoch = self.machine.epoch() + 1;

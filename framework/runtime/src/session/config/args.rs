@@ -110,7 +110,7 @@ impl Config {
     }
 }
 
-/// Runs a program that has no arguments besides those of the framework: reads the settings with [`Config::from_args`], [runs](crate::run) `body` on
+/// Runs a program whose arguments are only those of the framework: reads the settings with [`Config::from_args`], [runs](crate::run) `body` on
 /// every rank, and prints an error on standard error.
 ///
 /// Returns the exit code: 0, or 1 if a rank has failed, or 2 if an argument or a variable cannot be used, or
@@ -163,7 +163,8 @@ pub fn exit_code<T, E: Into<BoxError>>(result: std::result::Result<T, E>) -> Exi
     let Err(error) = result else { return ExitCode::SUCCESS };
     let error: BoxError = error.into();
     if !error.downcast_ref::<Error>().is_some_and(Error::is_printed) {
-        // Written in one call, so that it does not mix with the output of other ranks. A closed stderr is no reason for another failure.
+        // One call writes the whole message, so that it does not mix with the output of other ranks. A closed stderr is no reason for another
+        // failure.
         let text = format!("{}: {}\n", name(), armature_text::indented(&error));
         let _ = std::io::stderr().write_all(text.as_bytes());
     }

@@ -61,7 +61,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) transport: TransportChoice,
-    /// `None` if the number was not set.
+    /// Number of ranks that are threads; `None` if it was not set.
     pub(crate) ranks: Option<usize>,
     pub(crate) bind: Bind,
     pub(crate) driver: Driver,
@@ -198,7 +198,7 @@ impl Config {
         self
     }
 
-    /// Sets whether skeletons change the distribution of their work while they run, for skeletons without an option of their own.
+    /// Sets whether skeletons change the distribution of their work while they run. The option `balance` of a skeleton takes precedence.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.balance = Some(balance);
         self

@@ -286,7 +286,7 @@ impl Session {
     /// Reports a failure of this rank outside of skeletons, which ends the job.
     ///
     /// # Errors
-    /// The failure.
+    /// The error in `result`.
     pub(crate) fn report_failure<R>(&mut self, result: Result<R>) -> Result<R> {
         if let Err(error) = &result {
             self.endpoint.report(error);

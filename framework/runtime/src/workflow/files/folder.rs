@@ -75,7 +75,7 @@ impl Folder {
         for name in names {
             let path = self.path.join(name);
             let parent = path.parent().unwrap_or(&self.path);
-            // The existing part of the path decides where the rest is created.
+            // Only the existing part of the path can contain symbolic links, so that part shows whether the rest would be created in the directory.
             let there = parent.ancestors().find_map(|above| above.canonicalize().ok());
             let made = match there.is_some_and(|there| there.starts_with(&self.path)) {
                 true => fs::create_dir_all(parent),

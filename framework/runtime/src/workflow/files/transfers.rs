@@ -92,20 +92,20 @@ impl Transfers {
         missing.is_empty()
     }
 
-    /// On rank 0: fetches the outputs of a task from its rank. Returns true if there are none.
+    /// Fetches the outputs of a task from its rank to rank 0. Returns true if there are none.
     pub(in crate::workflow) fn made(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
-        // Pieces that have arrived before belong to another try.
+        // Pieces that have already arrived belong to an earlier try.
         files.iter().for_each(|&file| self.abandon(file));
         files.iter().for_each(|&file| self.fetch(file, from, Reader::Made(task)));
         files.is_empty()
     }
 
-    /// On rank 0: fetches the output of the commands of a rank.
+    /// Fetches the output of the commands of a rank to rank 0.
     pub(in crate::workflow) fn want_output(&mut self, from: usize) {
         self.fetch(self.is_here.len() + from, from, Reader::Output(from));
     }
 
-    /// On rank 0: returns true if no output of commands is being fetched.
+    /// Returns true if rank 0 is fetching no output of commands.
     pub(in crate::workflow) fn has_outputs(&self) -> bool {
         !self.waiting.keys().any(|reader| matches!(reader, Reader::Output(_)))
     }
@@ -168,7 +168,7 @@ impl Transfers {
         let why = head.refusal.clone().unwrap_or_else(has_changed);
         let is_for_tasks = transfer.readers.iter().all(|reader| matches!(reader, Reader::Task(_)));
         match from != 0 && is_for_tasks {
-            // Rank 0 has the file as well.
+            // Rank 0 has a copy of the file, which can be fetched instead.
             true => self.restart(head.file),
             false => self.fail(head.file, &why),
         }

@@ -17,14 +17,15 @@ impl Master {
             return Ok(());
         }
         self.withdraw(task, rank);
-        // The signal that stops the job may have reached the command as well.
+        // The signal that stops the job may have ended the command too, so the task has not failed.
         if self.is_stopping && self.graph.needs(task).is_command {
             return Ok(());
         }
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {
-            // The try was refused before it began. Orders of other tasks may wait for the value of the task.
+            // The rank refused the task before it began, so no try has failed. The task is urgent, because orders of other tasks may wait for its
+            // value.
             self.tasks[task].is_urgent = true;
             if !self.order(task, larger) {
                 self.order_again(task);

@@ -30,7 +30,7 @@ impl Master {
             self.release(task);
             self.count(task, lost, 0);
             if self.journalled[task] {
-                // The value arrived at rank 0, but not the report.
+                // The value of the task arrived at rank 0 before the rank died; only the report is missing.
                 self.tasks[task].state = State::Done(lost);
                 self.left -= 1;
                 self.fewer_readers(task);
@@ -120,7 +120,8 @@ impl Master {
     /// Returns the closures in one of which the dead rank may have died; if there is none, the first command that may have been running
     /// there.
     fn suspects(&self, lost: usize, last: LastActivity) -> Vec<usize> {
-        // Values go directly between ranks, so a closure may have run before its parents were reported as done.
+        // Outstanding closures are candidates even if their parents are not reported as done: values go directly between ranks, so a closure may have
+        // run before the reports arrived.
         let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
         let (commands, closures): (Vec<usize>, Vec<usize>) =
             outstanding.partition(|&task| self.graph.needs(task).is_command);
@@ -133,7 +134,7 @@ impl Master {
             LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
             LastActivity::Unnoted(_) => Vec::new(),
             LastActivity::Behind(_) if !began.is_empty() => began,
-            // The rank would have reported the beginning of a suspected closure.
+            // A suspected closure did not begin: the rank would have reported its beginning.
             LastActivity::Behind(_) => of(&|task| !self.tasks[task].attempts.is_suspect()),
         };
         match suspects.is_empty() {
@@ -183,7 +184,7 @@ impl Master {
         self.tasks.iter().map(|task| task.attempts).collect()
     }
 
-    /// Returns the number of living ranks besides rank 0.
+    /// Returns the number of living ranks other than rank 0.
     fn others(&self) -> usize {
         self.ranks.iter().skip(1).filter(|rank| !rank.is_lost).count()
     }

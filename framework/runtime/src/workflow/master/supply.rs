@@ -9,7 +9,7 @@ use crate::workflow::graph::Graph;
 /// Sort key of a task in a pool: priority, place in the plan or in the sequence without a plan, task.
 pub(super) type Key = (Reverse<i64>, usize, usize);
 
-/// Pool of one rank.
+/// Tasks that can be ordered on one rank.
 #[derive(Clone, Debug, Default)]
 struct Pool {
     /// Tasks whose inputs all exist.
@@ -37,10 +37,11 @@ pub(in crate::workflow) struct Supply {
     /// Sort keys by task.
     keys: Vec<Key>,
     planned: Option<Planned>,
-    /// Number of places used by all plans so far. The places of a later plan follow, so that orders of an earlier plan stay first.
+    /// Number of places in the plans so far, one for each planned task. The places of a later plan are higher, so that orders of an earlier plan stay
+    /// first.
     places: usize,
     pools: Vec<Pool>,
-    /// Tasks without a home rank.
+    /// Tasks without a home rank, which is the rank with most of a task's inputs.
     anywhere: BTreeSet<Key>,
     /// Urgent tasks. They stay here while they wait for a named limit.
     pub(super) urgent: Vec<usize>,

@@ -96,7 +96,7 @@ impl Running<'_, '_> {
         }
         let failure = ended.failure().or(failure);
         if failure.is_none() {
-            // From now on the task is done, even if its rank dies before its report.
+            // Rank 0 has the outputs, so the task is done even if the rank of the command dies before it reports the task.
             root.master.has_journalled(ended.task);
         }
         out.send(ended.rank, Content::Kept(ended.task, failure))
@@ -166,7 +166,7 @@ impl Running<'_, '_> {
             (Some(name), _) => files.folder.write(name, head, bytes.bytes()),
             (None, Some(directory)) => {
                 let written = files.folder.write_output(directory, from, head, bytes.bytes());
-                // All tasks are done, so that the loss would not be reported otherwise.
+                // All tasks are done at this time, so an error of a transfer would not fail any task. It ends the job instead.
                 Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
             }
             (None, None) => Err("no task requested it".to_string()),
@@ -219,7 +219,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// On rank 0, when all tasks have ended: fetches the output of the commands of other ranks. Returns true if rank 0 has all of it.
+    /// Fetches the output of the commands of other ranks to rank 0, when all tasks have ended. Returns true if rank 0 has all of it.
     pub(super) fn has_all_output(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let (Some(files), Some(root)) = (&mut self.files, &self.root) else { return Ok(true) };
         if !std::mem::replace(&mut files.has_asked_for_output, true) && self.commands.collected().is_some() {

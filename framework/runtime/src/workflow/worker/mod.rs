@@ -39,7 +39,7 @@ pub(super) struct Settings {
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     attempt: u32,
-    /// Bytes that the task may occupy besides its inputs.
+    /// Bytes that the task may occupy in addition to its inputs.
     memory: u64,
 }
 
@@ -186,7 +186,7 @@ impl WorkflowWorker {
         // Reserved memory has the size of the value, so it is released before the size is set.
         self.set(task, Location::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
-        // A value that was sent for the caller or the journal may be too large to be held as an input as well.
+        // A value that was sent for the caller or the journal may be too large to be held as an input as well; this rank can request it again.
         self.set(task, if has_room { Location::Memory(value) } else { Location::Offered(from) });
     }
 
@@ -264,7 +264,7 @@ impl WorkflowWorker {
         Ok(Some(Job::Run { task, attempt, exceeded, inputs }))
     }
 
-    /// Returns the bytes of the inputs of an order, and the memory that it needs besides them.
+    /// Returns the bytes of the inputs of an order, and the memory that the order needs in addition.
     fn needs(&self, order: &Queued) -> (u64, u64) {
         let inputs = self.graph.parents(order.task).map(|input| self.values[input].bytes).sum();
         (inputs, self.graph.memory(order.task, inputs, order.exceeded))
@@ -321,8 +321,8 @@ impl WorkflowWorker {
         self.exchange.request(task, source, self.values[task].bytes, out)
     }
 
-    /// Requests inputs of the first orders, announced ones included, while other tasks run and before all inputs of an order exist. The inputs must
-    /// fit besides everything held and besides the largest memory that the order, or an order before it, needs to begin.
+    /// Requests inputs of the first orders, announced ones included, while other tasks run and before all inputs of an order exist. An input must fit
+    /// in addition to everything held and to the largest memory that its order, or an order before it, needs to begin.
     fn fetch_ahead(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         if self.settings.budget == u64::MAX {
             return Ok(());

@@ -90,7 +90,7 @@ struct Leaving {
     /// Number of the copy that is being sent: the value of `Held::copies` when sending began.
     copy: u32,
     bytes: u64,
-    /// Number of the message.
+    /// Number of the message with the value.
     number: u64,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Values {
     in_memory: BTreeSet<usize>,
     /// Bytes of values in memory, and of reserved memory.
     held: u64,
-    /// Bytes that running tasks may occupy besides their inputs.
+    /// Bytes that running tasks may occupy in addition to their inputs.
     working: u64,
     /// Bytes of values that may arrive without reserved memory.
     granted: u64,
@@ -174,13 +174,13 @@ impl Values {
         (self.all[task].is_origin, self.all[task].is_gone) = (true, false);
     }
 
-    /// Handles the news that no task needs a value of which this rank may be the owner.
+    /// Handles the master's report that no task needs the value of `task` any more. This rank no longer owns the value.
     pub(super) fn disown(&mut self, task: usize) {
         (self.all[task].is_origin, self.all[task].is_gone) = (false, true);
         self.drop_if_unused(task);
     }
 
-    /// Removes one use of a value.
+    /// Registers that an order on this rank does not read the value any more.
     pub(super) fn unuse(&mut self, task: usize) {
         self.all[task].uses -= 1;
         self.drop_if_unused(task);
@@ -197,7 +197,7 @@ impl Values {
                 held.is_doomed = true;
                 return;
             }
-            // The value arrives nevertheless, and its memory stays reserved until then.
+            // A value in transit arrives although no order reads it, and its memory stays reserved until then.
             Location::Coming(_) => return,
             _ => {}
         }
@@ -267,12 +267,12 @@ impl Values {
         self.most_held = self.most_held.max(self.taken());
     }
 
-    /// Returns true if `bytes` bytes fit besides the occupied memory.
+    /// Returns true if `bytes` bytes fit in addition to the occupied and reserved memory.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.taken().saturating_add(bytes) <= self.budget
     }
 
-    /// Returns true if `bytes` bytes fit once all values have left that are being sent. In this case the rank waits for them and spills
+    /// Returns true if `bytes` bytes will fit once all values that are being sent have left the memory. In this case the rank waits and spills
     /// nothing.
     pub(super) fn will_fit(&self, bytes: u64) -> bool {
         (self.taken() - self.leaving_bytes).saturating_add(bytes) <= self.budget
