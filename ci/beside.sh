@@ -1,17 +1,18 @@
 # shellcheck shell=bash disable=SC2034
-# A stream on ranks, other programs that come beside it in its middle, and what the demonstration says of it. Sourced after lib.sh.
+# Functions of the demonstration: a pipeline that runs while competing programs start on a core of it, and the text that is printed about
+# it. Sourced after lib.sh.
 #
-# The stream writes its answers to NAME.tsv, its messages to NAME.txt and its events to events-NAME; how far it is can be read from
-# the length of what it has written, because the whole is known.
+# The pipeline NAME writes its results to NAME.tsv, its messages to NAME.txt and its events to events-NAME. Its progress is the size of
+# NAME.tsv relative to the known size of the complete results.
 
-# Between two looks at how far a stream is, in seconds: columns of the chart are longer.
+# Interval in seconds at which the progress is sampled. It is shorter than a column of the chart.
 LOOK=0.2
-# The others end by themselves after this time, in seconds, whatever becomes of this script: longer than any stream here takes.
+# Time limit of the competing programs in seconds. It ends them even if this script was killed, and is longer than any pipeline here takes.
 LOAD_LIMIT=600
 
 stream_pid="" load_pids=()
 
-# end_all: ends what was started here and still runs.
+# end_all: ends all processes that were started here and are still running.
 end_all() {
   end_loads
   [ -z "$stream_pid" ] || { kill "$stream_pid" && wait "$stream_pid"; } 2>/dev/null || true
@@ -24,7 +25,8 @@ end_loads() {
   load_pids=()
 }
 
-# start_loads N CORES: starts N programs that compute check sums without a pause, on these cores (as of taskset) if any are named.
+# start_loads N CORES: starts N competing programs that compute checksums without pause, on these cores (in the syntax of taskset) if CORES
+# is not empty.
 start_loads() {
   local n command=(timeout "$LOAD_LIMIT" sha256sum /dev/zero)
   [ -z "$2" ] || command=(taskset -c "$2" "${command[@]}")
@@ -34,9 +36,10 @@ start_loads() {
   done
 }
 
-# watch_stream NAME PID WHOLE N: waits for the stream, which writes WHOLE bytes, and fails if it has failed. When a third is
-# written, N others come to the core of the rank that runs the first stage by the file `mapping`. Sets stream_ms and beside_ms: what the stream
-# took in all, and from when they had come. Writes NAME.samples, lines of milliseconds and bytes.
+# watch_stream NAME PID WHOLE N: waits until the pipeline with process PID has written WHOLE bytes and ended, and fails if the pipeline
+# fails. When a third of the bytes is written, starts N competing programs on the core of the rank that runs the first stage according to
+# the file `mapping`. Sets stream_ms to the total time, and beside_ms to the time from the start of the competing programs. Writes lines of
+# milliseconds and bytes to NAME.samples.
 watch_stream() {
   local name=$1 whole=$3 loads=$4 began now bytes code=0 cores="" came=""
   stream_pid=$2
@@ -65,20 +68,21 @@ watch_stream() {
   return "$code"
 }
 
-# cores_of NAME RANK: the cores that a rank may run on, from the table that rank 0 logs; nothing if they cannot be chosen.
+# cores_of NAME RANK: prints the cores on which a rank may run, from the table that rank 0 logs. Prints nothing if no process can be bound
+# to them.
 cores_of() {
   local cores
   cores=$(awk -v rank="$2" '/ may run on / { table = 1; next } table && $1 == rank { print $3; exit }' "$1.txt")
   if [ -n "$cores" ] && taskset -c "$cores" true 2>/dev/null; then echo "$cores"; fi
 }
 
-# mappings_of NAME: the mappings that were in force while the stream ran, one a line.
+# mappings_of NAME: prints the mappings of the pipeline in the order in which they took effect, one per line.
 mappings_of() { sed -n 's/.*"kind":"switch",.*"mapping":"\([^"]*\)".*/\1/p' "events-$1/attempts/1/rank-0.jsonl"; }
 
-# first_rank MAPPING: the rank that runs the first stage.
+# first_rank MAPPING: prints the rank that runs the first stage.
 first_rank() { sed 's/^[^@]*@\([0-9]*\).*/\1/' <<<"$1"; }
 
-# chart QUERIES NAME...: queries a second of these streams over the same time, as bars.
+# chart QUERIES NAME...: draws the queries per second of these pipelines as bars over a common time axis.
 chart() {
   local queries=$1 name
   shift
@@ -86,7 +90,7 @@ chart() {
     echo "stream $name $(cat "$name.came") $(tail -n 1 "$name.samples")"
     cat "$name.samples"
   done | awk -v queries="$queries" '
-    # Bytes written up to a time, between two samples in proportion.
+    # Returns the number of bytes written up to a time, interpolated between two samples.
     function written(s, t,   i) {
       for (i = 1; i < count[s]; i++) if (time[s, i + 1] >= t) break
       if (i >= count[s]) return bytes[s, count[s]]
@@ -128,13 +132,13 @@ chart() {
     }'
 }
 
-# changes NAME RANK: from what `armature explain` says of the stream (standard input), what was decided for a change and what was done
-# then, and when the others came to the core of RANK.
+# changes NAME RANK: filters the output of `armature explain` on standard input. Prints the decisions to change the mapping and their
+# migrations, and the start of the competing programs on the core of RANK.
 changes() {
   local name=$1 rank=$2 elapsed came total
   came=$(cat "$name.came")
   total=$(tail -n 1 "$name.samples" | cut -d' ' -f1)
-  # The clock of the events begins when the ranks have found each other.
+  # The clock of the events starts when the ranks are connected. The difference of both total times converts times of this script.
   elapsed=$(awk '/^pipeline .* items in [0-9.]+ s, / { sub(/.* items in /, ""); printf "%d", 1000 * $1; exit }' "$name.txt")
   awk -v rank="$rank" -v came="$came" -v at="$(decimal $((came - total + elapsed)))" '
     function others() {
@@ -150,7 +154,8 @@ changes() {
     END { others() }'
 }
 
-# quality TRUTH ANSWERS: prints how often the right picture is found; sets found, the share among ten in per cent.
+# quality TRUTH ANSWERS: prints the percentage of queries whose right picture is the first answer, and is among ten answers. Sets found to
+# the latter.
 quality() {
   local first
   read -r first found < <(awk -F'\t' '
@@ -160,14 +165,14 @@ quality() {
   echo "the picture that a query was made of comes first in $first % and is among ten in $found % of the queries"
 }
 
-# figures QUERIES MS [OTHER_MS WHAT]: time and pace of a run, and how it stands to another.
+# figures QUERIES MS [OTHER_MS WHAT]: prints the time and the rate of a run, and its speed-up over another run.
 figures() {
   local compared=""
   [ $# -lt 4 ] || compared=", $(ratio "$3" "$2") times as fast as $4"
   echo "    $(decimal "$2") s, $(($1 * 1000 / $2)) queries a second$compared"
 }
 
-# verdict KEPT_MS LIVE_MS CHANGES: what changing the mapping has gained from when the others came.
+# verdict KEPT_MS LIVE_MS CHANGES: prints the gain from changes of the mapping, for the time after the start of the competing programs.
 verdict() {
   local kept=$1 live=$2
   if [ "$kept" -eq 0 ] || [ "$live" -eq 0 ]; then
@@ -176,15 +181,15 @@ verdict() {
   fi
   echo "    beside the others it took $(decimal "$kept") s with the mapping kept, $(decimal "$live") s where armature could change it:" \
     "$(ratio "$kept" "$live") times as fast"
-  # Less than a twentieth is noise in one run.
+  # A difference below a twentieth cannot be distinguished from noise in a single run.
   if [ $((20 * kept)) -lt $((21 * live)) ]; then
     echo "    So nothing was gained this time, with $3 changes of mapping."
     [ "$RANKS" -le "$cores" ] || echo "    Where ranks share cores, the system moves them away from the others by itself, if it can."
   fi
 }
 
-# had_a_core COMMAND...: runs it with its messages in the file `messages`, and shows them if it fails. Sets took_ms, and core_share: for
-# which part of that time, in per cent, it had a core to itself.
+# had_a_core COMMAND...: runs the command with its output in the file `messages`, and prints the output if the command fails. Sets took_ms
+# to the elapsed time, and core_share to the CPU time in per cent of the elapsed time.
 had_a_core() {
   local TIMEFORMAT='%R %U %S' times
   times=$({ time "$@" >messages 2>&1; } 2>&1) || { cat messages; return 1; }
@@ -193,13 +198,13 @@ had_a_core() {
 
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 
-# decimal MS: as seconds.
+# decimal MS: prints milliseconds as seconds with one decimal.
 decimal() { awk -v ms="$1" 'BEGIN { printf "%.1f", ms / 1000 }'; }
 
-# ratio A B: with two decimals.
+# ratio A B: prints A / B with two decimals.
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / (b > 0 ? b : 1) }'; }
 
-# usable_cores: cores that this process may use; two threads of one core are one.
+# usable_cores: prints the number of cores that this process may use. Two hardware threads of one core count once.
 usable_cores() {
   local cores may
   may=$(nproc)

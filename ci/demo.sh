@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Shows armature at work: image similarity search over MPI on real pictures. In mid-stream other programs come to the core of one
-# rank, once with the mapping kept and once with armature changing it. The result is shown and checked.
+# Demonstrates armature with an image similarity search over MPI on real pictures. In the middle of a run, competing programs start on the
+# core of one rank. One run keeps its mapping of stages to ranks, and in another run armature changes it. The results are checked and shown.
 #
-#   ci/demo.sh       two minutes, and what compiling takes the first time; may be run again at any time
+#   ci/demo.sh       takes two minutes, and some minutes for compiling at the first time; can be repeated
 #
-# RANKS sets the number of ranks (default: one a core, from two to four), LOADS how many programs come (default 4), COPIES
-# how many queries of each kind are made of a picture (default 3). Everything it makes is in target/demo/. It fails if a result is wrong,
-# never because of a time.
+# RANKS sets the number of ranks (default: one for each core, but at least two and at most four), LOADS the number of competing programs
+# (default: 4), and COPIES the number of queries of each kind that are made from a picture (default: 3). All files are in target/demo/. The
+# script fails if a result is wrong, but not because a run is slow.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -21,9 +21,9 @@ set -a
 . "$CI_DIR/mpi/openmpi.env"
 set +a
 cores=$(usable_cores)
-# With more than four ranks the serial first stage, which is a quarter of the work, is what limits them.
+# The first stage is serial and has a quarter of the work. With more than four ranks, this stage would be the bottleneck.
 RANKS=${RANKS:-$((cores < 2 ? 2 : cores > 4 ? 4 : cores))}
-# On a single core there is no way around the others; they shall not take all day.
+# On a single core, the ranks cannot avoid the competing programs. Fewer programs and queries limit the duration.
 LOADS=${LOADS:-$((cores < 2 ? 1 : 4))}
 COPIES=${COPIES:-$((cores < 2 ? 2 : 3))}
 on_cores="on $cores core$([ "$cores" -eq 1 ] || echo s)"
@@ -56,11 +56,11 @@ had_a_core "${query[@]}" -o one-rank.tsv --mapping serial || die "the serial pro
 one_ms=$took_ms
 whole=$(stat -c %s one-rank.tsv)
 figures "$queries" "$one_ms"
-# Waiting for the disk is not much here.
+# A core share below this threshold shows competing load. Waiting for the disk takes less.
 [ "$core_share" -ge 85 ] || echo "    This machine is busy: that rank had its core for $core_share % of the time. So what follows is rough."
 
-# stream NAME N OPTION...: the query on all ranks, beside N others from a third on, checked against one rank. Sets what
-# watch_stream does.
+# stream NAME N OPTION...: runs the queries on all ranks, starts N competing programs after a third of them, and compares the results with
+# those of one rank. Sets the variables of watch_stream.
 stream() {
   local name=$1 loads=$2
   shift 2
