@@ -36,7 +36,7 @@ fn now() -> f64 {
 
 /// Returns the seconds by which the clock of this rank is ahead of that of rank 0; 0 on rank 0.
 ///
-/// The rank sends a message, and rank 0 replies with the time of its own clock. The reply is assumed to take half of the round trip. The
+/// The rank sends a message, and rank 0 replies with the time of its clock. The reply is assumed to take half of the round trip. The
 /// fastest round trip gives the smallest error.
 pub(crate) fn clock_offset(session: &mut Session) -> Result<f64, BoxError> {
     let (rank, size) = (session.rank(), session.size());

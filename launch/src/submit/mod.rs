@@ -69,7 +69,7 @@ pub(crate) struct Submit {
     /// Account or project
     #[arg(short = 'A', long, value_parser = values::word)]
     account: Option<String>,
-    /// Elements of a job array, as in 1-8%2; each element is a run of its own
+    /// Elements of a job array, as in 1-8%2; each element is a separate run
     #[arg(long, value_name = "LIST", value_parser = values::array)]
     array: Option<String>,
     /// Start after this run has finished

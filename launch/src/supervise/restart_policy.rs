@@ -126,7 +126,7 @@ impl RestartPolicy {
                 Next::Exit(job_status.code.max(1), text)
             }
             // The job died if a rank was missing or was ended by a signal. A registered process shows that MPI failed to start, which
-            // happens if a rank dies during the start. In all of these cases the program does use armature, although it has written no
+            // happens if a rank dies during the start. In each case the program does use armature, although it has written no
             // status.
             State::Starting
                 if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
