@@ -1,7 +1,7 @@
-//! `armature doctor`: known causes for which MPI jobs fail, hang or are slow, checked on this machine.
+//! `armature doctor`: checks this machine for known causes of MPI jobs that fail, hang or are slow.
 //!
-//! [`Site`](site::Site) is what checks can see, [`Check`] is one of them, and [`Finding`] is its result. Passive checks read variables and files and
-//! ask programs for their versions. Active ones ([`probe`]) judge what ranks report that the doctor has started.
+//! Checks ([`Check`]) examine a machine through [`Site`](site::Site) and return a [`Finding`]. Passive checks read variables and files and
+//! ask programs for their versions. Active checks ([`probe`]) evaluate the reports of ranks that the doctor has started.
 
 mod check;
 mod cluster;
