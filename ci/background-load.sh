@@ -176,7 +176,7 @@ verdict() {
   fi
   echo "    under load the fixed mapping took $(decimal "$kept") s, and the mapping that armature could change $(decimal "$live") s:" \
     "$(ratio "$kept" "$live") times as fast"
-  # Less than a twentieth is noise in one run.
+  # A difference below a twentieth cannot be distinguished from noise in a single run.
   if [ $((20 * kept)) -lt $((21 * live)) ]; then
     echo "    Nothing was gained this time, with $3 changes of mapping."
     [ "$RANKS" -le "$cores" ] || echo "    If ranks share cores, the operating system itself moves them to less loaded cores."

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Checks of a shell script, counted. Sourced after lib.sh.
+# Functions for a shell script that makes checks and counts them. Sourced after lib.sh.
 
 checks_passed=0
 checks_failed=0
 
-# check TEXT COMMAND...: the check passes if the command does. What it prints is shown only if it fails.
+# check TEXT COMMAND...: runs the command. The check passes if the command succeeds; the output of the command is shown only if it fails.
 check() {
   local text=$1 output
   shift
@@ -18,10 +18,10 @@ check() {
   fi
 }
 
-# equal WANTED FOUND: for check.
+# equal WANTED FOUND: command for check, which fails unless both texts are equal.
 equal() { [ "$1" = "$2" ] || { echo "wanted: $1"; echo "found:  $2"; return 1; }; }
 
-# checks_done NAME: prints the counts; fails if a check has, or if there was none.
+# checks_done NAME: prints the numbers of passed and failed checks. Fails if a check has failed, or if there were no checks.
 checks_done() {
   echo "$1: $checks_passed passed, $checks_failed failed"
   [ "$checks_failed" -eq 0 ] && [ "$checks_passed" -gt 0 ]

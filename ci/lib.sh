@@ -1,19 +1,20 @@
 # shellcheck shell=bash disable=SC2034
-# What the scripts of ci/ share. Sourced, never run: sets ROOT (the repository) and CI_DIR.
+# Functions that all scripts in ci/ share. This file is sourced, not run. Sets ROOT (directory of the repository) and CI_DIR.
 
 CI_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(dirname "$CI_DIR")
 
-# say TEXT...: a line about what happens next, told apart from the output of the tools.
+# say TEXT...: prints a line about the next step, marked to distinguish it from the output of the tools.
 say() { printf '==> %s\n' "$*"; }
 
-# die TEXT...: says what is wrong and ends the script.
+# die TEXT...: prints an error message and ends the script.
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# seconds: whole seconds since the epoch.
+# seconds: prints whole seconds since 1970.
 seconds() { date +%s; }
 
-# python_packages NAME REQUIREMENTS...: a Python environment target/NAME with these, made anew when what it is to have changes.
+# python_packages NAME REQUIREMENTS...: installs the packages of these requirements files into the Python environment target/NAME. The
+# environment is created again when the requirements have changed.
 python_packages() {
   local environment=$ROOT/target/$1 wanted
   shift
@@ -25,8 +26,8 @@ python_packages() {
   printf '%s\n' "$wanted" >"$environment/wanted"
 }
 
-# side_by_side LANES COMMAND...: runs each command, a line for bash, LANES at a time. Prints the output of a command once it has ended, with
-# its seconds. All of them run, and it fails if one of them fails.
+# side_by_side LANES COMMAND...: runs each command in bash, at most LANES at a time. Prints the duration and the output of each command when
+# it has ended. A failed command does not stop the others, and makes the function fail.
 side_by_side() {
   local lanes=$1 lock code=0
   shift

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Checks the licence of every dependency, for every platform and use, against the list in deny.toml, and that each has
-# its reason in docs/dependencies.md.
+# Checks that deny.toml permits the licence of every dependency, for every platform and use, and that docs/dependencies.md states a reason
+# for every dependency of the workspace.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
 
-# allowed: the names under [licenses] allow, one a line.
+# allowed: prints the licences that deny.toml lists under [licenses] allow, one per line.
 allowed() {
   awk '/^\[/ { inside = ($0 == "[licenses]") }
        inside && /^allow *= *\[/ { list = 1; next }
        list && /^\]/ { list = 0 }
        list && match($0, /"[^"]+"/) { print substr($0, RSTART + 1, RLENGTH - 2) }' deny.toml
 }
-# judge: reads lines `crate|licence expression`, prints those that the names in the file $1 do not allow.
+# judge: reads lines `crate|licence expression`, and prints those that the licences in the file $1 do not permit.
 judge() {
   awk -v names="$1" '
-    # An expression of AND, OR (also written /), WITH and parentheses, as in Cargo.toml. OR binds least.
+    # Licence expression as in Cargo.toml: AND, OR (also written /), WITH and parentheses. OR has the lowest precedence.
     function either(  good) { good = both(); while (word[at] == "OR") { at++; good = both() || good } return good }
     function both(  good) { good = one(); while (word[at] == "AND") { at++; good = one() && good } return good }
     function one(  good, name) {
@@ -39,7 +39,7 @@ trap 'rm -rf "$work"' EXIT
 allowed >"$work/allowed"
 [ -s "$work/allowed" ] || die "deny.toml: expected names under [licenses] allow = [...]"
 
-# The check must be able to fail.
+# The check itself is tested with wrong and right licences first.
 printf '%s\n' 'a|GPL-3.0' 'b|' 'c|MIT AND GPL-3.0' 'd|(MIT OR GPL-3.0' 'e|Apache-2.0 WITH Nonsense' >"$work/wrong"
 printf '%s\n' 'a|MIT' 'b|GPL-3.0/MIT' 'c|(GPL-3.0 OR MIT) AND ISC' 'd|X WITH Y OR MIT' >"$work/right"
 [ "$(judge "$work/allowed" <"$work/wrong" | wc -l)" = 5 ] || die "the check lets a wrong licence pass"
@@ -53,7 +53,7 @@ if [ -s "$work/refused" ]; then
   die "these licences are not among those that deny.toml allows"
 fi
 
-# Every dependency of the workspace has its reason in the book.
+# docs/dependencies.md must have a line for every dependency of the workspace.
 awk '/^\[/ { inside = ($0 == "[workspace.dependencies]") } inside && /=/ && !/path = / { print $1 }' Cargo.toml >"$work/named"
 [ -s "$work/named" ] || die "Cargo.toml: expected names under [workspace.dependencies]"
 while read -r name; do

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Takes a picture of the top of a run's page, as the README shows it:
+# Takes a screenshot of the top of a report page, for the README:
 #
 #   ci/demo.sh && ci/page-picture.sh target/demo/live.html docs/report.png 745
 #
-# It needs Chromium (ci/setup.sh test installs it), and no network. A picture of 200 kB or more is an error.
+# The script needs Chromium (installed by ci/setup.sh test), but no network. A screenshot of 200 kB or more is an error.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034
-# The parts of ci/test.sh, in the order in which they run. Sourced after lib.sh.
+# Parts of ci/test.sh, in the order in which they run. Sourced after lib.sh.
 #
-# A part is a function part_NAME that runs under `set -e` in a process of its own, and an entry in PARTS:
-#   NAME | set | listed seconds: two cores, from a fresh clone | seconds after which it is ended | description
-# The set is `test` for the parts of `ci/test.sh`, `all` for those that only `ci/test.sh --all` runs. A part that cannot run fails.
+# A part is a function part_NAME, which runs under `set -e` in a separate process, and an entry in PARTS:
+#   NAME | set | expected seconds on two cores from a fresh clone | time limit in seconds | description
+# ci/test.sh runs the parts of the set `test`, and ci/test.sh --all those of the set `all` as well. A part that cannot run fails.
 
 PARTS=(
   "setup    | test |   5 |  900 | packages and Rust"
@@ -25,10 +25,10 @@ PARTS=(
   "bench    | all  | 250 | 1200 | a quarter of the experiments in their short form, another one with each commit, and those that changed last"
   "demo     | all  | 400 |  900 | the demonstration of the README"
 )
-# For work in progress.
+# Parts of ci/test.sh --quick, for work in progress.
 QUICK=(setup format scripts lint house unit programs)
 
-# Test targets that start programs or measure time. Each group is one command of part `programs`, and groups run side by side.
+# Test targets that start programs or measure time. Each entry is one command of the part `programs`; several commands run at the same time.
 PROGRAMS=(
   "local"
   "mpi -- --skip without_eager_sends"
@@ -40,28 +40,28 @@ PROGRAMS=(
   "command environment run loops -- --include-ignored"
   "burner perturbed"
 )
-# Test targets of part `report`. All that are named nowhere run in part `unit`.
+# Test targets of the part `report`. Test targets that are in neither list belong to the part `unit`.
 REPORT=(browser perfetto)
 
 with=$CI_DIR/mpi/with.sh
 
-# The target directory of an MPI.
+# target_of MPI: prints the target directory of an MPI library.
 target_of() {
   # shellcheck disable=SC2016
   "$with" "$1" sh -c 'echo "$CARGO_TARGET_DIR"'
 }
 
-# Every command that compiles selects the whole workspace, and the dev-dependencies with it: another selection has other features, and everything
-# that depends on them would be compiled once more.
+# All commands that compile select the whole workspace with its dev-dependencies. Another selection would have other features, and most
+# crates would be compiled again.
 
-# binaries MPI NAME...: builds programs. The small test target brings the features of the dev-dependencies.
+# binaries MPI NAME...: builds programs. The small test target `broken` selects the features of the dev-dependencies.
 binaries() {
   local mpi=$1
   shift
   "$with" "$mpi" cargo build --locked --workspace --test broken "${@/#/--bin=}"
 }
 
-# cargo_tests MPI TARGETS ARGUMENTS...: runs test targets, given as one word; without any, those that the arguments select.
+# cargo_tests MPI TARGETS ARGUMENTS...: runs the test targets in TARGETS, which is one word. If it is empty, the arguments select the tests.
 cargo_tests() {
   local mpi=$1 targets
   read -ra targets <<<"$2"
@@ -79,7 +79,7 @@ part_scripts() {
   local scripts written
   mapfile -t scripts < <(git ls-files '*.sh' '*.env' '.ci/run' 'ci/smpi/smpicc-rs' ':!launch/tests/golden')
   shellcheck --external-sources --source-path="$ROOT" --severity=info "${scripts[@]}"
-  # Job scripts that armature submit has written. Their arguments have a `$` that the shell must not expand.
+  # The job scripts that armature submit writes quote a `$` in arguments on purpose, so that the shell does not expand it.
   mapfile -t written < <(git ls-files 'launch/tests/golden/*.sh')
   shellcheck --severity=info --exclude=SC2016 "${written[@]}"
   echo "$((${#scripts[@]} + ${#written[@]})) scripts have no findings"
@@ -90,8 +90,8 @@ part_scripts() {
 
 part_lint() {
   "$with" openmpi cargo clippy --locked --workspace --all-targets -- -D warnings
-  # Without its tests, which are three quarters of what this takes and are the same. Clippy and not `cargo check`, because its warnings can be
-  # denied without other compiler flags, for which all dependencies would be compiled once more.
+  # The tests are left out here, because they are the same for all features and take three quarters of the time. `cargo check` cannot turn
+  # warnings into errors without other compiler flags, with which all dependencies would be compiled again.
   local features
   for features in farm,pipeline,loops,workflow farm pipeline loops workflow ""; do
     "$with" openmpi cargo clippy --locked -p armature-mpi --no-default-features --features "$features" -- -D warnings
@@ -105,7 +105,7 @@ part_house() {
 
 part_docs() { RUSTDOCFLAGS="-D warnings" "$with" openmpi cargo doc --locked --workspace --no-deps; }
 
-# unit_targets: the test targets that no other part runs.
+# unit_targets: prints the test targets that no other part runs.
 unit_targets() {
   local files group
   files=$(git ls-files '*/tests/*.rs' '*/tests/*/main.rs')
@@ -122,7 +122,7 @@ part_unit() {
 
 part_programs() {
   local group commands=()
-  # No test waits for a compiler.
+  # All tests are compiled first, so that time limits do not include compiling.
   cargo_tests openmpi "" --no-run
   for group in "${PROGRAMS[@]}"; do
     commands+=("cargo_tests openmpi '${group%% -- *}'$([[ $group != *" -- "* ]] || echo " -- ${group#* -- }")")
@@ -133,7 +133,7 @@ part_programs() {
 part_report() {
   python_packages perfetto report/tests/perfetto-requirements.txt
   cargo_tests openmpi "${REPORT[*]}" --no-run
-  # In a network namespace without any other interface.
+  # The tests run in a network namespace with the loopback device only.
   # shellcheck disable=SC2016  # for that shell
   unshare --net bash -c 'ip link set lo up && cargo_tests openmpi "$1" --offline -- --ignored --test-threads 1' bash "${REPORT[*]}"
 }
@@ -159,7 +159,7 @@ part_no-eager() {
   done
 }
 
-# Settings above the transport are not varied here, and the commands of workflows know nothing of MPI.
+# Settings above the transport do not depend on the MPI library and are not varied here. Commands of workflows do not use MPI.
 part_mpich() {
   local cases="one_rank three_ranks more_ranks live_balancing refused"
   cargo_tests mpich "mpi faults phases farm_deaths restarts workflows beside_mpi" --no-run
@@ -188,7 +188,7 @@ part_hosts() {
   "$CI_DIR/hosts/test.sh" "$built/ferret" "$built/sor" "$built/armature-workflow" "$built/armature-probe"
 }
 
-# is_changed EXPERIMENT: true if the last 30 commits changed the file, or the directory, that defines it.
+# is_changed EXPERIMENT: succeeds if the last 30 commits have changed the file or the directory of the experiment.
 is_changed() {
   local file base
   file=$(grep -rlF "name: \"$1\"" bench/src/experiments | head -n 1)
@@ -197,8 +197,8 @@ is_changed() {
   ! git diff --quiet "${base:-HEAD}" HEAD -- "$file"
 }
 
-# A quarter of the experiments, which changes with each commit, and those whose source has changed. Before a release all of them run:
-# ci/bench.sh --smoke.
+# Runs a quarter of the experiments, a different one for each commit, and the experiments whose source has changed. Before a release, run
+# all of them with ci/bench.sh --smoke.
 part_bench() {
   local names chosen=() i quarter
   quarter=$(($(git rev-list --count HEAD) % 4))

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2034
-# Real pictures: the icons of Debian's tango-icon-theme and the flags of iso-flags-png-320x240 to search in, and what people have
-# drawn with many programs, of openclipart-png. Sourced after lib.sh.
+# Functions that provide real pictures. The icons of Debian's tango-icon-theme and the flags of iso-flags-png-320x240 are a database to
+# search. The drawings of openclipart-png come from many programs and test the decoders. Sourced after lib.sh.
 
 TANGO=${TANGO:-/usr/share/icons/Tango}
 FLAGS=${FLAGS:-/usr/share/iso-flags-png-320x240}
 CLIPART=${CLIPART:-/usr/share/openclipart/png}
 
-# tango_pictures DATABASE_DIR QUERY_DIR [N]: makes both directories anew. The database has the icons at 32x32 pixels, the
-# queries the same icons at 22x22, of the same names. Links are left out, being the same picture again. At most N of each.
+# tango_pictures DATABASE_DIR QUERY_DIR [N]: creates both directories again, with at most N pictures each. The database has the icons in
+# 32x32 pixels, and the queries are the same icons in 22x22 pixels under the same names. Links are left out, because they are duplicates.
 tango_pictures() {
   local database=$1 queries=$2 most=${3:-100000} large small name count=0
   [ -d "$TANGO/32x32" ] || die "there are no icons in $TANGO; run ci/setup.sh demo"
@@ -26,7 +26,7 @@ tango_pictures() {
   [ "$count" -gt 0 ] || die "$TANGO has no icon in both sizes"
 }
 
-# flags_and_icons DIR: makes the directory anew, with the flags of the world, and the icons of Tango at 32x32 pixels.
+# flags_and_icons DIR: creates the directory again, with the flags of the world and the Tango icons in 32x32 pixels.
 flags_and_icons() {
   local pictures=$1
   [ -d "$FLAGS" ] || die "there are no flags in $FLAGS; run ci/setup.sh demo"
@@ -37,13 +37,13 @@ flags_and_icons() {
   cp "$FLAGS"/*.png "$pictures/flags/"
 }
 
-# clipart_sample DIR N SEED: makes the directory anew, with N pictures of openclipart-png, the same ones for the same seed.
+# clipart_sample DIR N SEED: creates the directory again, with N pictures of openclipart-png. Equal seeds give equal pictures.
 clipart_sample() {
   local sample=$1 count=$2 seed=$3 picture name
   [ -d "$CLIPART" ] || die "there are no pictures in $CLIPART; run ci/setup.sh test"
   rm -rf "$sample"
   mkdir -p "$sample"
-  # Ordered by numbers of the generator of Park and Miller, which every awk computes alike.
+  # The order is that of pseudorandom numbers by Park and Miller, which all versions of awk compute alike.
   while IFS=$'\t' read -r _ picture; do
     name=${picture#"$CLIPART/"}
     cp "$picture" "$sample/${name//\//-}"
@@ -51,8 +51,8 @@ clipart_sample() {
     awk -v x="$seed" '{ x = x * 16807 % 2147483647; printf "%.0f\t%s\n", x, $0 }' | sort -n | head -n "$count")
 }
 
-# clipart_is_read FERRET DIR N SEED: whether the program reads a sample of N pictures, all but those that are larger than it takes.
-# Works in DIR.
+# clipart_is_read FERRET DIR N SEED: succeeds if the program reads a sample of N pictures, except for pictures above its size limit. DIR is
+# the working directory.
 clipart_is_read() {
   local ferret=$1 work=$2 count=$3 seed=$4 read large
   clipart_sample "$work/sample" "$count" "$seed"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Packages the crates of a release and builds each of them from its package alone, in the order of their dependencies.
+# Packages the crates of a release, and builds each crate from its package alone, in the order of their dependencies.
 #
-#   ci/release.sh              only that; needs no account and uploads nothing
-#   ci/release.sh --publish    and uploads them to crates.io, with the token that `cargo login` has stored
+#   ci/release.sh              needs no account and uploads nothing
+#   ci/release.sh --publish    then uploads the packages to crates.io, with the token that `cargo login` has stored
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,7 +12,7 @@ case "${1:-}" in
   *) die "usage: ci/release.sh [--publish], not '$1'" ;;
 esac
 "$CI_DIR/setup.sh" build
-# The crates that do not inherit `publish = false`. Cargo orders them by their dependencies.
+# The crates without `publish = false`. Cargo determines their order from their dependencies.
 mapfile -t crates < <(git ls-files '*/Cargo.toml' ':!bench/peers' | xargs grep -L '^publish' | xargs sed -n 's/^name = "\(armature-.*\)"$/\1/p')
 [ "${#crates[@]}" -gt 0 ] || die "no crate of the workspace can be published"
 say "packages: ${crates[*]}"

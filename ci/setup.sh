@@ -1,23 +1,22 @@
 #!/usr/bin/env bash
-# Installs what armature needs on Debian 12 and is not there yet; may be run again at any time.
+# Installs the packages that armature needs on Debian 12 and that are missing. It can be run again at any time.
 #
-#   ci/setup.sh [build|demo|bench|test]     (default: test, which needs most)
+#   ci/setup.sh [build|demo|bench|test]     (default: test, which needs most packages)
 #
-# As root it installs by apt. As anyone else it prints the command to run and exits with 1.
-# Rust (by rustup) is the one thing it does not install. ARMATURE_SETUP=skip leaves the packages alone, for
-# systems that are not Debian.
+# Run by root, the script installs packages with apt. Run by another user, it prints the command to run and exits with 1. Install Rust
+# yourself, with rustup. With ARMATURE_SETUP=skip, no packages are installed, for systems other than Debian.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# cc and headers; Open MPI; libclang for the MPI bindings; hwloc for the topology.
+# C compiler and headers; Open MPI; libclang for the MPI bindings; hwloc for the topology.
 BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc-dev)
-# Real pictures to search in (7 MB to download).
+# Real pictures for the image search (7 MB to download).
 DEMO=("${BUILD[@]}" iso-flags-png-320x240 tango-icon-theme)
-# The simulator, peers, and what peers from PyPI need. Makeflow is in coop-computing-tools.
+# SimGrid, frameworks for comparison, and Python for those on PyPI. Makeflow is in coop-computing-tools.
 BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv ripgrep coop-computing-tools make)
-# The second MPI, the simulator, a batch system, links between hosts on one machine, what checks these scripts, a browser (110 MB to download), and
-# pictures by many programs (131 MB to download, 160 MB on the disk).
+# MPICH, SimGrid, Slurm, tools for links between hosts on one machine, shellcheck, a browser (110 MB to download), and pictures from many
+# programs (131 MB to download, 160 MB on the disk).
 TEST=("${DEMO[@]}" "${BENCH[@]}" openclipart-png libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck
   chromium chromium-driver)
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs the tests: installs what is missing, then format, lints, documentation, unit tests, and whole programs on threads and on Open MPI.
+# Runs the tests: installs missing packages, then checks format, lints, documentation, unit tests, and whole programs on threads and on Open
+# MPI.
 #
-#   ci/test.sh                 about 12 minutes on two cores, and at most as long again for compiling the first time
-#   ci/test.sh --all           also the report page in a browser, MPICH, simulated clusters, a real Slurm, unequal hosts, experiments and the demonstration
-#   ci/test.sh --quick         for work in progress
-#   ci/test.sh PART...         only these parts
-#   ci/test.sh --list          the parts and their listed seconds
+#   ci/test.sh                 takes about 12 minutes on two cores, and at most twice as long when it compiles everything
+#   ci/test.sh --all           also tests the report page in a browser, MPICH, simulated clusters, a real Slurm, unequal hosts, experiments and the demonstration
+#   ci/test.sh --quick         runs fewer parts, for work in progress
+#   ci/test.sh PART...         runs only these parts
+#   ci/test.sh --list          lists the parts and their expected seconds
 #
-# A part that fails does not keep the others from running. Logs are in target/ci/. The last line has the counts of all tests.
+# If a part fails, the other parts still run. Logs are in target/ci/. The last line of the output has the counts of all tests.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -15,7 +16,7 @@ set -euo pipefail
 . "$CI_DIR/parts.sh"
 cd "$ROOT"
 
-# field PART NUMBER: from the table of parts.
+# field PART NUMBER: prints a field of the table of parts.
 field() {
   local entry
   for entry in "${PARTS[@]}"; do
@@ -23,7 +24,7 @@ field() {
   done
   die "there is no part '$1'; ci/test.sh --list names them"
 }
-# names [SET]: the parts, or those of a set.
+# names [SET]: prints the names of all parts, or of those in a set.
 names() {
   local entry
   for entry in "${PARTS[@]}"; do
@@ -47,12 +48,13 @@ esac
 
 logs=$ROOT/target/ci
 mkdir -p "$logs"
-# Every process of a part inherits this, so that what it leaves behind can be found.
+# All processes of a part inherit this variable, by which processes that the part leaves behind are found.
 ARMATURE_CI_RUN=run-$$-$(seconds)
 export ARMATURE_CI_RUN
 child="" viewer="" table="" verdict=0
 
-# ours: the processes that carry the mark, without zombies, this one and its viewer.
+# ours: prints the processes with this variable, without zombies and this process. The process that shows the log does not have the
+# variable.
 ours() {
   local files file pid
   mapfile -t files < <(grep -sl "ARMATURE_CI_RUN=$ARMATURE_CI_RUN" /proc/[0-9]*/environ)
@@ -62,7 +64,7 @@ ours() {
     if [ "$pid" != $$ ] && grep -qs '^State:.[^Z]' "/proc/$pid/status"; then echo "$pid"; fi
   done
 }
-# left_behind: ends what a part has left; tells if there was something.
+# left_behind: ends the processes that a part has left behind. Succeeds if there were any.
 left_behind() {
   local pids pid i
   for ((i = 0; i < 25; i++)); do
@@ -84,7 +86,7 @@ interrupted() {
 }
 trap interrupted INT TERM HUP
 
-# count LOG...: sums the closing lines of cargo test and of our scripts; prints passed, failed, skipped.
+# count LOG...: adds up the last lines of cargo test and of the scripts. Prints the numbers of passed, failed and skipped tests.
 count() {
   awk '
     /^test result: / { for (i = 1; i < NF; i++) {
@@ -101,7 +103,7 @@ for name in "${chosen[@]}"; do
   listed=$(field "$name" 3) limit=$(field "$name" 4) log=$logs/$name.log
   say "$name: $(field "$name" 5) (listed with $listed s, at most $limit s)"
   began=$(seconds)
-  # A log that is shown, rather than a pipe, which a process left behind would keep open.
+  # The output goes to a file that is shown by another process. A process that a part leaves behind would keep a pipe open.
   : >"$log"
   run_logs+=("$log")
   timeout --kill-after=30 "$limit" bash "$CI_DIR/test.sh" --run-part "$name" >"$log" 2>&1 </dev/null &

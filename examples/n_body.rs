@@ -1,5 +1,5 @@
-//! Bodies that attract each other. A loop over indices, whose values all ranks get: every rank has all bodies, and computes
-//! the accelerations of some of them.
+//! Motion of bodies that attract each other. A loop over indices computes the accelerations and returns them on all ranks. Every rank has
+//! all bodies, and computes the accelerations of some of them.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/n-body

@@ -28,7 +28,7 @@ fn run() -> armature::Result<()> {
     })
 }
 
-/// Returns the number of ways in which `size` queens can stand, on rank 0.
+/// Returns the number of ways to place `size` queens, on rank 0.
 pub(crate) fn ways(session: &mut Session, size: u32) -> Result<Option<u64>, BoxError> {
     // A task with few remaining rows counts the complete boards. Other tasks create a task for each place of the next queen.
     let mut farm = Farm::exploring("queens", move |queens: &Vec<u32>, more| {

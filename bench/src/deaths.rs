@@ -21,7 +21,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Returns the scene of an existing folder, for a rank.
+    /// Returns the folder of a run, which must exist. Ranks call this function.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         RunFolder { folder: folder.into() }
     }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Takes down the hosts that ci/hosts/up.sh made: ends the processes on them, by pid, and removes their namespaces and
-# control groups. Does nothing where there are none.
+# Removes the emulated hosts of ci/hosts/up.sh: ends their processes by process number, and removes their namespaces and control groups.
+# Does nothing if there are no hosts.
 #
-#   ci/hosts/down.sh           HOSTS_DIR and HOSTS_PREFIX as for up.sh
+#   ci/hosts/down.sh           uses HOSTS_DIR and HOSTS_PREFIX like up.sh
 set -uo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -11,10 +11,10 @@ export PATH=$PATH:/usr/sbin:/sbin
 [[ $prefix =~ ^[a-z]+[a-z0-9]*-$ ]] || die "HOSTS_PREFIX: expected letters, digits and a dash at the end, got '$prefix'"
 command -v ip >/dev/null || exit 0
 
-# spaces, cgroups: what there is of the prefix, whoever made it.
+# spaces, cgroups: print the network namespaces and the control groups whose names begin with the prefix, including those of other runs.
 spaces() { local path; for path in /run/netns/"$prefix"*; do if [ -e "$path" ]; then echo "${path##*/}"; fi; done; }
 cgroups() { local path; for path in /sys/fs/cgroup/cpu/"$prefix"* /sys/fs/cgroup/"$prefix"*; do if [ -d "$path" ]; then echo "$path"; fi; done; }
-# processes: those on the hosts, but not this one, if it was called from there.
+# processes: prints the processes on the hosts, without this process, which may have been started on a host.
 processes() {
   local name
   {
@@ -31,7 +31,7 @@ for signal in TERM KILL; do
 done
 for name in $(spaces); do ip netns del "$name"; done
 for group in $(cgroups); do
-  # A process that has just ended may still be counted.
+  # The kernel may count a process for a moment after its end, and then refuses to remove the group.
   for ((i = 0; i < 40; i++)); do
     if rmdir "$group" 2>/dev/null; then break; fi
     sleep 0.05

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command on a host that ci/hosts/up.sh made, as ssh would: the words are joined, and a shell reads them.
-# mpirun starts its daemons by it.
+# Runs a command on an emulated host of ci/hosts/up.sh with the interface of ssh: the arguments are joined and passed to a shell. mpirun
+# starts its daemons with this script.
 #
 #   ci/hosts/exec.sh HOST COMMAND...
 set -euo pipefail
@@ -16,7 +16,7 @@ export HOSTS_DIR PATH=$PATH:/usr/sbin:/sbin
 host=$1
 shift
 [ -e "/run/netns/$prefix$host" ] || die "there is no host $host; ci/hosts/up.sh makes them"
-# First, so that everything that follows has the host's share of a core.
+# This process joins the control group first, so that all processes that it starts have the host's share of a core.
 echo $$ >"$groups/$prefix$host/cgroup.procs"
 # shellcheck disable=SC2016  # expanded inside
 exec nsenter --net="/run/netns/$prefix$host" unshare --uts --mount --propagation private sh -c '

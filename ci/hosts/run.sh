@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Starts a program on the hosts that ci/hosts/up.sh made, by Open MPI's mpirun on the first of them, one rank a host.
+# Runs a program on the emulated hosts of ci/hosts/up.sh, with Open MPI's mpirun on the first host. Each host has one slot.
 #
-#   ci/hosts/run.sh -n 4 PROGRAM ARGS...       options are mpirun's
+#   ci/hosts/run.sh -n 4 PROGRAM ARGS...       passes all options to mpirun
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../lib.sh"
@@ -12,10 +12,10 @@ names=()
 # shellcheck source=/dev/null
 . "$HOSTS_DIR/env"
 mpirun=$(command -v mpirun.openmpi || command -v mpirun) || die "there is no mpirun of Open MPI; run ci/setup.sh build"
-# The environment may have settings for ranks on one machine.
+# The environment may have settings of Open MPI for ranks on one machine, which do not apply here.
 for name in ${!OMPI_MCA_@}; do unset "$name"; done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Every message takes the network; its devices are the hosts' own.
+# All messages must use TCP over the network devices of the hosts.
 words=("$mpirun" --hostfile "$HOSTS_DIR/hostfile"
   --mca plm rsh --mca plm_rsh_agent "$CI_DIR/hosts/exec.sh" --mca plm_rsh_no_tree_spawn 1
   --mca oob_tcp_if_include eth0 --mca btl "self,tcp" --mca btl_tcp_if_include eth0 --mca pml ob1

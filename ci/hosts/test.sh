@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Plays four unequal hosts on this machine, checks that they are as unequal as they should be, that Ferret over MPI
-# on all four writes the bytes that one rank writes, that rows of a loop move to the fast ones and make the grid of
-# one rank, that tasks of a workflow go to the fast ones within everybody's memory, and that their files are sent where hosts share no
-# directory. Takes the hosts down again. Less than a minute. Fails where the machine does
-# not let anybody play several hosts.
+# Emulates four unequal hosts on this machine, and checks their speeds and links. Then it checks programs over MPI on all hosts:
 #
-#   ci/hosts/test.sh FERRET SOR WORKFLOW PROBE       the programs, built for Open MPI
+# - Ferret writes the same bytes as on one rank.
+# - Rows of a loop move to the fast hosts, and the grid is the same as on one rank.
+# - Most tasks of a workflow run on the fast hosts, within the memory limit of each host.
+# - The files of a workflow are sent between hosts that share no directory.
+#
+# Takes less than a minute, and removes the hosts at the end. Fails if the machine does not permit emulated hosts.
+#
+#   ci/hosts/test.sh FERRET SOR WORKFLOW PROBE       paths of the programs, built for Open MPI
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -25,9 +28,9 @@ leave() { "$CI_DIR/hosts/down.sh" >/dev/null; rm -rf "$work"; }
 trap leave EXIT
 trap 'exit 130' INT TERM HUP
 on() { timeout 60 "$CI_DIR/hosts/exec.sh" "$@"; }
-# milliseconds: since some time in the past.
+# milliseconds: prints milliseconds since 1970.
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
-# between LOW HIGH NUMBER: for check.
+# between LOW HIGH NUMBER: command for check, which fails unless the number is in the range.
 between() { awk "BEGIN { exit !($1 <= $3 && $3 <= $2) }" || { echo "wanted: $1 to $2"; echo "found:  $3"; return 1; }; }
 
 say "one rank"
@@ -45,7 +48,8 @@ check "each has its own name" equal "h1 h2 h3 h4 " "$(names)"
 on h1 touch /dev/shm/mine
 check "each has its own shared memory" equal "" "$(on h2 ls /dev/shm)"
 
-# Each host counts for the same time, all together. The most of three rounds: other work on this machine only takes away.
+# All hosts count at the same time, for one second. The largest of three counts is used, because other work on this machine can only reduce
+# a count.
 # shellcheck disable=SC2016  # for perl
 count='my $n = 0; $SIG{ALRM} = sub { print $n; exit }; alarm 1; while (1) { $n++ }'
 declare -A counted=([h1]=1 [h2]=1 [h3]=1 [h4]=1)
@@ -57,14 +61,14 @@ for _ in 1 2 3; do
     if [ "$n" -gt "${counted[$host]}" ]; then counted[$host]=$n; fi
   done
 done
-# times HOST: how much faster h1 is.
+# times HOST: prints the speed of h1 relative to HOST.
 times() { awk "BEGIN { printf \"%.2f\", ${counted[h1]} / ${counted[$1]} }"; }
 echo "h1 computes $(times h2), $(times h3) and $(times h4) times as fast as h2, h3 and h4"
 check "h2 computes as fast as h1" between 0.7 1.4 "$(times h2)"
 check "h3 computes half as fast" between 1.5 2.8 "$(times h3)"
 check "h4 computes a quarter as fast" between 2.7 6.0 "$(times h4)"
 
-# carry FROM: milliseconds that two million bytes take from there to h1.
+# carry FROM: prints the milliseconds that the transfer of two million bytes from FROM to h1 takes.
 bytes=2000000
 # shellcheck disable=SC2016  # for perl
 receive='use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7070, Listen => 1, ReuseAddr => 1) or die; $| = 1; print "up\n";
@@ -87,7 +91,7 @@ carry() {
 }
 fast=$(carry h2) slow=$(carry h4)
 echo "2 MB take $fast ms from h2 and $slow ms from h4"
-# 16 Mbit at 20 Mbit/s, of which 1 Mbit may come at once.
+# The transfer has 16 Mbit, of which a burst of 1 Mbit may exceed the rate of 20 Mbit/s.
 check "the link of h4 carries 20 Mbit/s at most" between 700 20000 "$slow"
 check "that of h2 more than twice as much" between 2 1000 "$(awk "BEGIN { print $slow / $fast }")"
 
@@ -95,7 +99,7 @@ say "a platform file of all four"
 probe_runs() { timeout 60 "$CI_DIR/hosts/run.sh" -n 4 "$probe" --platform -o platform.toml >probe.log 2>&1 || { cat probe.log; return 1; }; }
 check "the hosts are measured" probe_runs
 cat platform.toml
-# speed_of HOST, megabytes_of A B: from the file.
+# speed_of HOST and megabytes_of A B: print the speed of a host and the bandwidth of a link from the platform file.
 speed_of() { awk -v host="name = \"$1\"" '$0 == host { found = 1 } found && /^speed/ { print $3; exit }' platform.toml; }
 megabytes_of() { awk -v a="$1" -v b="$2" '$1 == "#" && $2 == a && $4 == b":" { print $8 }' platform.toml; }
 check "h2 is as fast as h1" between 0.85 1.15 "$(speed_of h2)"
@@ -106,9 +110,9 @@ check "that of h3 has 100 Mbit/s" between 10.6 14.4 "$(megabytes_of h1 h3)"
 check "that of h4 has 20 Mbit/s" between 2.1 2.9 "$(megabytes_of h1 h4)"
 
 say "Ferret on all four"
-# hosts_in LOG: the hosts in the table that armature prints at its start, a word a rank.
+# hosts_in LOG: prints the host of each rank, from the table that armature logs at its start.
 hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ .*GiB$/ { print $2; next } { table = 0 }' "$1" | tr '\n' ' '; }
-# ferret_runs MAPPING: for check.
+# ferret_runs MAPPING: command for check.
 ferret_runs() {
   timeout 100 "$CI_DIR/hosts/run.sh" -n 4 "$ferret" "${query[@]}" -o "$work/$1.tsv" --mapping "$1" >"$1.log" 2>&1 || { cat "$1.log"; return 1; }
 }
@@ -119,13 +123,14 @@ for mapping in orderly auto; do
 done
 
 say "A loop on all four"
-# Every host has the same rows at first; the slowest is four times as slow as the fastest.
+# All hosts begin with the same number of rows. The slowest host has a quarter of the speed of the fastest.
 sor_runs() {
   timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$sor" --size 1500 --sweeps 150 --verify --summary >sor.out 2>sor.log || { cat sor.log sor.out; return 1; }
 }
 check "the loop makes the grid of one rank" sor_runs
 grep -A 6 '^loop sor' sor.log || true
-# rows_of RANK COLUMN: of the summary, in which a time is two words; 9 are the rows at first, 10 those at last.
+# rows_of RANK COLUMN: prints a word of the rank's row in the summary, where a time is two words. Word 9 is the initial number of rows, and
+# word 10 the final one.
 rows_of() { awk -v rank="$1" -v column="$2" '/^rank +units/ { table = 1; next } table && $1 == rank { print $column; exit }' sor.log; }
 check "the slowest host began with a quarter of the rows" between 374 375 "$(rows_of 3 9)"
 check "it ends with less than two thirds of them" between 1 250 "$(rows_of 3 10)"
@@ -140,13 +145,13 @@ say "A workflow on all four"
 h2 1.0 40
 h3 0.5 30
 h4 0.25 20"
-  # Both ends of a link of less.
+  # Each of these links has two entries, one for each direction, because its bandwidth is below the default.
   for pair in h1:h3:12500 h2:h3:12500 h1:h4:2500 h2:h4:2500 h3:h4:2500; do
     IFS=: read -r one other bandwidth <<<"$pair"
     printf '[[link]]\nfrom = "%s"\nto = "%s"\nbandwidth = "%s kB"\n' "$one" "$other" "$bandwidth" "$other" "$one" "$bandwidth"
   done
 } >four.toml
-# Each task holds its memory, and checks that what it reads is what its writer gave.
+# Each task holds its memory, and checks that the values that it reads are those that other tasks have written.
 workflow_runs() {
   timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$workflow" --generate blast:60 --toil --time-scale 0.0002 --memory-scale 0.08 \
     --size-scale 0.03 --platform "$work/four.toml" --summary >workflow.out 2>workflow.log || { cat workflow.log workflow.out; return 1; }
@@ -155,7 +160,7 @@ check "a workflow runs" workflow_runs
 grep -A 6 '^workflow ' workflow.log || true
 check "all tasks are done" grep -q '^60 tasks are done' workflow.out
 check "as they were planned" grep -q 'planned by ' workflow.log
-# of_rank RANK COLUMN: of the summary, where times and sizes are two words.
+# of_rank RANK COLUMN: prints a word of the rank's row in the summary, where times and sizes are two words.
 of_rank() { awk -v rank="$1" -v column="$2" '/^rank +tasks/ { table = 1; next } table && $1 == rank { print $column; exit }' workflow.log; }
 check "the fast hosts run most of them" between 36 59 "$(($(of_rank 0 2) + $(of_rank 1 2)))"
 check "the slowest runs fewest" between 1 14 "$(of_rank 3 2)"
@@ -179,7 +184,7 @@ printf 'LC_ALL=C sort "$1" >"$1.sorted"\n' >one/sorted
 awk 'BEGIN { for (n = 0; n < 60000; n++) print (n * 7919) % 60013, "a word" }' >one/words
 cp one/* h1
 (cd one && "$workflow" words.toml >../one.out 2>../one.log) || { cat one.log; die "the workflow failed on one rank"; }
-# Each rank is in the directory of its host; only that of h1 has the workflow.
+# The current directory of each rank is that of its host. Only the directory of h1 contains the workflow.
 # shellcheck disable=SC2016  # for the shell of each rank
 files_run() {
   timeout 150 "$CI_DIR/hosts/run.sh" -n 4 sh -c 'cd "$(hostname)" && exec "$@"' - "$workflow" words.toml --send-files \

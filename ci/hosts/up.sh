@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Makes unequal hosts of this one machine: each has its own network namespace, IP address, host name, /dev/shm, link rate
-# and share of a core. Needs root. What is left of earlier hosts of the same prefix is taken down first.
+# Emulates unequal hosts on this machine. Each host has its own network namespace, IP address, host name, /dev/shm, link rate and share of a
+# core. Needs root. Hosts of an earlier run with the same prefix are removed first.
 #
-#   ci/hosts/up.sh             then: ci/hosts/run.sh -n 4 PROGRAM; ci/hosts/down.sh
+#   ci/hosts/up.sh             start ranks with ci/hosts/run.sh -n 4 PROGRAM, and remove the hosts with ci/hosts/down.sh
 #
-#   HOSTS         a word a host: NAME:PERCENT:RATE, PERCENT of one core, RATE of its link as tc writes it
+#   HOSTS         one word for each host: NAME:PERCENT:RATE, with PERCENT of one core and RATE of its link in the syntax of tc
 #                 (default "h1:50:1gbit h2:50:1gbit h3:25:100mbit h4:12:20mbit")
-#   HOSTS_PREFIX  in front of the names of namespaces and control groups     (default arm-)
-#   HOSTS_NET     the first three bytes of their addresses                   (default 10.77.0)
-#   HOSTS_DIR     where the state is kept                                    (default target/hosts)
+#   HOSTS_PREFIX  prefix of the names of namespaces and control groups       (default arm-)
+#   HOSTS_NET     first three bytes of the IP addresses                      (default 10.77.0)
+#   HOSTS_DIR     directory of the state                                     (default target/hosts)
 #
-# Ends with 3 where the machine does not let it, with the reason on stderr.
+# Exits with code 3 and an error message if the machine does not permit emulated hosts.
 #
-# The links end in one bridge, in a namespace of its own. The machine's own network gets no device, route or rule.
+# The links of all hosts end in a bridge in a separate namespace. The network of the machine gets no device, route or rule.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -23,7 +23,7 @@ for host in "${hosts[@]}"; do
   [[ $host =~ ^[a-z][a-z0-9]*:[0-9]+:[0-9]+[kmg]?bit$ ]] || die "HOSTS: expected NAME:PERCENT:RATE as in h3:25:100mbit, got '$host'"
 done
 
-# --- can this machine do it?
+# --- requirements
 cannot() { printf 'cannot play several hosts: %s\n' "$*" >&2; exit 3; }
 [ "$(id -u)" -eq 0 ] || cannot "it needs root, for namespaces, link rates and control groups"
 for tool in ip tc nsenter unshare; do command -v $tool >/dev/null || die "$tool is missing; run ci/setup.sh test"; done
@@ -43,7 +43,7 @@ dir=$(cd "$dir" && pwd)
 undo() { HOSTS_DIR=$dir HOSTS_PREFIX=$prefix "$CI_DIR/hosts/down.sh" >/dev/null || true; }
 trap undo EXIT
 
-# What the other scripts read.
+# State that the other scripts read.
 {
   printf 'prefix=%q\ngroups=%q\n' "$prefix" "$groups"
   printf 'names=('; for host in "${hosts[@]}"; do printf '%q ' "${host%%:*}"; done; echo ')'
@@ -64,10 +64,10 @@ ip -n "$switch" link add bridge0 type bridge || cannot "this kernel has no bridg
 ip -n "$switch" link set bridge0 up
 
 # --- the hosts
-# The quota of a host comes anew every so many microseconds: short, so that work of a few milliseconds is slowed down too.
+# Period of the CPU quota in microseconds. It is short, so that the quota also slows down work of a few milliseconds.
 period=10000
 if [ $version = 2 ]; then
-  # In a container the group that looks like the root has processes, and may not have groups as well.
+  # In a container, the visible root group contains processes. A group with processes cannot have subgroups with CPU limits.
   echo +cpu 2>/dev/null >"$groups/cgroup.subtree_control" || cannot "the control groups in $groups may not be divided"
 fi
 number=0
@@ -82,7 +82,7 @@ for host in "${hosts[@]}"; do
   ip -n "$switch" link set "port$number" master bridge0 up
   ip -n "$space" addr add "$net.$number/24" dev eth0
   ip -n "$space" link set eth0 up
-  # In both directions: what leaves the host, and what leaves the switch for it.
+  # The rate is limited in both directions: at the sending device of the host, and at the port of the switch that sends to the host.
   tc -n "$space" qdisc add dev eth0 root tbf rate "$rate" burst 128kb latency 200ms ||
     cannot "this kernel has no token buckets, which give a link its rate"
   tc -n "$switch" qdisc add dev "port$number" root tbf rate "$rate" burst 128kb latency 200ms

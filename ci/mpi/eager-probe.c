@@ -1,5 +1,5 @@
-/* Relies on eager sends, as no program should: both ranks send before either receives.
- * Hangs where a send waits for its receive, which is what --no-eager is for. */
+/* Incorrect MPI program that relies on eager sends: both ranks send before either receives.
+ * It hangs if a send waits for its receive, as with --no-eager. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

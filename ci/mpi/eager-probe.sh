@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows that ci/mpi/with.sh MPI --no-eager does what it says: a program that relies on eager sends runs
-# without it and hangs with it. Otherwise tests that use it would prove nothing, and this fails.
+# Checks that ci/mpi/with.sh MPI --no-eager is effective: a program that relies on eager sends must run without the option and hang with it.
+# If the option had no effect, the tests that use it would prove nothing.
 #
 #   ci/mpi/eager-probe.sh openmpi|mpich
 set -euo pipefail
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2016  # the inner shell knows MPICC
 "$with" "$mpi" sh -c '$MPICC -o "$1" "$2"' - "$work/probe" "$CI_DIR/mpi/eager-probe.c"
 
-# probe SECONDS BYTES [--no-eager]: prints ran, hung or the exit code.
+# probe SECONDS BYTES [--no-eager]: prints whether the program ran or hung, or its exit code.
 probe() {
   local limit=$1 bytes=$2 code=0
   shift 2

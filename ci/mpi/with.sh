@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs a command with the environment of one MPI:
+# Runs a command in the environment of one MPI library:
 #
 #   ci/mpi/with.sh openmpi|mpich|smpi [--no-eager] COMMAND...
 #   ci/mpi/with.sh mpich cargo test -p armature-tests
 #
-# Each MPI has its own target directory: the bindings do not notice that MPICC has changed.
-# --no-eager forces the eager limits of every transport down, so that a send is not over before its receive
-# has begun; ci/mpi/eager-probe.sh shows that it works.
+# Each MPI library has its own target directory, because the build script of the MPI bindings does not detect a change of MPICC.
+#
+# --no-eager sets the eager limits of all transports so low that a send completes only after its receive has started. ci/mpi/eager-probe.sh
+# tests this.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

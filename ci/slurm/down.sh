@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Ends the jobs and daemons of a cluster that ci/slurm/up.sh started, by the pids that it recorded.
-# Does nothing where none runs.
+# Ends the jobs and daemons of a cluster that ci/slurm/up.sh has started, by their recorded process numbers. Does nothing if there is no
+# cluster.
 #
-#   ci/slurm/down.sh DIR [--clean]      --clean removes DIR as well
+#   ci/slurm/down.sh DIR [--clean]      --clean also removes DIR
 set -uo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -11,13 +11,13 @@ set -uo pipefail
 run=$(cd "$1" && pwd)
 export SLURM_CONF=$run/slurm.conf
 
-# A daemon is over when it is gone, or a zombie that nobody has waited for yet.
+# gone PID: succeeds if the process does not exist, or is a zombie that has not been reaped.
 gone() {
   local state
   state=$(sed -e 's/^.*) //' "/proc/$1/stat" 2>/dev/null | cut -c1)
   [ -z "$state" ] || [ "$state" = Z ]
 }
-# stop PIDFILE NAME
+# stop PIDFILE NAME: ends the process in the file if it is a process of this name.
 stop() {
   local pid i
   pid=$(cat "$1" 2>/dev/null) || return 0
@@ -31,7 +31,7 @@ stop() {
   fi
   rm -f "$1"
 }
-# Jobs first: a slurmd that ends leaves its steps and their processes behind.
+# Jobs are cancelled first, because a slurmd that ends does not end the processes of its job steps.
 if [ -s "$SLURM_CONF" ] && timeout 10 scontrol ping 2>/dev/null | grep -q UP; then
   timeout 10 scancel --user="$(id -un)" 2>/dev/null
   for ((i = 0; i < 60; i++)); do

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2154  # variables of test.sh
-# Runs with run directories on the real Slurm of test.sh, which sources this file: submission, stop, cancellation, time limit and requeue.
+# Tests of run directories on the real Slurm of test.sh, which sources this file: submission, stop, cancellation, time limit and requeue.
 
 say "runs with run directories"
 mkdir "$work/user"
 cd "$work/user" || exit 1
 export PATH=$shared/bin:$PATH
-# A program of any kind that can stop: every rank looks for the file.
+# Example of a program without armature that can be stopped: every rank polls for the file `stop`.
 cat >steps <<'EOS'
 #!/bin/sh
 for step in $(seq "$1"); do
@@ -15,9 +15,9 @@ done
 echo "rank $SLURM_PROCID has finished"
 EOS
 chmod +x steps
-# reason RUN ATTEMPT: why the attempt ended.
+# reason RUN ATTEMPT: prints the reason for the end of an attempt.
 reason() { sed -n 's/.*"reason": "\(.*\)",/\1/p' "armature-runs/$1/attempts/$2/why.json"; }
-# status_is CODE RUN: for check and within.
+# status_is CODE RUN: succeeds if `armature status` exits with CODE; for check and within.
 status_is() {
   local code=0
   armature status "$2" >"$work/status.txt" 2>&1 || code=$?
@@ -59,8 +59,8 @@ check "the reason is the time limit" equal "time limit" "$(reason limit-1 1)"
 is_requeued() { [ "$(state_of "$(job_of limit-1)")" = PENDING ]; }
 check "it is in the queue again" within 60 is_requeued
 check "it shows as waiting" status_is 3 limit-1
-# Slurm starts requeued jobs after two minutes, unless it is asked to start them earlier. Until KillWait (5 s) has passed, it may still end the step of
-# the first attempt, and the step of the second has the same number.
+# Slurm starts requeued jobs after two minutes, unless the start time is changed. For KillWait (5 s) after the first attempt, Slurm may
+# still end its job step, and would end the step of the second attempt with it, because both have the same number.
 sleep 8
 is_restarted() { has_started limit-1 2 || { scontrol update "JobId=$(job_of limit-1)" StartTime=now 2>/dev/null; sleep 1; return 1; }; }
 check "it starts again" within 150 is_restarted

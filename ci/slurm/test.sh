@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Submits Ferret to a real Slurm of four nodes and checks what comes of it: the same bytes as one rank writes, a
-# cancelled job that leaves nothing behind, the exit code of a job that fails. Then a farm, mandelbrot, whose ranks are
-# killed, and runs with run directories (runs.sh). Takes the cluster down again.
+# Runs jobs on a real Slurm cluster of four nodes on this machine, and checks their results:
+#
+# - Ferret by the job script: the output is that of one rank, and a failed job has the right exit code.
+# - A farm (mandelbrot) whose ranks are killed.
+# - Runs with run directories (runs.sh).
+# - A cancelled job, which leaves no process behind.
+#
+# The cluster is removed at the end.
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
-# The directories hold armature, armature-probe, ferret and mandelbrot, built for Open MPI, and ferret and armature-probe, built for MPICH. Two to
-# three minutes.
+# The first directory contains armature, armature-probe, ferret and mandelbrot, built for Open MPI. The second one contains ferret and
+# armature-probe, built for MPICH. The test takes two to three minutes.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -15,7 +20,7 @@ set -euo pipefail
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
 
-# How long a job may take, from its submission to its end. The jobs take seconds.
+# Maximum time of a job from its submission to its end, in seconds. The jobs take seconds.
 LIMIT=${SLURM_TEST_LIMIT:-180}
 
 usage="usage: ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]"
@@ -27,13 +32,13 @@ leave() { "$CI_DIR/slurm/down.sh" "$work/slurm" >/dev/null; rm -rf "$work"; }
 trap leave EXIT
 trap 'exit 130' INT TERM HUP
 
-# --- a shared directory as the job script wants it
+# --- shared directory with the files that the job script expects
 shared=$work/shared
 mkdir -p "$shared/bin"
 cp "$1/armature" "$1/armature-probe" "$1/ferret" "$1/mandelbrot" "$shared/bin/"
 if [ -n "${2:-}" ]; then
   cp "$2/ferret" "$shared/bin/ferret-mpich"
-  # The doctor starts the probe that is in its own directory.
+  # The doctor starts the probe that is in the same directory as armature.
   mkdir "$shared/bin-mpich"
   cp "$1/armature" "$2/armature-probe" "$shared/bin-mpich/"
 fi
@@ -43,14 +48,15 @@ bin/ferret index pictures -o pictures.db >"$work/index.log" 2>&1 || { cat "$work
 bin/ferret query queries --db pictures.db -k 10 -o one-rank.tsv --mapping serial >"$work/one-rank.log" 2>&1 ||
   { cat "$work/one-rank.log"; die "ferret query failed on one rank"; }
 
-# --- the cluster; a port of its own, so that two of these do not meet
+# --- cluster, with its own ports, so that two tests can run at the same time
 export SLURM_PORT=$((20000 + $$ % 1000 * 10))
 "$CI_DIR/slurm/up.sh" "$work/slurm" || { tail -n 20 "$work"/slurm/*.log; die "Slurm did not start"; }
 export SLURM_CONF=$work/slurm/slurm.conf
-# The nodes are hosts of their own that reach each other over the loopback device, which MPI would not use unasked.
+# The nodes are emulated hosts that reach each other over the loopback device, which Open MPI does not use by default.
 export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-# MPICH's UCX sees that the nodes are one machine. This is the shared memory that does not care about namespaces.
+# UCX detects that the nodes are on one machine, and would use shared memory that namespaces separate. System V shared memory works across
+# these namespaces.
 export UCX_TLS=self,sysv
 hosts="n1 n1 n2 n2 n3 n3 n4 n4 "
 if [ -e "$work/slurm/one-name" ]; then
@@ -63,7 +69,7 @@ export SHARED=$shared
 
 state_of() { scontrol -o show job "$1" | sed 's/.*JobState=\([A-Z_]*\).*/\1/'; }
 exit_code_of() { scontrol -o show job "$1" | sed 's/.* ExitCode=\([0-9]*\):.*/\1/'; }
-# ended JOB: waits for the job's end, up to the limit; prints its state.
+# ended JOB: waits for the end of a job, at most for the limit. Prints the final state.
 ended() {
   local start state
   start=$(seconds)
@@ -73,20 +79,20 @@ ended() {
   done
   echo "$state"
 }
-# submit ARGS...: prints the job's number.
+# submit ARGS...: submits a job and prints its number.
 submit() { sbatch --parsable --output="$work/%j.log" "$@"; }
-# same_bytes FILE: for check.
+# same_bytes FILE: command for check, which compares the file with the output of one rank.
 same_bytes() { cmp "$shared/one-rank.tsv" "$1"; }
-# hosts_in LOG: the hosts in the table that armature prints at its start, a word a rank.
+# hosts_in LOG: prints the host of each rank, from the table that armature logs at its start.
 hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ .*GiB$/ { print $2; next } { table = 0 }' "$1" | sort | tr '\n' ' '; }
-# completed JOB: for check; shows the job's output if it has not.
+# completed JOB: command for check, which waits for the end of the job. Prints the job's output if the job has not completed.
 completed() {
   local state
   state=$(ended "$1")
   [ "$state" = COMPLETED ] || { echo "job $1 is $state"; cat "$work/$1.log"; return 1; }
 }
 
-# within SECONDS COMMAND...
+# within SECONDS COMMAND...: repeats the command until it succeeds. Fails after the time limit.
 within() {
   local end=$(($(seconds) + $1))
   shift
@@ -154,7 +160,7 @@ picture="--size 600x400 --iterations 20000"
 # shellcheck disable=SC2086  # words
 bin/mandelbrot $picture -o one-rank.png >"$work/one-rank.log" 2>&1 || { cat "$work/one-rank.log"; die "mandelbrot failed on one rank"; }
 same_picture() { cmp "$shared/one-rank.png" "$1"; }
-# farm NAME: submits it, with a journal; each rank writes down its process.
+# farm NAME: submits a farm with a journal. Each rank writes its process number to a file.
 farm() {
   mkdir "$work/$1"
   # shellcheck disable=SC2016  # for the ranks' shell
@@ -163,7 +169,7 @@ farm() {
   ARMATURE_PEER_SECONDS=5 submit --nodes=4 --ntasks-per-node=1 \
     --wrap "bin/armature run --mpi openmpi --recover --restarts 1 /bin/sh -c '$rank'"
 }
-# under_way NAME: whether it has kept some rows.
+# under_way NAME: succeeds if the journal contains some rows.
 under_way() { [ "$(stat -c %s "$work/$1.journal" 2>/dev/null || echo 0)" -gt 50000 ]; }
 job=$(farm worker)
 check "rows are kept" within 60 under_way worker
@@ -192,7 +198,7 @@ all_run() { [ "$(find "$work/pids" -type f -size +0 | wc -l)" -eq 8 ]; }
 none_runs() {
   local file
   for file in "$work"/pids/*; do
-    # Gone, or a zombie that its parent has yet to wait for.
+    # Process that has ended; its parent may not have reaped it.
     grep -qs '^State:.[^Z]' "/proc/$(cat "$file")/status" && return 1
   done
   return 0

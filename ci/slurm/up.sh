@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Starts a real Slurm cluster of several nodes on this machine, without systemd. Run it again and it starts
-# what is missing. ci/slurm/down.sh ends it.
+# Starts a real Slurm cluster of several nodes on this machine, without systemd. If parts of the cluster are already running, only the
+# missing ones are started. ci/slurm/down.sh ends the cluster.
 #
-#   ci/slurm/up.sh DIR        keeps keys, logs and state in DIR; then: export SLURM_CONF=DIR/slurm.conf
+#   ci/slurm/up.sh DIR        keeps keys, logs and state in DIR; then run: export SLURM_CONF=DIR/slurm.conf
 #
-#   SLURM_NODES   number of nodes, n1, n2, ...                           (default 4)
+#   SLURM_NODES   number of nodes, which are called n1, n2, ...          (default 4)
 #   SLURM_CPUS    CPUs that each node claims                             (default 2)
-#   SLURM_PORT    TCP port of the controller; node i listens i above it  (default 16817)
+#   SLURM_PORT    TCP port of the controller; node i uses this port + i  (default 16817)
 #
-# Each node sees itself as a host of its own: its own host name, /etc/hosts and /dev/shm, in namespaces that end with
-# its processes. Where the system forbids that, all nodes share this machine's host name, which must resolve; the file
-# DIR/one-name is there then, and MPI must not use shared memory.
+# Each node is an emulated host with its own host name, /etc/hosts and /dev/shm, in namespaces that end with its processes. If the system
+# does not permit namespaces, all nodes have the host name of this machine, which must resolve. In this case the file DIR/one-name exists,
+# and MPI must not use shared memory.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -57,13 +57,14 @@ else
   host_of() { hostname -s; }
 fi
 
-# alive PIDFILE NAME: the process runs. Its name is compared because pids are used again.
+# alive PIDFILE NAME: succeeds if the process in the file is running. The name is compared, because the number may belong to another process
+# by now.
 alive() {
   local pid
   pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] &&
     ! grep -q '^State:.Z' "/proc/$pid/status"
 }
-# wait_for COMMAND...: tries it for up to 20 seconds.
+# wait_for COMMAND...: repeats the command until it succeeds, for up to 20 seconds.
 wait_for() {
   local i
   for ((i = 0; i < 200; i++)); do
@@ -73,14 +74,14 @@ wait_for() {
   die "still waiting after 20 seconds: $*"
 }
 
-# --- munge, with a key and a socket of its own
+# --- munge, with a separate key and socket
 munge=$run/munge
 if [ ! -s "$munge/munge.key" ]; then
   (umask 077 && head -c 1024 /dev/urandom >"$munge/munge.key")
 fi
 if ! alive "$munge/munged.pid" munged; then
   rm -f "$munge"/munge.socket.2*
-  # --force: a directory in /tmp, which others may write to, is refused otherwise.
+  # Without --force, munged refuses a directory in /tmp, because other users can write to /tmp.
   munged --force --key-file="$munge/munge.key" --socket="$munge/munge.socket.2" --pid-file="$munge/munged.pid" \
     --log-file="$munge/munged.log" --seed-file="$munge/munged.seed" --num-threads=2 2>"$munge/munged.err" ||
     die "munged did not start: $(cat "$munge/munged.err")"
@@ -104,7 +105,7 @@ mv "$run/slurm.conf.new" "$run/slurm.conf"
 export SLURM_CONF=$run/slurm.conf
 touch "$run/jobcomp.txt"
 
-# --- daemons, each of which goes into the background by itself
+# --- daemons, which go into the background themselves
 if ! alive "$run/slurmctld.pid" slurmctld; then on "$controller" slurmctld -f "$SLURM_CONF" </dev/null; fi
 wait_for scontrol ping
 for name in "${names[@]}"; do

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Compares event logs of simulated runs with kept ones. Sourced after lib.sh and checks.sh; tests/golden/README.md.
+# Compares event logs of simulated runs with stored ones (tests/golden/README.md). Sourced after lib.sh and checks.sh.
 
-# rounded DIR: the event logs of the first start of a job in a directory, one rank after the other, their times and figures to three digits: what is decided
-# counts, and not that a header has become a byte longer.
+# rounded DIR: prints the event logs of the first attempt of a job, one rank after another. Times and other fractional numbers are rounded
+# to three digits, so that decisions are compared, and small changes such as the length of a message header have no effect.
 rounded() {
   local log
   for log in "$1"/attempts/1/rank-*.jsonl; do
@@ -10,7 +10,7 @@ rounded() {
       line = ""
       while (match($0, "[:,[]" number "[],}]")) {
         value = substr($0, RSTART + 1, RLENGTH - 2)
-        # Whole numbers count something, and are exact.
+        # Integers are counts, and are compared exactly.
         if (value ~ /[.e]/) value = (value + 0 < 1e-9 && value + 0 > -1e-9) ? "0" : sprintf("%.3g", value + 0)
         line = line substr($0, 1, RSTART) value
         $0 = substr($0, RSTART + RLENGTH - 1)
@@ -20,8 +20,8 @@ rounded() {
   done
 }
 
-# as_kept NAME DIR: for check; whether the event logs of a directory are those of tests/golden/events/NAME.jsonl. With
-# ARMATURE_GOLDEN=write they are, from now on.
+# as_kept NAME DIR: command for check, which compares the event logs in DIR with tests/golden/events/NAME.jsonl. With ARMATURE_GOLDEN=write,
+# it replaces the stored log first.
 as_kept() {
   local kept=$ROOT/tests/golden/events/$1.jsonl
   rounded "$2" >"$2/rounded"

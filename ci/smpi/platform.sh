@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Writes a simulated cluster for SimGrid: N hosts around one switch, each with a link of 1 Gbit/s and 25 µs.
+# Writes a cluster for SimGrid: N hosts around one switch, each with a link of 1 Gbit/s and a latency of 25 µs.
 #
 #   ci/smpi/platform.sh PREFIX N SPEED...      writes PREFIX.xml and PREFIX.hosts
 #
-# Speeds are in flop/s as SimGrid reads them (1e9f, 1Gf). The first is rank 0's, the others are dealt out in turn.
+# Speeds are in flop/s in the syntax of SimGrid (1e9f, 1Gf). The first speed is that of rank 0, and the others are assigned to the other
+# ranks in turn.
 set -euo pipefail
 [ $# -ge 3 ] || { echo "usage: ci/smpi/platform.sh PREFIX N SPEED..." >&2; exit 2; }
 prefix=$1 n=$2; shift 2

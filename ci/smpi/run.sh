@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs a program that was built for SMPI on N simulated hosts, in one process and repeatably:
+# Runs a program that was built for SMPI on N simulated hosts, in one process and with reproducible results:
 #
 #   ci/mpi/with.sh smpi cargo build --release -p ferret
 #   ci/smpi/run.sh 14 [--speeds "1Gf 2Gf ..."] [--platform F.xml --hosts F.hosts] [--cfg KEY:VALUE]... \
 #     PROGRAM ARGS...
 #
-# PROGRAM is the file that cargo built, or just its name (looked for in the SMPI target directory, release first).
-# --cfg is handed to smpirun (network models, say). Computing costs no simulated time unless the program declares
-# it. Time limit: ARMATURE_SMPI_TIMEOUT seconds (default 600).
+# PROGRAM is the path of the program, or its name in the SMPI target directory (release before debug). --cfg is passed to smpirun, for
+# example to change the network model. Computing takes no simulated time; a program declares its work instead. The time limit is
+# ARMATURE_SMPI_TIMEOUT seconds (default 600).
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -43,11 +43,11 @@ if [ -z "$platform" ]; then
   "$CI_DIR/smpi/platform.sh" "$work/cluster" "$n" $speeds
   platform=$work/cluster.xml hosts=$work/cluster.hosts
 fi
-# Every rank loads a copy of its own: without the symbols it is a tenth of the size.
+# Each rank loads its own copy of the program, which is ten times smaller without symbols.
 strip -o "$work/program.so" "$program"
-# A program must be a file that is executable; what it says about itself is its file name.
+# smpirun needs an executable file. The name of the file is the name of the program in its messages.
 chmod +x "$work/program.so"
-# What the C library keeps free for thread-local variables of libraries that are loaded late is enough for eight copies.
+# By default, the C library reserves thread-local memory for eight copies only.
 GLIBC_TUNABLES=glibc.rtld.optional_static_tls=$((1024 * n + 4096)) timeout -k 10 "${ARMATURE_SMPI_TIMEOUT:-600}" \
   smpirun -np "$n" -platform "$platform" -hostfile "$hosts" --log=root.thresh:warning \
   --cfg=smpi/simulate-computation:no --cfg=smpi/grow-injected-times:no \

@@ -88,8 +88,8 @@ struct Run {
 
 /// Measure the speeds, memory and connections of the hosts of a job, and write them to a platform file for the planners.
 ///
-/// Ranks of the program armature-probe are started as with `armature run`. Start as many on each host as the job will have: speeds and memory are those
-/// of a rank beside the others. Connections are measured between one rank of each host.
+/// Ranks of the program armature-probe are started as with `armature run`. Start as many on each host as the job will have, because all ranks of a host
+/// are measured at the same time. Connections are measured between one rank of each host.
 ///
 /// Exit code: 0 if the file is written; otherwise as with `armature run`.
 #[derive(Debug, Args)]

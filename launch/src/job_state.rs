@@ -66,7 +66,7 @@ impl JobState {
             JobState::Finished => Some(0),
             JobState::Failed { code, .. } => Some(*code),
             JobState::Stopped { .. } => Some(STOPPED),
-            // The real exit code is unknown.
+            // The real exit code is unknown, because no process was left to record it.
             JobState::Killed => Some(1),
         }
     }
@@ -120,8 +120,11 @@ impl ExitCodeRecord {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }
 
-    /// Records the exit code of the job. A status `Finished` or `Stopped` stays if its code is the exit code, and the message of a failed job stays. A status that
-    /// has not changed since before the start belongs to an earlier job and is not modified.
+    /// Records the exit code of the job.
+    ///
+    /// A status `Finished` or `Stopped` is kept if it implies this exit code. Otherwise, the status becomes `Failed`; a job that has
+    /// already failed keeps its message. A status that has not changed since before the start belongs to an earlier job and is not
+    /// modified.
     pub(crate) fn write(self, code: u8) {
         let Ok(Some(mut status)) = status_in(&self.directory) else { return };
         let is_of_another = self.before.is_some_and(|before| before == status);
@@ -140,7 +143,7 @@ impl ExitCodeRecord {
                 _ => "the program has ended without a final status".to_string(),
             };
         }
-        // A job without a status `Finished` has not succeeded.
+        // The exit code is at least 1, because a job without the status `Finished` has not succeeded.
         (status.state, status.code) = (State::Failed, code.max(1));
         let _ = status.write(&newest_attempt(&self.directory).join(BESIDE_EVENTS));
     }
@@ -163,7 +166,7 @@ mod tests {
         assert_eq!(of(State::Running, 0, 10), JobState::Running);
         assert_eq!(of(State::Running, 0, 99), JobState::Killed);
         assert_eq!(of(State::Starting, 0, 99), JobState::Killed);
-        // The process that started the job will record the exit code, or restart the job.
+        // The process that started the job is still alive: it will record the exit code, or restart the job.
         assert_eq!(of(State::Running, 20, 20), JobState::Running);
         assert_eq!(of(State::Running, 20, 99), JobState::Killed);
         assert_eq!(of(State::Finished, 0, 99), JobState::Finished);

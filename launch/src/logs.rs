@@ -14,9 +14,9 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
 
-/// Time between two looks at a log that grows.
+/// Time between two polls of a growing log.
 const EVERY: Duration = Duration::from_millis(300);
-/// Number of looks between two questions whether the run has ended. A question may need an answer of the batch system.
+/// Number of polls of the log between two checks if the run has ended. A check may have to ask the batch system.
 const LOOKS: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
@@ -68,7 +68,7 @@ pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
     }
     let mut looks = 0;
     while asked.follow && to.is_none() {
-        // The state is read before the output, so that all output of a run that has ended is printed.
+        // The state is read before the output, so that no output is missed between the last read and the end of the run.
         let has_ended = looks % LOOKS == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(unreadable)?;
@@ -81,7 +81,8 @@ pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
     Ok(0)
 }
 
-/// Returns the positions in the log at which the output of an attempt begins and ends; that of the whole run without an attempt.
+/// Returns the positions in the log at which the output of an attempt begins and ends. Without an attempt, these are the positions of the
+/// whole run.
 fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
     let Some(number) = attempt else { return Ok((0, None)) };
     let known = run.attempts();
@@ -91,14 +92,15 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
     Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
 }
 
-/// Whole lines of a growing text, those that name one rank if it is asked for.
+/// Filter for a growing text that selects whole lines with the name of a rank. Without a rank, it selects the whole text.
 struct Lines {
     rank: Option<usize>,
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Returns the lines that the text completes; the last incomplete one as well if the text `is_last`.
+    /// Returns the lines that are complete after `text`, including an incomplete last line if `is_last`. Without a rank, returns `text`
+    /// unchanged.
     fn select(&mut self, text: &[u8], is_last: bool) -> Vec<u8> {
         let Some(rank) = self.rank else { return text.to_vec() };
         self.rest.extend_from_slice(text);

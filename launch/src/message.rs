@@ -16,7 +16,7 @@ pub(crate) fn copy_to(log: Option<File>) {
 /// Prints a message to standard error as one line. Characters that act on a terminal or end a line are escaped. If standard error is
 /// closed, the message is dropped: `eprintln!` would panic, and the job would lose its supervisor.
 pub(crate) fn print_message(text: impl Display) {
-    // The message is written in one call, so that the output of ranks does not interrupt it.
+    // The message is written in one call, so that the output of ranks cannot appear in the middle of the line.
     let line = format!("armature: {}\n", armature_text::line(text));
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(log) = &mut *LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {

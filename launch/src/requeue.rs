@@ -9,15 +9,16 @@ use crate::run_directory::end_reason::{End, Reason};
 /// Decision after the last attempt of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Requeue the job; the number of this requeue.
+    /// Requeue the job. The number counts the requeues so far, including this one.
     Requeue(u32),
-    /// The number of requeues is used up.
+    /// The job was already requeued as often as allowed.
     UsedUp,
-    /// The attempt did not stop for the time limit.
+    /// The last attempt did not stop because of the time limit.
     No,
 }
 
-/// Decides from the ends of all attempts. Only stops for the time limit count: a job that is preempted or loses a node is requeued by Slurm.
+/// Decides from the ends of all attempts if the job is requeued. Only stops because of the time limit count, because Slurm itself requeues
+/// a job that was preempted or has lost a node.
 fn decide(ends: &[End], allowed: u32) -> Next {
     let is_limit = |end: &&End| end.reason == Reason::TimeLimit && end.stopped;
     if allowed == 0 || ends.last().filter(is_limit).is_none() {
@@ -27,7 +28,8 @@ fn decide(ends: &[End], allowed: u32) -> Next {
     if number > allowed { Next::UsedUp } else { Next::Requeue(number) }
 }
 
-/// Requeues the Slurm job of this process if the last attempt of the run has stopped for its time limit, and at most `allowed` times.
+/// Requeues the Slurm job of this process if its last attempt has stopped because of the time limit. A run is requeued at most `allowed`
+/// times.
 pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
     let ends: Vec<End> =
         run.attempts().into_iter().filter_map(|number| Attempt::of(run, number).end()).collect();

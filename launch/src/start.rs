@@ -19,8 +19,8 @@ use crate::run_directory::recorder::{self, Recorder};
 use crate::supervise::{self, Terms};
 use crate::{Mpi, detect, requeue};
 
-/// Default time limit for all ranks to start and connect to each other. The limit allows for a large job that starts on a busy machine, and
-/// for a program that reads its input before it starts its session. A job that hangs at its start wastes this much of its allocation.
+/// Default time limit for all ranks to start and connect to each other. It is long enough for a large job on a busy machine, and for a
+/// program that reads its input before it starts its session. A job that hangs at its start wastes this much of its allocation.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
 /// Options for the start of a job.
@@ -81,8 +81,8 @@ pub(crate) struct LaunchArgs {
 }
 
 impl LaunchArgs {
-    /// Returns true if the run has a run directory: if it has a name, or if it is likely to have several attempts and the user has not named
-    /// a directory for its events.
+    /// Returns true if the run has a run directory, which is the case if the user has named the run. It is also the case if the run is
+    /// likely to have several attempts, unless the user has named a directory for its events.
     fn is_recorded(&self, command: &[OsString]) -> bool {
         let has_own_events = || std::env::var_os("ARMATURE_EVENTS").is_some_and(|name| !name.is_empty());
         let has_attempts = self.restarts > 0 || self.requeue > 0 || recorder::asks_for_journal(command);
@@ -151,7 +151,8 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         requeue_after(&call, run.requeue);
         return Ok(code);
     }
-    // Other hosts may share the current directory, but they do not share the directory for temporary files.
+    // The directory for temporary files is local to a host. In a job of several hosts, the file is in the current directory, which they may
+    // share.
     let alone = job.hosts.is_none() && environment.batch.is_none();
     let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
     let doing = format!(
@@ -167,7 +168,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
             (Some(directory), file)
         }
     };
-    // Ranks may have another current directory.
+    // The path is made absolute, because ranks may have another current directory.
     let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
     let terms = Terms {
         job_status: &file,
@@ -176,7 +177,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: all_here.then_some(ranks),
     };
-    // The hosts of a hostfile stay the same if Slurm's allocation loses nodes.
+    // If Slurm's allocation has lost nodes, the command is computed again. The hosts of a hostfile are not changed.
     let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
         Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
         None => Ok(None),

@@ -15,7 +15,7 @@ use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, Queue, Stage, advice, stage, why};
 use crate::run_directory::{RUNS, RunDirectory, all};
 
-/// Time between two pictures of `--watch`.
+/// Time between two updates of `--watch`.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Show the state of runs: whether they wait, run or have ended, one reason, and the next step.
@@ -75,7 +75,7 @@ pub(crate) fn status(asked: &Status) -> Result<u8, LaunchError> {
     }
 }
 
-/// Notes that the queue cannot be read, if the state of a run depends on it.
+/// Appends a note that the queue cannot be read, if the state of a run depends on the queue.
 fn note_missing_queue(text: &mut String, queue: &Queue, facts: &[Facts]) {
     let depends = |facts: &Facts| facts.end.is_none() && facts.is_alive.is_none() && facts.batch.is_some();
     if queue.is_err() && facts.iter().any(depends) {

@@ -19,22 +19,23 @@ use crate::error::LaunchError;
 use crate::job_state::{JobState, alive_here, status_in};
 use crate::run_directory::reference::events;
 
-/// Time between two pictures.
+/// Time between two updates of the display.
 const EVERY: Duration = Duration::from_secs(1);
-/// The time between two looks is at least this multiple of the duration of a look, so that a log of thousands of files is read less often.
+/// Minimum time between two reads of the log, as a multiple of the duration of a read. A log of thousands of files is therefore read less
+/// often.
 const PART: u32 = 10;
 /// Time between two checks for a signal.
 const TICK: Duration = Duration::from_millis(50);
 /// Time that the process that started the job may take to record how the job ended, after its ranks have died.
 const GRACE: Duration = Duration::from_secs(3);
-/// Time without new data after which the job counts as dead, if the time exceeds [`SILENT_PART`] as well.
+/// Time without new data after which the job counts as dead, if the silence exceeds [`SILENT_PART`] as well.
 const SILENT: Duration = Duration::from_secs(60);
 /// Fraction of the run's duration without new data after which the job counts as dead. Ranks write once a second; in a long run, once in a
 /// five-hundredth of the duration.
 const SILENT_PART: f64 = 0.02;
 /// Assumed size of a terminal that does not report its size, in columns and lines.
 const SCREEN: (usize, usize) = (120, 40);
-/// Maximum number of lines of a picture that is not shown on a terminal.
+/// Maximum number of lines of an update that is not shown on a terminal.
 const LINES: usize = 80;
 
 /// Show a run while it is in progress: the activity and rate of each rank, decisions, the ranks that others wait for, and the predicted end.
@@ -120,7 +121,7 @@ impl Watched {
         Ok(is_new)
     }
 
-    /// Returns a description and the exit code of the job, if it has ended.
+    /// Returns a message and the exit code of the job, if the job has ended.
     fn ended(&self) -> Option<(String, u8)> {
         if self.is_attended {
             return None;
@@ -137,7 +138,7 @@ impl Watched {
         }
         let silence = self.heard.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
-        // Between two runs the program may compute for a long time without events.
+        // Between two runs, a program may compute for a long time without logging events.
         (is_dead && !self.live.is_between_runs()).then(|| {
             let silence = silence.as_secs();
             (format!("killed, or its host is gone: no rank has written anything for {silence} s"), 1)
@@ -260,7 +261,7 @@ impl Drop for Screen {
     }
 }
 
-/// Returns a picture that overwrites the previous one: each line is cut to the width, and old text after and below the lines is erased.
+/// Returns the text and escape sequences that overwrite the previous display. Lines are cut to the width, and remaining old text is erased.
 fn frame(picture: &str, wide: usize, high: usize) -> String {
     let mut frame = String::from("\x1b[H");
     for (n, line) in picture.lines().take(high).enumerate() {

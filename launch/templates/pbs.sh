@@ -30,6 +30,6 @@ set -eu
 cd "$SHARED"
 echo "job $PBS_JOBID on $(sort -u "$PBS_NODEFILE" | tr '\n' ' '), $(date)"
 
-# One rank a line of the node file. armature run becomes: mpirun -n RANKS --hostfile ..., with that file's hosts.
+# The node file has one line for each rank. armature run starts: mpirun -n RANKS --hostfile ..., with the hosts of the node file.
 exec bin/armature run --verbose \
   bin/ferret query queries --db pictures.db -k "$ANSWERS" -o "$OUT" --mapping "$MAPPING"

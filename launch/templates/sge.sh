@@ -32,6 +32,6 @@ set -eu
 cd "$SHARED"
 echo "job $JOB_ID with $NSLOTS slots, $(date)"
 
-# One rank a slot. Both Open MPI and MPICH find the hosts of the job by themselves.
+# There is one rank for each slot. Open MPI and MPICH find the hosts of the job without options.
 exec bin/armature run --verbose \
   bin/ferret query queries --db pictures.db -k "$ANSWERS" -o "$OUT" --mapping "$MAPPING"

@@ -3,7 +3,7 @@
 #
 #   sbatch launch/templates/slurm.sh
 #   sbatch --nodes=8 --export=ALL,SHARED=/scratch/me/ferret launch/templates/slurm.sh
-#   sbatch --cpus-per-task=4 launch/templates/slurm.sh        four cores a rank, which armature run hands on to srun
+#   sbatch --cpus-per-task=4 launch/templates/slurm.sh        four cores for each rank, which armature run passes to srun
 #
 # Then: squeue --me (is it running?), scancel JOBID (end it). The job's exit code is Ferret's.
 
@@ -30,6 +30,6 @@ set -eu
 cd "$SHARED"
 echo "job $SLURM_JOB_ID on $SLURM_JOB_NODELIST, $(date)"
 
-# One rank a task. armature run becomes: srun --mpi=pmix -n TASKS ... (Open MPI) or --mpi=pmi2 (MPICH).
+# There is one rank for each task. armature run starts: srun --mpi=pmix -n TASKS ... (Open MPI) or --mpi=pmi2 (MPICH).
 exec bin/armature run --verbose \
   bin/ferret query queries --db pictures.db -k "$ANSWERS" -o "$OUT" --mapping "$MAPPING"

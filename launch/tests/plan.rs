@@ -95,8 +95,8 @@ fn eviction_is_explained_with_the_task_that_needs_the_memory() {
     };
     let task = |id: &str, more: &str| format!("[[task]]\nid = \"{id}\"\nrun_time = 1\n{more}\n");
     let file = |name: &str| format!("{{ name = \"{name}\", size = 60 }}");
-    // Each of `c` and `d` reads a file of `a` and a file of `b`, so in every order of the tasks all four files would
-    // have to be in memory at the same time.
+    // Each of `c` and `d` reads a file of `a` and a file of `b`. In every order of the tasks, all four files therefore
+    // exist at the same time, and the memory is too small for them.
     let text = task("a", &format!("outputs = [{}, {}]", file("ac"), file("ad")))
         + &task("b", &format!("outputs = [{}, {}]", file("bc"), file("bd")))
         + &task("c", "inputs = [\"ac\", \"bc\"]")

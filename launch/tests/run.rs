@@ -70,8 +70,8 @@ fn launcher_killed_by_a_signal_gives_exit_code_128_plus_signal() {
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
 }
 
-/// Ranks continue for a moment after `mpirun` is killed. A restart during that time would find the locks of the old
-/// ranks.
+/// Ranks live for a moment after `mpirun` has been killed. A restart during that time would find the files of the job
+/// locked by the old ranks.
 #[test]
 fn ranks_left_by_a_killed_launcher_are_awaited() {
     for more in [&[][..], &["--job-status", "status"]] {
@@ -118,7 +118,7 @@ fn malformed_hostfile_is_refused_with_its_line() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// A read from a FIFO without a writer would never return.
+/// The command must not open a FIFO for reading, because the call blocks until a writer opens it.
 #[test]
 fn fifos_and_devices_are_refused_without_blocking() {
     let dir = launcher("mpirun.mpich", "echo started");
@@ -196,7 +196,7 @@ fn signals_are_forwarded_to_the_launcher() {
     assert_eq!(child.wait().unwrap().code(), Some(31));
 }
 
-/// A killed command cannot forward a signal, so the launcher must receive a signal in another way.
+/// A killed command cannot forward a signal, so the kernel must send a signal to the launcher.
 #[test]
 fn launcher_receives_sigterm_when_the_command_is_killed() {
     let script = "trap ': >told; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
@@ -232,7 +232,7 @@ fn ranks_end_when_the_command_is_killed() {
     }
 }
 
-/// In the loop of a shell script the standard input belongs to the loop.
+/// A command in a `while read` loop of a shell script must not consume the input of the loop.
 #[test]
 fn standard_input_is_read_only_on_request() {
     let dir = launcher("mpirun.mpich", "while read -r line; do echo \"launcher: $line\"; done");
@@ -259,7 +259,7 @@ fn rank_0_reads_standard_input_on_request() {
             command.args(["run", "--mpi", mpi, "-n", "1"]).args(stdin).arg("/bin/cat");
             let child = without_settings(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
-            // A job that does not read its input may already have ended.
+            // The write may fail, because a job that does not read its input may already have ended.
             let _ = child.stdin.take().unwrap().write_all(b"hello");
             let output = child.wait_with_output().unwrap();
             expect_code(&output, 0);
@@ -320,7 +320,8 @@ fn open_mpi_accepts_host_names_that_differ_only_after_a_dot() {
     fs::write(&hosts, "mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     command.args(["run", "--timeout", "30s", "--mpi", "openmpi", "--hostfile", hosts.to_str().unwrap()]);
-    // The hosts do not exist, and the remote shell is replaced so that no program looks for them.
+    // The hosts do not exist. The remote shell is replaced by a program that fails, so that nothing tries to connect to
+    // them.
     let output =
         without_settings(command.arg("/bin/true")).env("OMPI_MCA_plm_rsh_agent", "/bin/false").output();
     let said = text(&output.unwrap().stderr);
@@ -362,7 +363,7 @@ fn lines(output: &Output) -> Vec<String> {
 
 #[test]
 fn open_mpi_starts_more_ranks_than_there_are_cores() {
-    // The first rank that ends with an error ends the others, so each rank waits after its output.
+    // The launcher ends all ranks when one exits with an error, so each rank waits after its output.
     let script = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; sleep 1; exit 3";
     let output = for_real(&["--mpi", "openmpi", "-n", "5", "/bin/sh", "-c", script]);
     expect_code(&output, 3);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Directory of a user, with programs in `bin`.
+/// Home directory of a user, with programs in `bin`.
 struct Home {
     dir: tempfile::TempDir,
 }
@@ -105,7 +105,7 @@ fn each_attempt_has_a_record_and_a_part_of_the_log() {
         (description["schema"].as_u64(), description["command"][0].as_str()),
         (Some(1), Some("/bin/sh"))
     );
-    // The name with its number continues the run, the name begins another.
+    // `day-1` continues the first run, and `day` creates another one.
     home.program("day-1", "echo second", 0);
     home.program("day", "echo third", 0);
     assert_eq!(home.why("day-1/attempts/2")["reason"], "finished");
@@ -125,7 +125,7 @@ fn recording_does_not_change_program_output() {
         .output()
         .unwrap();
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"one\n"[..], &b"two\n"[..]));
-    // A large result in a file is not copied to the log.
+    // Standard output that is redirected to a file is not copied to the log.
     let result = fs::File::create(home.path("result")).unwrap();
     let mut command =
         home.command(&["run", "--run", "a", "-n", "1", "/bin/sh", "-c", "echo one; echo two >&2"]);
@@ -144,7 +144,7 @@ fn runs_have_a_record_if_they_may_have_several_attempts() {
     assert!(!home.path("armature-runs").exists());
     home.run(&["run", "-n", "1", "/bin/sh", "-c", "true", "--journal", "j"], 0);
     assert_eq!(home.why("sh-1/attempts/1")["reason"], "finished");
-    // A directory that cannot be written does not keep the program from running.
+    // The program runs even if no run directory can be created.
     fs::remove_dir_all(home.path("armature-runs")).unwrap();
     fs::write(home.path("armature-runs"), "").unwrap();
     let said = home.run(&["run", "-n", "1", "/bin/sh", "-c", "echo ran", "--journal", "j"], 0);
@@ -193,7 +193,7 @@ fn unusable_names_options_and_runs_are_refused_with_exit_code_2() {
     assert!(home.run(&["logs", "a@1", "--attempt", "2"], 2).contains("contradicts"));
     assert!(home.run(&["run", "--requeue", "2", "/bin/sh"], 2).contains("inside a Slurm job only"));
     home.run(&["run", "--run", "a", "--no-run-directory", "/bin/sh"], 2);
-    // A directory without the record of a run.
+    // The directory `bin` exists, but it contains no record of a run.
     assert!(home.run(&["status", "bin"], 2).contains("there is no run \"bin\""));
     fs::remove_file(home.path("armature-runs/a-1/log")).unwrap();
     assert!(home.run(&["logs"], 2).contains("cannot read the log"));
@@ -243,7 +243,7 @@ fn run_in_progress_is_shown_stopped_and_cancelled() {
     assert!(said.contains("cancelled: SIGTERM") && said.contains("armature logs a-1@1"), "{said}");
     assert!(home.run(&["cancel", "a"], 3).contains("a-1 has already ended: failed (cancelled: SIGTERM)"));
     home.run(&["stop", "a"], 3);
-    // The request belongs to the attempt that has ended.
+    // The request to stop belonged to the previous attempt, so the next attempt must not find the file.
     home.program("a-1", "test ! -e \"$ARMATURE_RUN/stop\"", 0);
     home.run(&["status", "a"], 0);
 }
@@ -310,7 +310,7 @@ fn status_queries_the_whole_queue_once() {
     home.script("squeue", "exit 0");
     home.script("sacct", "echo TIMEOUT");
     assert!(home.run(&["status", "s"], 1).contains("its batch job ended as TIMEOUT"));
-    // A controller that does not answer is no evidence.
+    // If the controller does not respond, the run must not count as ended.
     home.script("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
     home.script("sacct", "exit 1");
     assert!(home.run(&["status", "s"], 3).contains("cannot be read"));
@@ -361,7 +361,7 @@ fn stop_for_the_time_limit_is_requeued_as_often_as_allowed() {
     assert!(in_a_job_that_ends_soon(&home, script, 85).contains("is not requeued again"));
     assert_eq!(home.why("a-1/attempts/2")["reason"], "time limit");
     assert_eq!(home.read("asked").matches("requeue 7").count(), 1);
-    // A stop that a user has asked for is not requeued.
+    // A run that stops because of `armature stop` is not requeued.
     let before = home.read("asked");
     in_a_job_that_ends_soon(&home, ": >ready; /bin/sleep 1; exit 3", 3);
     assert_eq!(home.read("asked").matches("requeue").count(), before.matches("requeue").count());

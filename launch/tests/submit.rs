@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Directory of a user on a login node, with programs in `bin`.
+/// Home directory of a user on a login node, with programs in `bin`.
 struct Home {
     dir: tempfile::TempDir,
     /// Name of the working directory.
@@ -27,7 +27,7 @@ impl Home {
             "app",
             "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
         );
-        // A command that a script could be made to run.
+        // A command whose effect shows that text of the user was executed by the shell.
         home.script("touch", ": >\"$1\"");
         // The launcher runs its program once, as rank 0.
         home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");

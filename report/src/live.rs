@@ -76,7 +76,7 @@ impl Live {
         self.run.as_ref().map_or(0.0, |run| run.seconds)
     }
 
-    /// Returns true if no run is in progress: the program does something else, or has ended.
+    /// Returns true if no run is in progress: before the first run, between two runs, and after the last one.
     pub fn is_between_runs(&self) -> bool {
         self.run.as_ref().is_none_or(|run| run.has_ended)
     }

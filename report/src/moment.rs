@@ -95,7 +95,8 @@ fn omitted_text(count: usize, what: &str) -> Option<String> {
     Some(shown_of(count, MAX_TASKS, what)).filter(|text| !text.is_empty())
 }
 
-/// Returns the cause for which a task waited at a time, if it did. The waiting times of a task end, one after another, when the task begins.
+/// Returns the cause for which a task waited at a time, if it waited. The waiting times follow one another, and the last one ends when the
+/// task begins.
 fn wait_at(task: &TaskRun, at: f64) -> Option<&armature::observe::TaskWait> {
     let mut from = task.begin;
     for wait in task.waits.iter().rev() {

@@ -2,7 +2,7 @@
 
 use armature::observe::activity::Reached;
 
-/// Number of progress reports that are kept although they are too old. In a slow run they are the latest ones.
+/// Number of progress reports that are kept regardless of their age. In a slow run they may be the only ones.
 const MIN_REPORTS: usize = 2;
 
 /// Rate of progress.
@@ -26,7 +26,7 @@ pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<
     is_known.then(|| Pace { per_second: (last.done - done) as f64 / over, over })
 }
 
-/// Removes the progress reports that are not needed for rates from time `from` on.
+/// Removes progress reports that are not needed for rates after the time `from`.
 pub(crate) fn drop_old(reached: &mut Vec<(f64, Reached)>, from: f64) {
     let old = reached.partition_point(|(at, _)| *at < from);
     reached.drain(..old.saturating_sub(MIN_REPORTS));

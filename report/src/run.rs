@@ -253,7 +253,7 @@ impl Run {
         }
     }
 
-    /// Returns the name of the things that [`done`](Run::done) counts, in the plural.
+    /// Returns the name of the units of work that [`done`](Run::done) counts, in the plural.
     pub fn done_things(&self) -> &'static str {
         if self.skeleton == Skeleton::Loop { "passes" } else { self.things() }
     }

@@ -80,7 +80,7 @@ fn workflow_page_shows_plans_above_execution_and_a_graph() {
     assert_eq!(figure(&Run::all(&common::pipeline("square").records)[0], Figure::Graph), None);
 }
 
-/// Checks that with more than 500 tasks the page shows the graph of the ranks, and mentions that.
+/// With more than 500 tasks, the page must show the graph of the ranks instead, and state this.
 #[test]
 fn graph_of_a_large_workflow_shows_ranks_instead_of_tasks() {
     for (tasks, ranks, circles) in [(500, 5, 500), (501, 5, 5), (20_000, 60, 32)] {

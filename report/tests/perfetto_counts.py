@@ -1,6 +1,6 @@
-"""Reads a trace by Perfetto's own definition of its form, and prints what is in it as JSON: report/tests/perfetto.rs.
+"""Reads a trace with Perfetto's definition of the format, and prints the numbers of its elements as JSON, for report/tests/perfetto.rs.
 
-It fails where the trace has a field that the definition does not have, or a slice that does not end."""
+Fails if the trace has a field that the definition does not contain, or a slice without an end."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 
 def known(message):
-    """Whether the definition has all fields of the message, and of those in it."""
+    """Returns true if the definition contains all fields of the message and of nested messages."""
     if len(UnknownFieldSet(message)) > 0:
         return False
     for field, value in message.ListFields():
@@ -27,7 +27,7 @@ with open(sys.argv[1], "rb") as file:
     trace.ParseFromString(file.read())
 counts, tracks, open_slices = Counter(), {}, defaultdict(list)
 begun, ended, last = set(), set(), 0
-# As the trace processor does: in order of time, and what has the same time as it stands.
+# The trace processor sorts packets by time in the same way: packets with equal times keep their order.
 for packet in sorted(trace.packet, key=lambda packet: packet.timestamp):
     assert known(packet), f"a field that the definition does not have: {packet}"
     assert packet.trusted_packet_sequence_id == 1, packet

@@ -90,7 +90,7 @@ fn dropped_load_leaves_no_process() {
     assert_eq!(stat(id, 14), None);
 }
 
-/// Waits for the end of a process for up to 20 s, which only a process that does not end exceeds. Kills the process
+/// Waits for the end of a process for up to 20 s, which is far longer than a correct load takes. Kills the process
 /// after that time and returns false.
 fn ends(child: &mut Child) -> bool {
     let start = Instant::now();

@@ -14,7 +14,7 @@ const CASES: &str = env!("CARGO_BIN_EXE_armature-cases");
 const SQUARES: &str = env!("CARGO_BIN_EXE_armature-squares");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Checks that a job was stopped by this signal, and that only rank 0 reports the stop.
+/// Checks that a job was stopped by this signal, and that only rank 0 has printed a message about it.
 #[track_caller]
 fn was_stopped(outcome: &Outcome, by: &str) {
     assert_eq!(outcome.status.code(), Some(STOPPED.into()), "{outcome}");

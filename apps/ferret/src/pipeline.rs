@@ -71,8 +71,8 @@ pub struct Found {
 /// Answers all images that `root` lists. All ranks call this function, but only rank 0 passes a `root` and receives the result.
 ///
 /// # Errors
-/// The database cannot be opened or differs from that of rank 0; the output cannot be written; with `strict`, an image is unusable; or a tape was
-/// given on more than one rank.
+/// The database cannot be opened or differs from that of rank 0; the output cannot be written; with `strict`, an image
+/// is unusable; or costs are to be recorded on more than one rank.
 pub fn search(
     session: &mut Session,
     root: Option<Root<'_>>,

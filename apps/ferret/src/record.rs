@@ -49,7 +49,7 @@ impl CostRecorder {
     }
 }
 
-/// Stage whose costs are recorded if there is a tape.
+/// Stage whose costs are recorded if there is a recorder.
 pub(crate) struct RecordingStage<S> {
     stage: S,
     number: usize,

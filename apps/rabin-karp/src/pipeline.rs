@@ -66,7 +66,8 @@ impl Found {
     }
 }
 
-/// Returns the items for `hash`: the segments of `parts`, until `reader` has left.
+/// Returns the items for `hash`: the segments of `parts`. There are no further items after the reader of the output has
+/// closed it.
 pub fn texts<'p>(
     search: &Search,
     parts: &'p [Part],
@@ -84,8 +85,8 @@ pub fn texts<'p>(
     }
 }
 
-/// Returns the search as a pipeline. All ranks set the same mapping and run it. Only rank 0 reads `parts`, until `reader` has left. The sink on rank
-/// 0 receives the matches in order.
+/// Returns the search as a pipeline. All ranks set the same mapping and run it. Only rank 0 reads `parts`, as long as
+/// the reader of the output keeps it open. The sink on rank 0 receives the matches in order.
 pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipeline<'p, Found> {
     let read = texts(search, parts, reader);
     let (for_hash, for_verify, count) = (search.patterns.clone(), search.patterns.clone(), search.count);

@@ -47,7 +47,7 @@ pub struct Place {
 pub struct Places {
     files: vec::IntoIter<(u32, FileIdentity)>,
     cut: Cut,
-    /// Reader of the output.
+    /// Reader of the output of the program.
     reader: Reader,
     file: Option<(u32, FileIdentity)>,
     start: u64,
@@ -55,8 +55,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Creates the iterator over the segments of the files in `parts`. The iterator ends early if `reader` has left. A file below a directory that
-    /// cannot be opened is skipped with a message.
+    /// Creates the iterator over the segments of the files in `parts`. The iterator ends early if the reader has closed
+    /// the output. A file below a directory is skipped with a message if it cannot be opened.
     ///
     /// # Errors
     /// A file that the user has named cannot be opened, or a part is not a file.

@@ -178,7 +178,8 @@ pub fn captured(outputs: &Path, task: usize, at: usize) -> PathBuf {
     outputs.join(format!("forward-{task}-{at}"))
 }
 
-/// Returns the task with its pipes opened for writing. Each pipe is a file until the task is done, so that nobody has to read it meanwhile.
+/// Returns the task with its pipes opened for writing. Each pipe is a file until the task is done, so that no process has to read the
+/// pipe while the task runs.
 fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     let mut descriptors = PIPES;
     let (mut removed, mut opened) = (String::new(), String::new());

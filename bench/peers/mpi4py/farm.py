@@ -1,4 +1,4 @@
-"""Tiny tasks through mpi4py.futures: rank 0 hands them out, the others compute.
+"""Farm of tiny tasks with mpi4py.futures: rank 0 dispatches the tasks, and the other ranks compute.
 
 mpirun -n 2 python farm.py SIZE CHUNK TASKS prints `result tasks_per_s R tasks N`.
 """

@@ -1,7 +1,7 @@
-"""A search of a tree through mpi4py.futures: rank 0 submits what results make, the others do the tasks.
+"""Search of a tree with mpi4py.futures: rank 0 submits the tasks that results create, and the other ranks run them.
 
-mpirun -n 2 python tree.py ROOTS DEPTH STEPS SECONDS_PER_STEP NODES prints `result seconds S`. It is the tree of
-`bench/src/farm/tree.rs`; a task keeps its core busy for as long as it takes there.
+mpirun -n 2 python tree.py ROOTS DEPTH STEPS SECONDS_PER_STEP NODES prints `result seconds S`. The tree is
+that of `bench/src/farm/tree.rs`. A task keeps its core busy for as long as the same task takes there.
 """
 
 import queue
@@ -34,7 +34,7 @@ with MPICommExecutor(MPI.COMM_WORLD, root=0) as executor:
         roots, depth, steps, nodes = (int(sys.argv[at]) for at in (1, 2, 3, 5))
         seconds_per_step = float(sys.argv[4])
         executor.submit(mix, 1).result()
-        # `wait` would look at all open tasks for each that ends.
+        # `wait` would examine all unfinished tasks whenever one ends.
         ended = queue.SimpleQueue()
 
         def submit(number, depth):

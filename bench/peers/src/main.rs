@@ -89,8 +89,8 @@ fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
         "timely" => timely_pipeline::run::<I>(task)?,
         other => return Err(format!("expected renoir, renoir-farm, renoir-farm-far or timely, got {other}")),
     }
-    // The measurement compares nothing if all items stay in one process. A farm on both processes distributes tasks
-    // by hash, so the shares are only roughly equal.
+    // The check detects a configuration in which all items stay in one process, which would measure nothing. A farm on
+    // both processes distributes tasks by hash, so the shares are only roughly equal.
     let far = match peer {
         "renoir-farm" => (3 * items / 10, 7 * items / 10),
         _ => (items, items),

@@ -1,7 +1,7 @@
-"""The commands of a workflow by Dask, each when those before it have ended.
+"""Workflow of commands with Dask. Each command starts when its parents have ended.
 
-python steps.py WORKERS, in the folder of the workflow: `steps.list` has a line for each task, its name and those of its parents, and
-`lines/NAME` what a shell is to run.
+Run `python steps.py WORKERS` in the folder of the workflow. `steps.list` has one line for each task: its name and the names of its parents.
+`lines/NAME` contains the shell command of a task.
 """
 
 import subprocess

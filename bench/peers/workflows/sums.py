@@ -1,9 +1,8 @@
-"""Arrays and their sums by Dask, where memory is short: `sums.py ARRAYS BYTES LIMIT own|all` on two workers of LIMIT bytes.
+"""Arrays and their sums with Dask and little memory: `sums.py ARRAYS BYTES LIMIT own|all` on two workers of LIMIT bytes.
 
-Each of ARRAYS tasks makes an array, one task for each adds up its numbers, and a last one all these. Dask counts all that a worker's process
-holds; with `own` it may have LIMIT beside what this process holds before, which has the same modules. It prints
-`result ended 0|1 seconds S peak BYTES spilled BYTES`: the most by which a process grew beyond what a worker holds before, and what was
-written to disk.
+Each of ARRAYS tasks creates an array, one task for each array adds up its numbers, and a last task adds up these sums. Dask limits the whole
+memory of a worker's process. With `own`, the limit is raised by the memory of this process, which has loaded the same modules. Prints
+`result ended 0|1 seconds S peak BYTES spilled BYTES`: the largest growth of a worker's process, and the bytes written to disk.
 """
 
 import sys
@@ -37,7 +36,7 @@ def written(dask_worker):
 
 
 class Watch(threading.Thread):
-    """Looks at the most that each worker's process has held, also of those that are killed."""
+    """Records the peak memory of all worker processes, including those that are killed."""
 
     def __init__(self):
         super().__init__(daemon=True)

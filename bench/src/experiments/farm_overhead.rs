@@ -1,4 +1,4 @@
-//! Tasks per second of a farm with trivial tasks on two ranks: the framework, MPI by hand, and other frameworks.
+//! Tasks per second of a farm with trivial tasks on two ranks: the framework, hand-written MPI, and other frameworks.
 //!
 //! In the program written by hand, rank 0 distributes and collects, and rank 1 runs the tasks, in chunks of 32 with
 //! some chunks requested ahead; the program also runs with its best chunk size. The framework runs in the
@@ -41,7 +41,7 @@ struct Case {
     size: usize,
     /// Number of tasks in a run; a run takes about a second.
     tasks: usize,
-    /// Chunk sizes to try in the program written by hand.
+    /// Chunk sizes to try in the hand-written program.
     chunks: &'static [usize],
     /// Number of tasks for renoir, and batch sizes to try.
     renoir: (usize, &'static [usize]),
@@ -68,7 +68,7 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Messages in flight in the program written by hand.
+/// Number of messages in flight in the hand-written program.
 const MESSAGES_IN_FLIGHT: usize = 8;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

@@ -25,8 +25,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of items between two changes. The framework reports the cost of a change if, before the next one, the items in flight have arrived (up to
-/// 70 if other processes use the cores) and then as many more. With 100, no change of a run may report it.
+/// Number of items between two changes. The framework reports the cost of a change only if, before the next change, all
+/// items in flight at the change have arrived, and then the same number of further items. Up to 70 items are in flight
+/// if other processes compete for the cores. With an interval of 100, a run may therefore report no cost at all.
 const REMAP_INTERVAL: u64 = 200;
 const ITEMS: u64 = 2_650;
 const ROUNDS: usize = 12;

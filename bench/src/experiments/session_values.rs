@@ -94,7 +94,7 @@ pub(crate) fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// Returns the microseconds of a broadcast and its answer, by hand and with the session.
+/// Returns the microseconds of a broadcast and its answer, with plain MPI and with the session.
 fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxError> {
     let is_root = session.is_root();
     let answer = |world: &armature::Communicator, sent: u64, expected: u64| {

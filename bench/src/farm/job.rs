@@ -29,12 +29,12 @@ pub struct Job {
 /// Distribution of tasks to ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
-    /// MPI by hand: one task at a time, with the given number of tasks requested ahead; rank 0 computes as well.
+    /// Hand-written MPI: one task at a time, with the given number of tasks requested ahead; rank 0 computes as well.
     Ahead(usize),
-    /// MPI by hand: half of the tasks to each of two ranks.
+    /// Hand-written MPI: half of the tasks on each of two ranks.
     Halves,
-    /// MPI by hand: tasks with half of the total work to each of two ranks, which requires known task lengths. This
-    /// is the optimum of two undisturbed ranks.
+    /// Hand-written MPI: tasks with half of the total work on each of two ranks, which requires known task lengths.
+    /// This is the optimum of two undisturbed ranks.
     Even,
     /// Framework with the given chunking policy.
     Farm(Chunking),

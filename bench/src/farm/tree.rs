@@ -42,7 +42,7 @@ pub struct Node {
 pub enum Searcher {
     /// Plain recursion on one rank.
     Serial,
-    /// MPI by hand: half of the roots to each of two ranks, each with a plain recursion.
+    /// Hand-written MPI: half of the roots on each of two ranks, each with a plain recursion.
     Halves,
     /// Framework on two ranks.
     Farm,

@@ -6,19 +6,19 @@ use armature::mpi::traits::*;
 use armature::{BoxError, Communicator as World, Session};
 use serde::{Deserialize, Serialize};
 
-/// Round trips of a small message. The fastest counts: others waited for a core.
+/// Number of round trips of a small message. Only the fastest one is used, because a rank may have to wait for a core in the others.
 const ROUNDS: usize = 40;
 
-/// Bytes of a large message: several times the buffers of a socket, and half a second on a connection of 20 Mbit/s.
+/// Size of a large message in bytes: several times the socket buffers. At 20 Mbit/s, the message takes half a second.
 const LARGE: usize = 1 << 20;
 
-/// Factor by which the large message grows on a fast connection, where its first packets take a large part of the time.
+/// Factor by which the large message grows on a fast connection. Without it, the slow start of TCP would take a large part of the time.
 const FAST: usize = 8;
 
-/// Seconds of a round trip of a large message below which a connection is fast.
+/// Round-trip time of a large message in seconds below which a connection counts as fast.
 const IS_FAST: f64 = 0.05;
 
-/// Round trips of a large message. The fastest counts.
+/// Number of round trips of a large message, of which only the fastest one is used.
 const LARGE_ROUNDS: usize = 3;
 
 /// Measured connection between two ranks.
@@ -36,7 +36,8 @@ fn now() -> f64 {
 
 /// Returns the seconds by which the clock of this rank is ahead of that of rank 0; 0 on rank 0.
 ///
-/// Rank 0 answers with its time. In the fastest round trip, the answer was sent half a round trip ago.
+/// The rank sends a message, and rank 0 replies with the time of its clock. The reply is assumed to take half of the round trip. The
+/// fastest round trip gives the smallest error.
 pub(crate) fn clock_offset(session: &mut Session) -> Result<f64, BoxError> {
     let (rank, size) = (session.rank(), session.size());
     let world = session.world()?;
@@ -89,7 +90,7 @@ fn round_trip(
     Ok(best)
 }
 
-/// Returns the value of the rank with the lower number on both ranks.
+/// Sends `mine` from the rank with the lower number to the other one. Returns this value on both ranks.
 fn agreed(world: &World, rank: usize, other: usize, mine: bool) -> Result<bool, BoxError> {
     let peer = world.process_at_rank(i32::try_from(other)?);
     if rank < other {
@@ -99,16 +100,16 @@ fn agreed(world: &World, rank: usize, other: usize, mine: bool) -> Result<bool, 
     Ok(peer.receive().0)
 }
 
-/// Measures the connections between all pairs of the given ranks, one pair after another. All ranks call it with the same list. Each rank returns the
-/// pairs that it has measured: those in which it has the lower number.
+/// Measures the connections between all pairs of the given ranks, one pair at a time. It is a collective operation: all ranks call it with
+/// the same list. Each rank returns the pairs in which it has the lower number.
 pub(crate) fn measure(session: &mut Session, ranks: &[usize]) -> Result<Vec<(usize, usize, Link)>, BoxError> {
     let rank = session.rank();
-    // The first call creates the communicator and is collective, so all ranks make it here.
+    // The first call of `world` is collective, so all ranks make it here. The later calls are made by two ranks only.
     session.world()?;
     let mut links = Vec::new();
     for (at, &low) in ranks.iter().enumerate() {
         for &high in &ranks[at + 1..] {
-            // Other pairs do not send meanwhile, and ranks do not wait inside MPI for longer than one pair takes.
+            // The barrier keeps other pairs silent during a measurement. Ranks wait for it inside MPI only as long as one pair measures.
             session.barrier()?;
             if rank != low && rank != high {
                 continue;
@@ -117,7 +118,7 @@ pub(crate) fn measure(session: &mut Session, ranks: &[usize]) -> Result<Vec<(usi
             let world = session.world()?;
             let small = round_trip(world, rank, other, 8, ROUNDS)?;
             let mut large = (LARGE, round_trip(world, rank, other, LARGE, LARGE_ROUNDS)?);
-            // Both ranks of a pair must choose the same size of the large message.
+            // Both ranks must use the same message size, although they have measured different times.
             let is_fast = agreed(world, rank, other, large.1 < IS_FAST)?;
             if is_fast {
                 large = (FAST * LARGE, round_trip(world, rank, other, FAST * LARGE, LARGE_ROUNDS)?);

@@ -9,16 +9,17 @@ use armature::{BoxError, Session, Topology};
 
 use crate::links::{self, Link};
 
-/// Time of a measurement of the speed. Several periods of a CPU quota (100 ms), so that a quota counts.
+/// Duration of one measurement of the speed. It covers several periods of a CPU quota (100 ms each), so that the quota slows the measured
+/// speed.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Number of measurements. The fastest counts, because other programs only take time away.
+/// Number of speed measurements. The fastest one is used, because other programs can only slow a measurement down.
 const ROUNDS: usize = 2;
 
-/// Operations between two looks at the clock: about a tenth of a millisecond.
+/// Number of operations between two reads of the clock: about a tenth of a millisecond.
 const BLOCK: u64 = 50_000;
 
-/// Relative difference from the common bandwidth from which on a connection is listed separately.
+/// Relative difference from the common bandwidth above which a connection has its own entry in the file.
 const DIFFERS: f64 = 0.1;
 
 /// Ranks of one host.
@@ -94,7 +95,7 @@ impl Platform {
         all.get(all.len() / 2).copied()
     }
 
-    /// Returns the names of the processors of a host, as the reader of platform files makes them.
+    /// Returns the names that the parser of platform files gives to the processors of a host.
     fn processors(host: &Host) -> Vec<String> {
         match host.ranks {
             1 => vec![host.name.clone()],

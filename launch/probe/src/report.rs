@@ -56,7 +56,7 @@ pub(crate) fn gather(session: &mut Session, start: Duration) -> Result<Option<St
     Ok(Some(format!("{LINE} [{}]\n", reports.join(","))))
 }
 
-/// Returns true if this rank can connect to a port of rank 0, which the kernel has chosen.
+/// Returns true if this rank can connect to rank 0 over TCP, at a port that the kernel has chosen.
 fn connects(session: &mut Session, host: &str) -> Result<bool, BoxError> {
     let listener = if session.is_root() { Some(TcpListener::bind(("0.0.0.0", 0))?) } else { None };
     let port = listener.as_ref().map(|listener| listener.local_addr().map(|at| at.port())).transpose()?;
@@ -65,14 +65,15 @@ fn connects(session: &mut Session, host: &str) -> Result<bool, BoxError> {
         let mut addresses = (host.as_str(), port).to_socket_addrs().ok()?;
         addresses.find_map(|address| TcpStream::connect_timeout(&address, CONNECT).ok())
     };
-    // The kernel completes connections without an accept.
+    // The kernel completes a connection to a listening port, even if the process never calls `accept`.
     let connects = session.is_root() || connect().is_some();
-    // Rank 0 keeps the port open until all have tried.
+    // Rank 0 keeps the port open until all ranks have tried to connect.
     session.barrier()?;
     Ok(connects)
 }
 
-/// Returns true if this rank sees a file that rank 0 makes in the current directory. If rank 0 cannot make one, nothing is known, and the result is true.
+/// Returns true if this rank sees a file that rank 0 creates in the current directory. Also returns true if rank 0 cannot create a file,
+/// because then nothing is known.
 fn shares_directory(session: &mut Session) -> Result<bool, BoxError> {
     let mine = session.is_root().then(|| format!(".armature-probe-{}", std::process::id()));
     let is_made = match &mine {

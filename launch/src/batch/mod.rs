@@ -1,4 +1,4 @@
-//! Commands of batch systems, which may be missing, slow or without an answer.
+//! Runs the commands of batch systems, which may be missing, slow or unresponsive.
 
 pub(crate) mod slurm;
 
@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit of a command. A controller of Slurm that does not answer keeps its commands waiting for minutes.
+/// Time limit of a command. If the controller of Slurm does not respond, its commands wait for minutes.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Time between two checks for the end of a command.
 const TICK: Duration = Duration::from_millis(10);
@@ -78,7 +78,7 @@ fn ask_within<A: AsRef<OsStr>>(
     })?;
     if let Some(mut to) = child.stdin.take() {
         let input = input.as_bytes().to_vec();
-        // A command that does not read its input must not block this process.
+        // The input is written on another thread, because a command that does not read its input would block this process.
         std::thread::spawn(move || to.write_all(&input));
     }
     let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
@@ -101,7 +101,8 @@ fn ask_within<A: AsRef<OsStr>>(
     Ok(Answer { is_success: status.success(), output: text(output), errors: text(errors) })
 }
 
-/// Reads a stream on another thread, so that a command that prints much on one stream cannot block on the other.
+/// Reads a stream on another thread. A command that prints much on one stream would otherwise block while this process reads the other
+/// stream.
 fn reader(stream: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<Vec<u8>> {
     let (to, from) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

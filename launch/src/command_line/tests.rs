@@ -113,7 +113,7 @@ fn launch_inside_a_slurm_job_step_is_refused() {
             "{text}"
         );
     }
-    // A step variable outside of a job is left over and has no meaning.
+    // Outside of a job, the variable of a job step is a leftover and must be ignored.
     check(
         &Job::new("app", [""; 0]),
         Mpi::OpenMpi,

@@ -58,8 +58,8 @@ pub fn mpi_of(file: &Path, environment: &Environment) -> Result<Mpi, LaunchError
     }
 }
 
-/// Returns the MPI of a library. Open MPI's library has the name `libmpi.so.20` or higher since version 2. MPICH and compatible libraries
-/// agreed on `libmpi.so.12`; Debian's MPICH has the name `libmpich.so.12`.
+/// Returns the MPI to which a shared library belongs. The name of MPICH's library is `libmpi.so.12`, which compatible libraries share, or
+/// `libmpich.so.12` on Debian. The name of Open MPI's library has been `libmpi.so.20` or higher since version 2.
 fn mpi_of_library(name: &str) -> Option<Mpi> {
     if name.starts_with("libmpich.so")
         || name.starts_with("libmpi.so.12")

@@ -115,7 +115,7 @@ pub(super) struct Check {
 pub(super) struct Version(pub(super) u32, pub(super) u32, pub(super) u32);
 
 impl Version {
-    /// Returns the first version number, such as `4.1.4`, in a text. A number without a point is no version.
+    /// Returns the first version number, such as `4.1.4`, in a text. A number without a point does not count as a version.
     pub(super) fn find(text: &str) -> Option<Self> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.')).find_map(|word| {
             let mut numbers = word.trim_matches('.').split('.').map(str::parse::<u32>);

@@ -45,10 +45,10 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Beginnings of names of interfaces that do not lead to other hosts.
+/// Prefixes of the names of network interfaces that do not lead to other hosts.
 const LOCAL_INTERFACES: [&str; 6] = ["docker", "virbr", "veth", "br-", "podman", "cni"];
 
-/// Seconds between SIGTERM and SIGKILL (Slurm's default of KillWait). With less, writing a checkpoint is often not finished.
+/// Seconds between SIGTERM and SIGKILL, which is Slurm's default of `KillWait`. A shorter time is often too short to write a checkpoint.
 const KILL_WAIT: u64 = 30;
 
 fn interfaces(facts: &Facts<'_>) -> Finding {

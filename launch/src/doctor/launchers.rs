@@ -99,7 +99,7 @@ fn pmi_plugin(facts: &Facts<'_>) -> Finding {
     }
 }
 
-/// Returns the plug-ins in the output of `srun --mpi=list`, whose first words are a heading.
+/// Returns the names of plug-ins in the output of `srun --mpi=list`, without the words of its heading.
 fn plugins(words: &[&str]) -> String {
     let names = words
         .iter()

@@ -1,7 +1,7 @@
-//! `armature doctor`: known causes for which MPI jobs fail, hang or are slow, checked on this machine.
+//! `armature doctor`: checks this machine for known causes of MPI jobs that fail, hang or are slow.
 //!
-//! [`Site`](site::Site) is what checks can see, [`Check`] is one of them, and [`Finding`] is its result. Passive checks read variables and files and
-//! ask programs for their versions. Active ones ([`probe`]) judge what ranks report that the doctor has started.
+//! Checks ([`Check`]) examine a machine through [`Site`](site::Site) and return a [`Finding`]. Passive checks read variables and files and
+//! ask programs for their versions. Active checks ([`probe`]) evaluate the reports of ranks that the doctor has started.
 
 mod check;
 mod cluster;
@@ -116,7 +116,7 @@ fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> 
     hostfile.or(of_batch).map_or(&[][..], Hostfile::hosts).iter().map(|host| host.name.clone()).collect()
 }
 
-/// Starts the probe under each launcher that fits the environment. A start that fails is added to `failures`.
+/// Starts the probe with each launcher that can be used in this environment. The message of a failed start is added to `failures`.
 fn start_probes(
     asked: &Doctor,
     environment: &Environment,
@@ -150,7 +150,7 @@ fn start_probes(
     Ok(probes)
 }
 
-/// Returns the findings as a table, with remedies on lines of their own, and the table of the ranks that were started.
+/// Returns the findings as a table with a separate line for each remedy, followed by the table of the ranks that were started.
 fn table(findings: &[(&str, Finding)], probes: &[Probe]) -> String {
     let width = findings.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
     let mut text = String::new();

@@ -65,7 +65,7 @@ pub(super) const CHECKS: &[Check] = &[
 /// can end by SIGBUS.
 const SHARED_PER_RANK: u64 = 16 << 20;
 
-/// Bytes that an MPI library adds to TMPDIR for the path of a socket, by the session directories of Open MPI 4 and 5.
+/// Number of bytes by which the path of a socket is longer than TMPDIR: names of the session directories of Open MPI 4 and 5.
 const SOCKET_NAME: usize = 60;
 
 /// Maximum length of the path of a socket, in bytes (`sun_path` of Linux).
@@ -100,7 +100,7 @@ fn groups(site: &dyn Site) -> Vec<String> {
     groups
 }
 
-/// Returns the number of an entry such as `oom_kill 3`.
+/// Returns the number after a name, as in the line `oom_kill 3` of a cgroup's file.
 fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }

@@ -11,13 +11,13 @@ use super::check::{Check, Facts, Finding};
 use super::site::output_within;
 use crate::command_line::Launcher;
 
-/// First word of the line that each world of ranks prints; a JSON array follows.
+/// First word of the line of reports, which is followed by a JSON array. Rank 0 of each `MPI_COMM_WORLD` prints one line.
 const LINE: &str = "armature-probe ";
 
-/// Time limit of the start of the probe, in seconds. A start that takes longer counts as one that hangs.
+/// Time limit of a run of the probe, in seconds. A run that takes longer counts as hung.
 const LIMIT: u64 = 30;
 
-/// Difference of clocks above which it is reported. Below, it is less than the time of a message between hosts.
+/// Clock difference in seconds above which a warning is printed. It is longer than a message between hosts takes.
 const CLOCK_LIMIT: f64 = 1e-3;
 
 /// Report of one rank.
@@ -66,7 +66,8 @@ impl Probe {
     }
 }
 
-/// Returns the reports in the output of a start. Each world of ranks prints one line.
+/// Returns the reports in the output of the probe. There are several lines of reports if the launcher does not match the MPI library,
+/// because each rank then has its own `MPI_COMM_WORLD`.
 pub(super) fn parse(launcher: &str, output: &str) -> Vec<Probe> {
     let lines =
         output.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix(LINE)?).ok());
@@ -77,7 +78,7 @@ pub(super) fn parse(launcher: &str, output: &str) -> Vec<Probe> {
         .collect()
 }
 
-/// Starts `ranks` ranks of the probe. Returns their reports, or why there are none.
+/// Starts `ranks` ranks of the probe. Returns their reports, or an error message if there are none.
 pub(super) fn start(
     launcher: Launcher,
     ranks: usize,
@@ -99,7 +100,7 @@ pub(super) fn start(
         command.arg("--hostfile").arg(hostfile);
     }
     command.arg("--").arg(probe).stdin(Stdio::null());
-    // The supervisor has its own limit, and some seconds to end the ranks.
+    // `armature run` enforces its own time limit, and needs some seconds to end the ranks.
     let output = output_within(command, Duration::from_secs(LIMIT + 10));
     let probes = output.as_deref().map(|output| parse(launcher.name(), output)).unwrap_or_default();
     if probes.is_empty() {

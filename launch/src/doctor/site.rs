@@ -35,7 +35,8 @@ pub(super) trait Site {
     fn free_bytes(&self, path: &str) -> Option<u64>;
     /// Returns true if this process runs as root.
     fn is_root(&self) -> bool;
-    /// Returns true if this process may read the memory of its children, as MPI libraries do for large messages within a host.
+    /// Returns true if this process may read the memory of its children, because MPI libraries copy large messages within a host by such
+    /// reads.
     fn reads_memory_of_children(&self) -> bool;
     /// Returns true if another process holds the lock of a file.
     fn is_locked(&self, path: &str) -> bool;
@@ -110,7 +111,8 @@ fn is_readable(process: Pid) -> bool {
 
 /// Runs a program and returns what it printed, or `None` if it does not exist, fails or takes longer than `limit`.
 pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<String> {
-    // A file takes any amount of output. The buffer of a pipe would be too small for the reports of many ranks, and the program would wait.
+    // The output goes to a file. If the output exceeded the buffer of a pipe, the program would block, because the pipe is not read while
+    // it runs.
     let mut file = tempfile::tempfile().ok()?;
     command.stdout(file.try_clone().ok()?).stderr(file.try_clone().ok()?);
     let mut child = command.spawn().ok()?;

@@ -303,7 +303,7 @@ fn quotas_and_cpusets_are_detected() {
     assert!(quota("").examine("cores").found().contains("quota of 1.0 cores"));
     quota("").ranks(2).warns("cores", "-n 1");
     quota("nr_periods 9\nnr_throttled 4\n").warns("cores", "fewer ranks");
-    // The hosts do not share cores, so each adds its cores.
+    // The ranks are divided among the hosts, so that each host needs only half of the cores.
     machine().ranks(4).hosts(&["a", "b"]).ok("cores");
     machine().ranks(5).hosts(&["a", "b"]).warns("cores", "-n 4");
     machine().ranks(8).variable("SLURM_JOB_NUM_NODES", "4").ok("cores");
@@ -537,7 +537,7 @@ fn failing_and_slow_programs_give_no_answer() {
         output_within(command, std::time::Duration::from_millis(milliseconds))
     };
     assert_eq!(shell("echo out; echo err >&2", 10_000).as_deref(), Some("out\nerr\n"));
-    // More than the buffer of a pipe.
+    // The output is larger than the buffer of a pipe.
     assert_eq!(shell("seq 100000", 10_000).map(|text| text.lines().count()), Some(100_000));
     assert_eq!(shell("exit 1", 10_000), None);
     assert_eq!(shell("exec sleep 60", 50), None);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::Planned;
 use super::units::{bytes, seconds};
 
-/// Width of the chart in pixels. It fits a screen and a page.
+/// Width of the chart in pixels, which fits a screen and a printed page.
 const WIDTH: f64 = 1200.0;
 /// Width of the names at the left in pixels.
 const NAMES: f64 = 160.0;

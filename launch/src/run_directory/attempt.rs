@@ -35,11 +35,11 @@ pub(crate) struct Start {
     pub(crate) started: String,
     /// Host of the process that started the attempt.
     pub(crate) host: String,
-    /// Number of that process.
+    /// Process number of the process that started the attempt.
     pub(crate) process: u32,
-    /// Time at which that process began, in the kernel's units, which distinguishes it from a later process with the same number.
+    /// Start time of that process in the kernel's units. It distinguishes the process from a later one with the same number.
     pub(crate) process_began: u64,
-    /// Scope in which the number is valid, as in the job status.
+    /// Host and PID namespace in which the process number is valid, as in the job status.
     pub(crate) place: String,
     /// Batch job of that process.
     pub(crate) batch: Option<BatchJob>,
@@ -130,7 +130,7 @@ impl Attempt {
         write_json(&self.directory.join(START), start)
     }
 
-    /// Records the end. A second end of the same attempt is not recorded.
+    /// Records the end. If an end is already recorded, it is kept.
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
@@ -169,7 +169,7 @@ mod tests {
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, [1, 2, 3, 4, 5, 6, 7, 8]);
-        // The file of somebody else is kept.
+        // A file of the user in place of an attempt's directory must not be replaced.
         fs::write(dir.path().join("attempts/9"), "mine").unwrap();
         assert_eq!(Attempt::take(&run).unwrap().number(), 10);
         assert_eq!(run.attempts(), [1, 2, 3, 4, 5, 6, 7, 8, 10]);

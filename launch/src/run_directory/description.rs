@@ -14,10 +14,10 @@ pub(crate) const FILE: &str = "run.json";
 /// Version of the format.
 const SCHEMA: u32 = 1;
 
-/// Prefixes of variables that influence a run: those of armature, of the MPI libraries, of the batch systems and of the loaded modules.
+/// Prefixes of recorded environment variables: of armature, MPI libraries, OpenMP, batch systems and Rust programs.
 const PREFIXES: [&str; 11] =
     ["ARMATURE_", "OMPI_", "PRTE_", "PMIX_", "MPICH_", "I_MPI_", "UCX_", "OMP_", "SLURM_", "PBS_", "RUST_"];
-/// Names of other variables that influence a run.
+/// Names of other recorded variables: search paths and loaded modules.
 const NAMES: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "CONDA_PREFIX"];
 
 /// Description of a run.

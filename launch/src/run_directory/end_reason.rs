@@ -9,11 +9,11 @@ use signal_hook::consts::{SIGUSR1, SIGUSR2};
 
 use crate::batch::BatchState;
 
-/// A stop within this time before the end of the batch job is a stop for its time limit, in seconds. It is also the maximum of `--warn` of
-/// `armature submit`.
+/// Maximum time in seconds between the warning of a batch system and the end of the job. A stop within this time before the end counts as a
+/// stop for the time limit. It is also the maximum of `--warn` of `armature submit`.
 pub(crate) const WARNING: u64 = 600;
 
-/// Time by which Slurm may send its warning too early, in seconds, as `man sbatch` says of `--signal`.
+/// Number of seconds by which Slurm may send the warning of `--signal` too early, according to `man sbatch`.
 const EARLY: u64 = 60;
 
 /// Tolerance between the clock of this host and that of the batch system, in seconds.
@@ -150,7 +150,7 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
     if batch.state == "TIMEOUT" {
         return limit();
     }
-    // The launcher reports that its ranks were asked to end.
+    // The exit codes are those of ranks that were ended by SIGHUP, SIGINT or SIGTERM.
     let was_asked = seen.signal.filter(|_| !is_warning).is_some() || matches!(seen.code, 129 | 130 | 143);
     if batch.state == "CANCELLED" || was_asked {
         return if ends_within(CLOCK) && batch.state != "CANCELLED" {
@@ -217,7 +217,7 @@ mod tests {
         expect(Evidence { batch: slurm("TIMEOUT"), ..failed(143) }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..failed(143) }, Reason::Cancelled);
         expect(failed(130), Reason::Cancelled);
-        // A job that a user cancels in its last seconds is cancelled.
+        // A job that a user cancels just before its time limit counts as cancelled.
         expect(Evidence { signal: Some(15), batch: near("CANCELLED"), ..failed(143) }, Reason::Cancelled);
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
         expect(Evidence { signal: Some(15), batch: preempted, ..failed(143) }, Reason::Preempted);
@@ -239,7 +239,7 @@ mod tests {
             Evidence { signal: Some(SIGUSR1 as u8), batch: left(1_000), ..stopped.clone() },
             Reason::Stopped,
         );
-        // `armature stop` sends no signal.
+        // A stop without a signal was requested by `armature stop`.
         expect(stopped.clone(), Reason::Stopped);
         expect(Evidence { signal: Some(15), batch: left(0), ..stopped.clone() }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);

@@ -14,14 +14,14 @@ use armature_files::regular::{Links, open_with};
 /// Maximum length of a line that is written to the log as a whole.
 const LINE: usize = 1 << 16;
 
-/// Time for the copies to end after the job has ended. Processes that a job leaves behind may keep its output open.
+/// Time limit for the copies of the output after the job has ended. Processes that a job leaves behind may keep its output open.
 const END: Duration = Duration::from_secs(2);
 
 /// Log of a run.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
-    /// True if the standard output or error of this process is the log, as in a job that `armature submit` has submitted.
+    /// True for the standard output and for the standard error if they are the log file, as in a job that `armature submit` has submitted.
     is_output: [bool; 2],
     ends: Receiver<()>,
     end: Sender<()>,
@@ -49,13 +49,13 @@ impl Log {
         let _ = (&self.file).write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Returns a copy of the file for this process's messages, unless they reach the log already.
+    /// Returns the log file for copies of this process's messages. Returns `None` if standard error is the log file already.
     pub(crate) fn for_messages(&self) -> Option<File> {
         if self.is_output[1] { None } else { self.file.try_clone().ok() }
     }
 
-    /// Returns the standard output and error for a launcher whose output is to be copied. A regular file as standard output is not
-    /// copied, because it may be the large result of the program.
+    /// Returns the standard output and error of a launcher: pipes from which its output is copied, or the streams of this process. If
+    /// standard output is a regular file, it is not copied, because it may contain a large result of the program.
     pub(crate) fn streams(&self) -> [Stdio; 2] {
         let [output, error] = self.is_output;
         let is_file = metadata(io::stdout().as_fd()).is_some_and(|meta| meta.is_file());
@@ -123,7 +123,8 @@ fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
         let whole = if line.len() - whole > LINE { line.len() } else { whole };
         let _ = log.write_all(&line[..whole]);
         line.drain(..whole);
-        // A program whose reader has gone gets the same error as without a log.
+        // If the reader of the output has closed the pipe, this thread closes its own pipe, so that the program gets the same error as
+        // without a log.
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

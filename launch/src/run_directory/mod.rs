@@ -8,8 +8,8 @@
 //! | `lock` | lock of the process that runs an attempt |
 //! | `stop` | exists if `armature stop` has asked the run to stop |
 //!
-//! The number of a run and the number of an attempt are taken by creating their directories. A requeue, a restart and a second start by
-//! hand therefore never use the same number.
+//! The numbers of runs and attempts are reserved by creating their directories. A requeue, a restart and a second start by hand therefore
+//! never get the same number.
 
 pub(crate) mod attempt;
 pub(crate) mod description;

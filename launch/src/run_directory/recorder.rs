@@ -43,8 +43,9 @@ struct Current {
 }
 
 impl Recorder {
-    /// Opens the run directory for a run of `command`: that of the run `name` if it names one, that of an earlier attempt of the same batch
-    /// job, or a new one. The run is locked until the value is dropped.
+    /// Opens the run directory for a run of `command`. If `name` is the full name of a run, with its number, that run continues. Otherwise
+    /// the run of an earlier attempt in the same batch job continues. Otherwise a new run is created. The run is locked until the value is
+    /// dropped.
     pub(crate) fn open(name: &str, command: &[OsString]) -> Result<Self, LaunchError> {
         let runs = std::path::absolute(RUNS).map_err(LaunchError::io("find out the current directory"))?;
         let run = match earlier(&runs, name, BatchJob::own().as_ref()) {
@@ -74,7 +75,7 @@ impl Recorder {
         Ok(Recorder { run, log, current: None, _lock: lock })
     }
 
-    /// Opens the run directory of a run that was not asked for by name. If that fails, the run has no record.
+    /// Opens a run directory although the user has not given a name. If that fails, a message is printed, and the run has no record.
     pub(crate) fn open_implicit(command: &[OsString]) -> Option<Self> {
         let name = name::of_program(Path::new(&command[0]));
         match Recorder::open(&name, command) {
@@ -91,12 +92,12 @@ impl Recorder {
         &self.run
     }
 
-    /// Takes the next attempt, and returns the variables of its launcher.
+    /// Reserves the next attempt. Returns the environment variables for its launcher.
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
         let attempt = Attempt::take(&self.run)?;
         let start = Start::now(line.ranks, line.display("hosts"), self.log.length());
         attempt.write_start(&start)?;
-        // A request to stop belongs to the attempt that was running.
+        // A stop that was requested before this attempt was meant for the previous one.
         let _ = std::fs::remove_file(self.run.stop_file());
         let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
         self.log.write_line(&format!(
@@ -141,8 +142,7 @@ impl Recorder {
         self.log.finish();
     }
 
-    /// Records how the attempt ended. The job status of the ranks, the memory cgroup and the batch system complete the
-    /// evidence.
+    /// Records how the attempt ended. Adds the job status, out-of-memory kills and the state of the batch job to `seen`.
     pub(crate) fn end(&mut self, mut seen: Evidence) {
         self.log.finish();
         let Some(Current { attempt, began, exit_code, memory }) = self.current.take() else { return };
@@ -183,8 +183,8 @@ pub(crate) fn write_stop_file(run: &RunDirectory, why: &str) -> Result<(), Launc
         .map_err(LaunchError::io(format!("write {}", file.display())))
 }
 
-/// Returns the run in `runs` that a start with this name continues: the run whose name with its number this is, or the newest run of the
-/// name if it belongs to the same batch job, which was requeued.
+/// Returns the run in `runs` that continues at a start with this name. `name` can be the full name of a run, with its number. Otherwise,
+/// the newest run with this name continues if it belongs to the same batch job, which has been requeued.
 fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirectory> {
     let exact = runs.join(name);
     if super::split(name).is_some() && exact.is_dir() {
@@ -195,7 +195,7 @@ fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirecto
     (job.is_some() && of_run.as_ref() == job).then_some(run)
 }
 
-/// Returns true if the program is asked for a file from which it resumes, so that the run is likely to have several attempts.
+/// Returns true if the program has the option `--journal`. It can then resume from a file, and its run is likely to have several attempts.
 pub(crate) fn asks_for_journal(command: &[OsString]) -> bool {
     let is_journal =
         |word: &OsString| word == OsStr::new("--journal") || word.to_string_lossy().starts_with("--journal=");

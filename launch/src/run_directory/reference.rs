@@ -22,7 +22,7 @@ impl Reference {
         Reference::find_in(Path::new(RUNS), text)
     }
 
-    /// Finds a run that has the record of `armature run` or `armature submit`; the newest run if `text` is `None`.
+    /// Finds a run with a record of `armature run` or `armature submit`. If `text` is `None`, this is the newest run.
     pub(crate) fn recorded(text: Option<&OsStr>) -> Result<Self, LaunchError> {
         let text = text.unwrap_or(OsStr::new(LAST));
         let found = Reference::find(text)?;
@@ -54,7 +54,7 @@ impl Reference {
     }
 }
 
-/// Returns the directory with the events of a run: the directory `events` in it if it exists, otherwise the directory itself.
+/// Returns the directory with the events of a run: its subdirectory `events` if it exists, otherwise the directory of the run.
 pub(crate) fn events(run: &Path) -> Result<PathBuf, LaunchError> {
     let directory = Reference::find(run.as_os_str())?.directory();
     let inside = directory.join("events");
@@ -69,7 +69,7 @@ fn unknown(text: &OsStr) -> LaunchError {
     LaunchError::UnknownRun(shown.into_owned())
 }
 
-/// Returns the directory that `text` without an attempt refers to.
+/// Returns the directory of the run that `text` names, which contains no `@K`.
 fn directory(runs: &Path, text: &OsStr) -> Option<PathBuf> {
     let path = Path::new(text);
     if path.is_dir() {
@@ -84,7 +84,7 @@ fn directory(runs: &Path, text: &OsStr) -> Option<PathBuf> {
     newest(runs, name).map(|(_, run)| run).or_else(|| of_job(runs, name)).map(|run| run.path().to_path_buf())
 }
 
-/// Returns the newest run in `runs` that has an attempt in this batch job, or was submitted as this job.
+/// Returns the newest run in `runs` that has an attempt in this batch job or was submitted as this job.
 fn of_job(runs: &Path, job: &str) -> Option<RunDirectory> {
     if !job.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

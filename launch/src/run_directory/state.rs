@@ -47,7 +47,7 @@ impl Stage {
     }
 }
 
-/// Queue of the batch system: the jobs of this user, or no answer.
+/// Jobs of this user in the queue of the batch system, or the failure to read the queue.
 pub(crate) type Queue = Result<Vec<Queued>, NoAnswer>;
 
 /// Record of a run and its entry in the queue.
@@ -58,20 +58,21 @@ pub(crate) struct Facts {
     pub(crate) start: Option<Start>,
     pub(crate) end: Option<End>,
     pub(crate) status: Option<JobStatus>,
-    /// Batch job of the newest attempt, or as which the run was submitted.
+    /// Batch job of the newest attempt; before the first attempt, the job that `armature submit` has submitted.
     pub(crate) batch: Option<BatchJob>,
-    /// Entry in the queue.
+    /// Entry of the batch job in the queue.
     pub(crate) queued: Option<Queued>,
     /// True if the queue was read.
     pub(crate) knows_queue: bool,
     /// True if the process that started the newest attempt is alive; `None` if it runs on another host.
     pub(crate) is_alive: Option<bool>,
-    /// State in the accounting of the batch system, for a job that has left the queue without a record of its end.
+    /// State according to the accounting of the batch system, for a job that has left the queue although the end of its attempt is not
+    /// recorded.
     pub(crate) final_state: Option<String>,
 }
 
 impl Facts {
-    /// Reads the record of a run. `queue` is the queue at about the same time.
+    /// Reads the record of a run. `queue` must have been read at about the same time.
     pub(crate) fn read(run: &RunDirectory, queue: &Queue) -> Self {
         let attempt = Attempt::newest(run);
         let start = attempt.as_ref().and_then(Attempt::start);
@@ -105,7 +106,7 @@ fn is_element(queued: &str, job: &str) -> bool {
     queued.strip_prefix(job).is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// Returns the stage of a run and the one reason for it.
+/// Returns the stage of a run, and the reason for this stage.
 pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
     const ENDED: [&str; 8] = [
         "COMPLETED",
@@ -122,7 +123,7 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
         return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
     }
     if let Some(end) = &facts.end {
-        // A requeued job runs for a moment before it takes its next attempt.
+        // A requeued job may be running while its next attempt has not started.
         let may_continue = matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
         if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {
             return (
@@ -178,7 +179,7 @@ fn ended(end: &End) -> Stage {
     }
 }
 
-/// Returns the reason for an end with its detail. The reason is left out if the detail begins with it.
+/// Returns the reason for an end with its detail. A detail that begins with the reason already contains it.
 pub(crate) fn why(end: &End) -> String {
     let reason = end.reason.to_string();
     match end.detail.as_str() {
@@ -299,7 +300,7 @@ mod tests {
         expect(Facts { is_alive: Some(false), ..local() }, Stage::Failed, "it was killed");
         expect(local(), Stage::Running, "it runs on n1");
         expect(Facts { start: None, ..local() }, Stage::Failed, "has not started");
-        // If the Slurm controller does not answer, the state follows from the records of the run.
+        // The failure to read the queue must not be taken for the end of the job.
         expect(Facts { knows_queue: false, ..facts() }, Stage::Running, "it runs on n1");
         expect(Facts { knows_queue: false, start: None, ..facts() }, Stage::Waiting, "cannot be read");
     }

@@ -26,7 +26,7 @@ use request::Request;
 
 /// Name of the script in the run directory.
 const SCRIPT: &str = "job.sh";
-/// Time between two looks of `--wait`.
+/// Time between two polls of `--wait`.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Submit a program to the batch system, with a run directory armature-runs/NAME-N.
@@ -69,7 +69,7 @@ pub(crate) struct Submit {
     /// Account or project
     #[arg(short = 'A', long, value_parser = values::word)]
     account: Option<String>,
-    /// Elements of a job array, as in 1-8%2; each element is a run of its own
+    /// Elements of a job array, as in 1-8%2; each element is a separate run
     #[arg(long, value_name = "LIST", value_parser = values::array)]
     array: Option<String>,
     /// Start after this run has finished
@@ -142,17 +142,17 @@ pub(crate) fn submit(asked: &Submit) -> Result<u8, LaunchError> {
     }
     accepted(batch::ask_with("sbatch", ["--test-only"], &script::text(&request, system)))?;
     let run = RunDirectory::create_unlinked(runs, &name)?;
-    // Another process may have taken the number.
+    // The number of the run may differ from the one that was tested, if another process has created a run in the meantime.
     let request = Request { run: run.name(), ..request };
     let job = match write_and_submit(&run, &request, asked) {
         Ok(job) => job,
         Err(error) => {
-            // These files and the directory were created above.
+            // Only the files and the directory that were created above are removed.
             for file in [SCRIPT, "run.json"] {
                 let _ = fs::remove_file(run.path().join(file));
             }
             let _ = fs::remove_dir(run.path());
-            // This fails if there are other runs.
+            // The directory of all runs is removed if it is empty. Otherwise this call fails.
             let _ = fs::remove_dir(runs);
             return Err(error);
         }
@@ -172,7 +172,7 @@ fn write_and_submit(run: &RunDirectory, request: &Request, asked: &Submit) -> Re
     description.write(run)?;
     let script = path.into_os_string();
     let answer = accepted(batch::ask("sbatch", [OsString::from("--parsable"), script]))?;
-    // The answer is `48211` or `48211;cluster`.
+    // `sbatch --parsable` prints `48211` or `48211;cluster`.
     let job = answer.trim().split(';').next().unwrap_or_default().to_string();
     if job.is_empty() {
         return Err(LaunchError::Batch { program: "sbatch", said: "it has printed no job number".into() });
@@ -194,7 +194,7 @@ fn accepted(answer: Result<batch::Answer, NoAnswer>) -> Result<String, LaunchErr
     }
 }
 
-/// Returns the batch system to use. A script can be printed without one.
+/// Returns the batch system to use. A script can be printed on a host without a batch system.
 fn system(asked: &Submit) -> Result<System, LaunchError> {
     let has = |program: &str| {
         crate::environment::search_path().iter().any(|directory| directory.join(program).is_file())
@@ -217,7 +217,7 @@ fn job_of(run: &OsString) -> Result<String, LaunchError> {
     facts.batch.map(|batch| batch.job).ok_or_else(none)
 }
 
-/// Returns the name by which the script calls this program: the path, unless the shell finds this program by its name.
+/// Returns the name by which the script calls this program: `armature` if the shell finds this program by that name, otherwise its path.
 fn own_name() -> PathBuf {
     let Ok(own) = std::env::current_exe() else { return "armature".into() };
     let found = crate::environment::search_path()

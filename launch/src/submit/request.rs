@@ -73,11 +73,11 @@ impl Request {
             };
             word.to_str().map(str::to_string).ok_or_else(wrong)
         };
-        // A module may bring the program.
+        // A module may add the program to `PATH`, so that it is not searched for here.
         if asked.modules.is_empty() && !asked.dry_run {
             let program =
                 crate::detect::program(&text(&asked.command[0])?, &crate::environment::search_path())?;
-            // The launchers of the nodes may be others than those of this host, so that only an ambiguity counts.
+            // The nodes may have other launchers than this host, so that a missing launcher is no error here. Only an ambiguous MPI is.
             if asked.mpi.is_none()
                 && let Err(error @ LaunchError::AmbiguousMpi(_)) =
                     crate::detect::mpi_of(&program, &crate::environment::Environment::survey(true))

@@ -1,4 +1,4 @@
-//! Text of a job script. Directives have only plain words; everything else is quoted for the shell.
+//! Text of a job script. Directives contain only words that need no quotes; everything else is quoted for the shell.
 
 use std::fmt::Write;
 
@@ -50,7 +50,7 @@ fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];
     words.push(match &request.array {
-        // The name of the run is a plain word.
+        // The name of the run needs no quotes.
         Some(_) => format!("\"{}.${element}\"", request.run),
         None => request.run.clone(),
     });
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Runs a script with functions in place of `exec` and `module`. Returns the arguments of the program and the value of `A`.
+    /// Runs a script in which shell functions replace `exec`, `cd` and `module`. Returns the value of `A` and the arguments of `exec`.
     fn run(script: &str) -> Vec<String> {
         let functions = "module() { :; }\nexec() { printf '%s\\0' \"$A\" \"$@\"; }\ncd() { :; }\n";
         let mut shell = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -154,7 +154,8 @@ mod tests {
             prop_assert_eq!(&seen[0], &value);
             prop_assert_eq!(&seen[1], "/opt/my tools/armature");
             prop_assert_eq!(&seen[seen.len() - words.len()..], &words[..]);
-            // No text of the user reaches the directives, which end before the first command.
+            // The directives do not depend on the command and variables of the user, because no user text may reach them. They end before
+            // the first command.
             let directives: Vec<&str> = script.lines().take_while(|line| line.starts_with('#')).collect();
             let plain = text(&self::request(vec!["x".into()], "x".into()), system);
             let plain: Vec<&str> = plain.lines().take_while(|line| line.starts_with('#')).collect();

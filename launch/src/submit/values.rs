@@ -1,5 +1,5 @@
-//! Values of options that become parts of a job script. Lines with directives have no quotes that all batch systems understand, so that only
-//! plain words are accepted there.
+//! Values of options that become parts of a job script. Batch systems do not agree on quotes in directives, so that only words without
+//! special characters are accepted there.
 
 use crate::run_directory::end_reason::WARNING;
 
@@ -10,7 +10,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._/+-:,=@%[]^".contains(c)
 }
 
-/// Accepts a plain word that is no option.
+/// Accepts a word without special characters that does not begin like an option.
 pub(super) fn word(text: &str) -> Result<String, String> {
     let is_word = !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain);
     is_word

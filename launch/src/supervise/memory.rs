@@ -57,7 +57,7 @@ impl MemoryGroup {
     pub(crate) fn usage(&self) -> Usage {
         let mut groups = Vec::new();
         collect(&self.directory, DEPTH, &mut groups);
-        // Version 2 counts the kills of groups below, version 1 does not.
+        // In version 2, the number of kills of a group includes the groups below it. In version 1, it does not.
         let is_hierarchical = self.directory.join("memory.events").exists();
         let total = |kills: &[(usize, PathBuf, u64)]| match is_hierarchical {
             true => kills.first().map_or(0, |(_, _, kills)| *kills),
@@ -75,7 +75,7 @@ impl MemoryGroup {
     }
 }
 
-/// Groups at and below `directory` with their depths and kills, outer ones first.
+/// Collects the groups at and below `directory` with their depths and kills, outer groups first.
 fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64)>) {
     let Some(kills) = kills_in(directory) else { return };
     groups.push((DEPTH - depth, directory.to_path_buf(), kills));
@@ -93,7 +93,7 @@ fn kills_in(group: &Path) -> Option<u64> {
     Some(kills.and_then(|kills| kills.trim().parse().ok()).unwrap_or(0))
 }
 
-/// Returns the limit of a group. Version 1 has a number near 2^63 where there is no limit.
+/// Returns the limit of a group. In version 1, a number near 2^63 means that there is no limit.
 fn limit_of(group: &Path) -> Option<u64> {
     let limit = number(&group.join("memory.max")).or_else(|| number(&group.join("memory.limit_in_bytes")));
     limit.filter(|&limit| limit < 1 << 60)

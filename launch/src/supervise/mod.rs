@@ -87,12 +87,12 @@ pub(crate) fn supervise(
     let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
-        // The file is created before the start, because network file systems of other machines cache the absence of a file.
+        // The file is created before the start, because network file systems of other machines may cache that a file does not exist.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
-        // Reading detects a device, which can be written but has no content.
+        // Reading the file back detects a device such as `/dev/null`, which accepts a status but does not store it.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
@@ -174,7 +174,7 @@ struct Watch<'a> {
     missing: Option<String>,
     job_status: Option<JobStatus>,
     signal: Option<u8>,
-    /// Signal that does not end the job, such as the warning of a batch system before its time limit.
+    /// Last signal that does not end the job, such as the warning of a batch system before its time limit.
     warning: Option<u8>,
     timed_out: bool,
     /// Deadline of the launcher.
@@ -229,13 +229,13 @@ impl<'a> Watch<'a> {
         self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
     }
 
-    /// Reads the job status. If it cannot be read now, it is read again later; if it can never be read, it counts as missing.
+    /// Reads the job status. A status that cannot be read now is read again later; one that can never be read counts as missing.
     fn look(&mut self) {
         self.looked = Instant::now();
         self.look_at_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // The rank had registered before it died. From now on, the other ranks detect its death.
+            // The missing rank had connected to the others before it died. From now on, the other ranks detect its death.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }
@@ -244,7 +244,7 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // Rank 0 may have written a final status after the supervisor has read the running one.
+            // Rank 0 may have written a final status and exited after the status was read above.
             self.read_status();
             self.within(GRACE);
         }

@@ -55,7 +55,7 @@ const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 /// found.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process is part of a rank, all processes that it starts inherit these variables.
+    // If this process runs inside a rank, all processes that it starts inherit the rank number of that rank. These variables are ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
@@ -64,7 +64,8 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank number in an environment, if it belongs to the job with this job status. The variables `but` are ignored.
+/// Returns the rank number in the environment of a process that belongs to the job with this job status. The variables in `but` are
+/// ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =

@@ -7,7 +7,7 @@ use armature::job_status::{JobStatus, STOPPED, State};
 use crate::execute::TIMED_OUT;
 use crate::run_directory::end_reason::Evidence;
 
-/// An attempt is fruitless if it dies within this time without a newly completed task.
+/// Time limit for a fruitless attempt: the job dies within this time, without a newly completed task.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Number of consecutive fruitless attempts after which the job is not restarted.
@@ -95,7 +95,7 @@ impl RestartPolicy {
             return Next::Exit(TIMED_OUT, None);
         }
         if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
-            // Rank 0 has printed which results are kept, so the launcher prints nothing.
+            // Rank 0 has already printed a message about the results that are kept.
             return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
@@ -120,13 +120,14 @@ impl RestartPolicy {
         }
         match job_status.state {
             State::Failed if !job_status.restart => {
-                // If the launcher fails as well, the rank's own message has been printed.
+                // If the launcher has failed as well, the rank has already printed the message.
                 let quiet = ended.code != 0 && !ended.by_us;
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
             }
-            // A rank was missing or ended by a signal, or MPI failed to start, which happens if a rank dies during the start. In these
-            // cases the job died, and the reason for the missing job status is not that the program does not use armature.
+            // The job died if a rank was missing or was ended by a signal. A registered process shows that MPI failed to start, which
+            // happens if a rank dies during the start. In each case the program does use armature, although it has written no
+            // status.
             State::Starting
                 if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
             {
@@ -185,8 +186,8 @@ fn is_of_a_signal(ended: &Ended) -> bool {
     !ended.by_us && (ended.code > 128 || matches!(ended.code, 9 | 15))
 }
 
-/// Returns the decision for a job that has reported that it has finished. If no rank was lost, an error code of the launcher is real: the
-/// program has failed after its ranks finished.
+/// Returns the decision for a job whose status is `Finished`. If no rank was lost, an error code of the launcher is genuine: the program
+/// has failed after its ranks had finished.
 fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     if ended.code == 0 || ended.by_us {
         return Next::Exit(0, None);
@@ -283,13 +284,13 @@ mod tests {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
-            // Outside of a farm, a job whose rank dies reports a failure or nothing.
+            // Outside of a farm, a job whose rank dies reports a failure, or has no final status.
             let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
-            // The program has failed after the end of the session.
+            // No rank was lost. The program has failed after the end of its session.
             let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
@@ -350,9 +351,9 @@ mod tests {
             for ended in [ended(code, State::Running), ended(code, State::Starting), missed] {
                 exits(3, &ended, code, Some(&text));
             }
-            // A failure of the program itself is reported as a failure.
+            // If the program itself reports a failure, the signal is ignored.
             exits(3, &with(ended(code, State::Failed), |v| v.code = 1), 1, None);
-            // The launcher ended with this code because the supervisor has ended it.
+            // The exit code does not count if the supervisor has ended the launcher.
             let by_us = Ended { by_us: true, ..ended(code, State::Running) };
             assert!(matches!(RestartPolicy::new(3).decide(&by_us), Next::Restart(_)));
         }
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn stopped_job_is_not_restarted() {
         exits(3, &ended(85, State::Stopped), 85, None);
-        // The launcher ends all ranks when the first has exited, or was itself asked to end.
+        // If the launcher was asked to end, or ends all ranks after the first one has exited, the job still counts as stopped.
         exits(3, &Ended { signal: Some(15), by_us: true, ..ended(143, State::Stopped) }, 85, None);
         exits(3, &ended(85, State::Running), 85, None);
         exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);
@@ -382,7 +383,7 @@ mod tests {
         let killed = Ended { out_of_memory: true, ..ended(137, State::Running) };
         let Next::Exit(137, Some(text)) = RestartPolicy::new(3).decide(&killed) else { panic!("a restart") };
         assert!(text.contains("would run out of memory again and is not restarted"), "{text}");
-        // The job is done if the other ranks have continued without the lost rank.
+        // The job has succeeded if the other ranks have continued without the lost rank.
         let lost = with(Ended { out_of_memory: true, ..ended(137, State::Finished) }, |v| v.lost = vec![1]);
         assert!(matches!(RestartPolicy::new(3).decide(&lost), Next::Exit(0, Some(_))));
     }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-/// Number of looks without a new rank after which the launcher is assumed to have started all ranks; a launcher starts the ranks of one
-/// machine within a moment. If the number is too small, a launcher on a very busy machine is taken for one that has lost a rank.
+/// Number of observations without a new rank after which the launcher is assumed to have started all ranks of this machine, which takes it
+/// a moment. If the number is too small, a slow start on a very busy machine is taken for a lost rank.
 const SETTLED: u32 = 6;
 
 /// Ranks that have been observed.
@@ -14,7 +14,7 @@ const SETTLED: u32 = 6;
 pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
-    /// Number of looks since the last one that found a new rank.
+    /// Number of observations since the last one that found a new rank.
     looks: u32,
 }
 
@@ -37,7 +37,8 @@ impl StartWatch {
         }
         self.looks = if present.len() > self.seen.len() { 0 } else { self.looks + 1 };
         self.seen.extend(present);
-        // A rank that ends at once is never observed. If no rank at all is observed, this process may not read the ranks' environments.
+        // A rank that exits at once is never observed. If no rank at all is observed, this process may not be allowed to read the
+        // environments of the ranks.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
         (self.looks >= SETTLED && !self.seen.is_empty())
             .then(|| format!("rank {missing} has no running process, although all other ranks have started"))

@@ -6,9 +6,9 @@ use armature::observe::{Event, Held, Record, Subject, TaskBegan, TaskEnded, Wait
 use super::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 use crate::mapping::Mapping;
 
-/// Time between 1970 and 2000 in seconds. Clocks of real runs show a later time, and clocks of simulated runs an earlier one.
+/// Time of the year 2000 in seconds since 1970. Clocks of real runs show a later time, and clocks of simulated runs an earlier one.
 const YEAR_2000: f64 = 946_684_800.0;
-/// Maximum number of ranks that an event can announce.
+/// Maximum number of ranks that is accepted from an event, because a damaged log may contain any number.
 const MAX_RANKS: usize = 1 << 20;
 
 impl Run {

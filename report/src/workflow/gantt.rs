@@ -28,7 +28,8 @@ pub(crate) struct Gantt {
     pub(crate) shown: String,
 }
 
-/// Returns the chart, which may use the share of one of `charts` charts on a page; `None` if there are no tasks.
+/// Returns the chart, or `None` if there are no tasks. If a page has several charts, each may draw the same fraction of the maximum number
+/// of tasks.
 pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     if run.tasks.is_empty() {
         return None;

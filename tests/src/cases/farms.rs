@@ -388,7 +388,8 @@ fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// One call of the sink or the source takes longer than the limit, and so do the calls for one chunk together.
+/// A single call of the sink or the source takes longer than the limit, and so does the sum of short calls for one
+/// chunk.
 fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {

@@ -12,7 +12,7 @@ pub(super) struct Process {
     pub(super) environ: Vec<u8>,
 }
 
-/// Returns the processes that carry `job_id`, without terminated processes that have not been waited for.
+/// Returns the processes that carry `job_id`, without zombies.
 pub(super) fn processes(job_id: &str) -> Vec<Process> {
     let entry = format!("{JOB_VARIABLE}={job_id}").into_bytes();
     let read = |entry_dir: std::fs::DirEntry| {

@@ -215,7 +215,8 @@ impl FromStr for RankAction {
 /// Runs the program.
 ///
 /// # Errors
-/// Returns an error if the arguments or the results are wrong, or if a deed requests an error.
+/// Returns an error if the arguments or the results are wrong, or if the rank is requested to return an error in a
+/// phase.
 pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     let [dir, skeleton, actions @ ..] = arguments else {
         return Err("expected DIR SKELETON [PHASE:RANK:ACT]…".into());
@@ -256,7 +257,7 @@ struct Rank {
 }
 
 impl Rank {
-    /// Records that this rank has entered `phase`, and performs the rank's deeds for the phase.
+    /// Records that this rank has entered `phase`, and performs the actions that are requested for this rank and phase.
     fn enter_phase(&self, phase: Phase) -> Result<(), BoxError> {
         let phase_file = phase_file(&self.dir, phase, self.rank);
         // The file is written under another name and then renamed, so that a reader never sees it without the

@@ -9,7 +9,7 @@ pub(super) mod simgrid;
 
 use crate::{Outcome, loops::job::Job};
 
-/// Returns the seconds per pass of the program written by hand on two undisturbed ranks.
+/// Returns the seconds per pass of the hand-written program on two undisturbed ranks.
 fn seconds_per_pass(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     Ok(job.by_hand(2)?.seconds / passes as f64)
