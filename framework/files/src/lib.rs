@@ -3,6 +3,7 @@
 //! - [`regular`]: files that are read or appended to must be regular. Files of other types are refused at once, because opening them may
 //!   block: a FIFO without a writer would block forever.
 //! - [`output`]: results that a user has named, for example with `-o FILE`, and internal files that are replaced as a whole.
+//! - [`partial`]: results that several starts of a job write, one after the other.
 //! - [`lock`]: mutual exclusion of processes. The system releases a lock when its holder dies.
 //! - [`private`]: directories for files of one process, in places where others may also write.
 //!
@@ -17,6 +18,7 @@
 
 pub mod lock;
 pub mod output;
+pub mod partial;
 pub mod private;
 pub mod regular;
 

@@ -22,7 +22,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -146,6 +146,25 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = Beside::create(path, None)?;
     file.write_all(bytes)?;
     file.finish(Durability::Synced)
+}
+
+/// Returns the file that a path names, behind symbolic links, and the mode of an existing file.
+///
+/// # Errors
+/// If the path names a file that is not regular; errors of the file system.
+pub(crate) fn regular_target(path: &Path) -> io::Result<(PathBuf, Option<u32>)> {
+    match Place::of(path)? {
+        Place::Replaced { at, mode } => Ok((at, mode)),
+        Place::Fifo(at) | Place::Device(at) | Place::Descriptor(at) => {
+            Err(unexpected(at.metadata()?.file_type()))
+        }
+    }
+}
+
+/// Makes the directory entry of a file durable.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Returns true if `name` is the name of a temporary file with new content of `file`, which a process that died may have left.

@@ -54,8 +54,7 @@ impl Beside {
         fs::rename(&self.temporary, &self.destination)?;
         self.is_finished = true;
         if durability == Durability::Synced {
-            let parent = self.destination.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+            super::sync_parent(&self.destination)?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::choice::MappingChoice;
 use super::erased::{Function, Update};
 use super::flat_map::{Fallible, FlatMap, Kind, Plain};
 use super::pipeline_def::{Options, PipelineDef};
-use super::source_sink::{ErasedSource, SourceOf, TrySourceOf};
+use super::source_sink::{ErasedSource, SourceOf, TrySourceOf, skipped, try_skipped};
 use super::stage::{Closure, Stage, StageResult};
 use super::stage_def::{Factory, StageDef};
 use crate::error::{BoxError, Result};
@@ -34,7 +34,33 @@ impl<'p, T: Item> Pipeline<'p, T> {
         I: IntoIterator<Item = T>,
         I::IntoIter: Movable + 'p,
     {
-        Pipeline::from_erased(name, SourceOf::new(move || make().into_iter()))
+        Pipeline::from_erased(name, SourceOf::new(move |first| skipped(make().into_iter(), first)))
+    }
+
+    /// Starts a pipeline with an iterator that can begin at any item. `make` receives the number of items to leave out and creates the
+    /// iterator on rank 0 only.
+    ///
+    /// A job that continues from a [snapshot](Pipeline::snapshots) begins behind the items that are done. With
+    /// [`source`](Pipeline::source), `Iterator::nth` skips them, which is immediate for ranges and slices but draws every item of most other
+    /// iterators.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// // Records of 16 bytes in a file would be skipped by `seek` instead.
+    /// let squares = armature::run(&armature::Config::new(), |session| {
+    ///     let numbers = Pipeline::source_at("numbers", |first| first..5u64);
+    ///     Ok(numbers.map("square", |x| x * x).collect(session)?.on_root())
+    /// })?;
+    /// assert_eq!(squares.unwrap(), [0, 1, 4, 9, 16]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn source_at<I>(name: &str, make: impl FnOnce(u64) -> I + Movable + 'p) -> Self
+    where
+        I: IntoIterator<Item = T>,
+        I::IntoIter: Movable + 'p,
+    {
+        Pipeline::from_erased(name, SourceOf::new(move |first| Ok(make(first).into_iter())))
     }
 
     /// Starts a pipeline with an iterator of results. The first error ends the job.
@@ -43,7 +69,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         I: IntoIterator<Item = Result<T, BoxError>>,
         I::IntoIter: Movable + 'p,
     {
-        Pipeline::from_erased(name, TrySourceOf::new(move || make().into_iter()))
+        Pipeline::from_erased(name, TrySourceOf::new(move |first| try_skipped(make().into_iter(), first)))
     }
 
     fn from_erased(name: &str, source: impl ErasedSource + 'p) -> Self {
@@ -57,6 +83,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
             remaps: Vec::new(),
             dispatch: Dispatch::OnDemand,
             options: Options::default(),
+            snapshots: None,
             misuse: None,
         };
         Pipeline { def, item: PhantomData }
@@ -78,8 +105,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// Adds a stage with output type `U`.
     fn push<U: Item>(mut self, name: &str, factory: Factory<'p>) -> Pipeline<'p, U> {
         let name = name.to_string();
-        let (serial, at_root, expands, may_finish) = (false, false, false, false);
-        self.def.stages.push(StageDef { name, serial, at_root, expands, may_finish, factory });
+        let (serial, at_root, stateless, expands, may_finish) = (false, false, false, false, false);
+        self.def.stages.push(StageDef { name, serial, at_root, stateless, expands, may_finish, factory });
         self.def.codecs.push(Arc::new(wire::Codec::<U>::of_type()));
         Pipeline { def: self.def, item: PhantomData }
     }
@@ -273,6 +300,25 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// ```
     pub fn at_root(self) -> Self {
         self.declare("at_root", |stage| (stage.serial, stage.at_root) = (true, true))
+    }
+
+    /// Declares that the last added serial stage has no state between items. It can then migrate to another rank, and take part in
+    /// [snapshots](Pipeline::snapshots). A stage that implements [`Stage::save`] needs no declaration. Directly behind the source the option makes
+    /// the run fail.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let lines = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let numbers = Pipeline::source("numbers", || 1..4u64);
+    ///     let lines = numbers.map("line", |x| format!("{x}\n")).serial().stateless();
+    ///     Ok(lines.collect(session)?.on_root())
+    /// })?;
+    /// assert_eq!(lines.unwrap().concat(), "1\n2\n3\n");
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn stateless(self) -> Self {
+        self.declare("stateless", |stage| stage.stateless = true)
     }
 
     fn declare(mut self, option: &'static str, set: impl FnOnce(&mut StageDef<'p>)) -> Self {

@@ -10,6 +10,7 @@ use super::erased::Codec;
 use super::source_sink::ErasedSource;
 use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
+use crate::persist::snapshot::Checkpoint;
 use crate::session::{Balance, BatchMode, Config};
 
 /// Definition of the pipeline.
@@ -24,6 +25,7 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) remaps: Vec<(u64, MappingChoice)>,
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
+    pub(crate) snapshots: Option<Checkpoint>,
     /// Option of a stage that was set directly behind the source, where it has no meaning.
     pub(crate) misuse: Option<&'static str>,
 }

@@ -4,10 +4,12 @@ use std::marker::PhantomData;
 
 use super::erased::{Items, typed};
 use super::fill::{CLOCK_EVERY, Fill};
+use super::machine::Position;
 use super::machine::sequence_number::SequenceNumber;
 use super::range::Range;
+use super::sink::Sink;
 use crate::comm::clock::Clock;
-use crate::error::{BoxError, Error, Result};
+use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::Item;
 
@@ -23,19 +25,49 @@ pub(crate) struct Drawn {
 
 /// Source that draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// Draws the next batch. `first` is the number of its first item, for errors.
+    /// Draws the next batch. `first` is the number of its first item. The first draw begins at this item.
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
+
+    /// Returns an empty batch, and draws nothing.
+    fn empty(&self) -> Drawn;
 }
 
-/// Iterator as a source. It is created at the first draw, on the thread that draws.
+/// Leaves out the first `count` items of an iterator, which an earlier job has processed.
+pub(crate) fn skipped<I: Iterator>(mut iter: I, count: u64) -> Result<I> {
+    let is_too_short = count > 0 && iter.nth(count as usize - 1).is_none();
+    if is_too_short { Err(too_short(count)) } else { Ok(iter) }
+}
+
+/// Leaves out the first `count` items of an iterator that can fail.
+pub(crate) fn try_skipped<T, I: Iterator<Item = Result<T, BoxError>>>(mut iter: I, count: u64) -> Result<I> {
+    for number in 0..count {
+        match iter.next() {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(user_code::described(error).on_item(number).at_rank(0)),
+            None => return Err(too_short(count)),
+        }
+    }
+    Ok(iter)
+}
+
+fn too_short(count: u64) -> Error {
+    let text = format!(
+        "the snapshot was taken after {count} items, but the source has fewer: it must yield the same items in each job"
+    );
+    Error::new(ErrorKind::Config, text)
+}
+
+/// Iterator as a source. It is created at the first draw, on the thread that draws. `make` receives the number of items to leave out.
 pub(crate) struct SourceOf<M, I> {
     make: Option<M>,
     iter: Option<I>,
+    /// True if the iterator has ended.
+    ended: bool,
 }
 
 impl<M, I> SourceOf<M, I> {
     pub(crate) fn new(make: M) -> Self {
-        SourceOf { make: Some(make), iter: None }
+        SourceOf { make: Some(make), iter: None, ended: false }
     }
 }
 
@@ -50,10 +82,14 @@ impl<M, I> TrySourceOf<M, I> {
 
 impl<M, I, T> ErasedSource for SourceOf<M, I>
 where
-    M: FnOnce() -> I + Send,
+    M: FnOnce(u64) -> Result<I> + Send,
     I: Iterator<Item = T> + Send,
     T: Item,
 {
+    fn empty(&self) -> Drawn {
+        empty::<T, _, _>(self)
+    }
+
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn> {
         draw(self, fill, first, clock, |iter, items: &mut Vec<T>, want| {
             let full = items.len() + want;
@@ -65,10 +101,14 @@ where
 
 impl<M, I, T> ErasedSource for TrySourceOf<M, I>
 where
-    M: FnOnce() -> I + Send,
+    M: FnOnce(u64) -> Result<I> + Send,
     I: Iterator<Item = Result<T, BoxError>> + Send,
     T: Item,
 {
+    fn empty(&self) -> Drawn {
+        empty::<T, _, _>(&self.0)
+    }
+
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn> {
         draw(&mut self.0, fill, first, clock, |iter, items: &mut Vec<T>, want| {
             for _ in 0..want {
@@ -91,13 +131,13 @@ fn draw<M, I, T: Item>(
     mut more: impl FnMut(&mut I, &mut Vec<T>, usize) -> Result<bool>,
 ) -> Result<Drawn>
 where
-    M: FnOnce() -> I,
+    M: FnOnce(u64) -> Result<I>,
     I: Iterator,
 {
     let mut items: Vec<T> = Vec::with_capacity(fill.items);
     let ended = user_code::call(|| {
         if let Some(make) = source.make.take() {
-            source.iter = Some(make());
+            source.iter = Some(make(first)?);
         }
         let Some(iter) = &mut source.iter else { return Ok(true) };
         let Some(limit) = fill.time else { return more(iter, &mut items, fill.items) };
@@ -117,15 +157,25 @@ where
     })
     .map_err(|e| e.on_item(first + items.len() as u64))?;
     if ended {
-        source.iter = None;
+        (source.iter, source.ended) = (None, true);
     }
-    // Only an exact length is reported: an estimate would be taken for the length of the stream.
-    let left = source.iter.as_ref().map_or(Some(0), |iter| match iter.size_hint() {
-        (least, Some(most)) if least == most => Some(least as u64),
-        _ => None,
-    });
     let count = items.len();
-    Ok(Drawn { items: Box::new(items), count, ended, left })
+    Ok(Drawn { items: Box::new(items), count, ended, left: source.left() })
+}
+
+impl<M, I: Iterator> SourceOf<M, I> {
+    /// Returns the number of remaining items, if it is known exactly: an estimate would be taken for the length of the stream.
+    fn left(&self) -> Option<u64> {
+        match self.iter.as_ref().map(Iterator::size_hint) {
+            Some((least, Some(most))) if least == most => Some(least as u64),
+            None if self.ended => Some(0),
+            _ => None,
+        }
+    }
+}
+
+fn empty<T: Item, M, I: Iterator>(source: &SourceOf<M, I>) -> Drawn {
+    Drawn { items: Box::new(Vec::<T>::new()), count: 0, ended: source.ended, left: source.left() }
 }
 
 /// Sink of a run, with its name.
@@ -137,6 +187,81 @@ pub(super) struct NamedSink<'p> {
 /// Sink that takes batches at the end of the pipeline.
 pub(crate) trait ErasedSink: Send {
     fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;
+
+    /// Returns true if the sink commits, so that a job that continues from a snapshot does not pass items to it again.
+    fn commits(&self) -> bool {
+        false
+    }
+
+    /// Makes everything that was taken durable, which are the items made of the first `items` items of the source. Returns the state of the sink.
+    fn commit(&mut self, _items: u64) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    /// Continues where an earlier job has committed the sink.
+    fn resume(&mut self, _: &Position) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends the sink, which has taken all items.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// User's sink, which is created on rank 0 when it is first used.
+pub(crate) struct CommittingSink<M, S> {
+    make: Option<M>,
+    sink: Option<S>,
+}
+
+impl<M: FnOnce() -> Result<S, BoxError> + Send, S: Sink> CommittingSink<M, S> {
+    pub(crate) fn new(make: M) -> Self {
+        CommittingSink { make: Some(make), sink: None }
+    }
+
+    fn call<R>(&mut self, call: impl FnOnce(&mut S) -> Result<R, BoxError>) -> Result<R> {
+        let place = |error| user_code::described(error).at_rank(0);
+        user_code::call(|| {
+            if let Some(make) = self.make.take() {
+                self.sink = Some(make().map_err(place)?);
+            }
+            let Some(sink) = &mut self.sink else {
+                return Err(Error::new(ErrorKind::User, "the sink could not be created").at_rank(0));
+            };
+            call(sink).map_err(place)
+        })
+    }
+}
+
+impl<M: FnOnce() -> Result<S, BoxError> + Send, S: Sink> ErasedSink for CommittingSink<M, S> {
+    fn take(&mut self, items: Items, _: &SequenceNumber, range: &Range) -> Result<()> {
+        let items = typed::<S::In>(items)?;
+        let mut begun = 0;
+        self.call(|sink| {
+            items.into_iter().try_for_each(|item| {
+                begun += 1;
+                sink.take(item)
+            })
+        })
+        .map_err(|e| e.on_item(range.number_of(begun - 1)))
+    }
+
+    fn commits(&self) -> bool {
+        true
+    }
+
+    fn commit(&mut self, items: u64) -> Result<Vec<u8>> {
+        self.call(|sink| sink.commit(items))
+    }
+
+    fn resume(&mut self, position: &Position) -> Result<()> {
+        self.call(|sink| sink.resume(position.items, &position.sink))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.call(Sink::finish)
+    }
 }
 
 /// Function as a sink.
@@ -195,30 +320,29 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::ErrorKind;
 
     #[test]
     fn source_stops_at_its_end_and_numbers_its_errors() {
         let items = vec![Ok(1u8), Ok(2), Err("torn".into())];
-        let mut source = TrySourceOf::new(|| items.into_iter());
+        let mut source = TrySourceOf::new(|_| Ok(items.into_iter()));
         let fill = Fill { items: 2, time: None };
         let drawn = source.draw(fill, 0, Clock::wall()).unwrap();
         let items = drawn.items.downcast_ref::<Vec<u8>>().unwrap().len();
         assert_eq!((items, drawn.count, drawn.ended, drawn.left), (2, 2, false, Some(1)));
         let error = source.draw(fill, 2, Clock::wall()).err().unwrap();
         assert_eq!(error.to_string(), "rank 0: item 2: torn");
-        let mut source = SourceOf::new(|| 0..5u8);
+        let mut source = SourceOf::new(|first| skipped(0..5u8, first));
         let mut draw = || source.draw(fill, 0, Clock::wall()).map(|d| (d.count, d.ended, d.left)).unwrap();
         let counts = [draw(), draw(), draw(), draw()];
         let end = (0, true, Some(0));
         assert_eq!(counts, [(2, false, Some(3)), (2, false, Some(1)), (1, true, Some(0)), end]);
-        let mut endless = SourceOf::new(|| (0..9u8).filter(|x| *x < 6));
+        let mut endless = SourceOf::new(|_| Ok((0..9u8).filter(|x| *x < 6)));
         assert_eq!(endless.draw(fill, 0, Clock::wall()).unwrap().left, None);
     }
 
     #[test]
     fn slow_source_gives_small_batches() {
-        let slow = || (0..100u8).inspect(|_| std::thread::sleep(Duration::from_millis(2)));
+        let slow = |_| Ok((0..100u8).inspect(|_| std::thread::sleep(Duration::from_millis(2))));
         let mut source = SourceOf::new(slow);
         let fill = Fill { items: 100, time: Some(Duration::from_millis(1)) };
         assert_eq!(source.draw(fill, 0, Clock::wall()).unwrap().count, 2);
@@ -226,7 +350,7 @@ mod tests {
 
     #[test]
     fn source_and_sink_panics_name_the_item() {
-        let mut source = SourceOf::new(|| (0..9u8).inspect(|x| assert!(*x < 6, "enough")));
+        let mut source = SourceOf::new(|_| Ok((0..9u8).inspect(|x| assert!(*x < 6, "enough"))));
         let error = source.draw(Fill { items: 9, time: None }, 100, Clock::wall()).err().unwrap();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(106)));
         let range = Range { dropped: vec![1], ..Range::new(10, 4) };

@@ -11,6 +11,8 @@ pub(crate) struct StageDef<'p> {
     pub(crate) name: String,
     pub(crate) serial: bool,
     pub(crate) at_root: bool,
+    /// True if the stage is declared to have no state between items, so that it can continue on another rank.
+    pub(crate) stateless: bool,
     /// True if the stage produces several items from one.
     pub(crate) expands: bool,
     /// True if the stage may emit an item at the end of the stream, because it is a user's implementation of [`Stage`](super::stage::Stage).

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::erased::{Codec, ErasedStage, Expand, Expanded, Items};
 use super::fill::Fill;
 use super::job_cost::{EdgeSize, JobCost, StageTime};
-use super::machine::batch::{Batch, Payload, Piece};
-use super::machine::{Consumed, Done, Job, SetUp};
+use super::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
+use super::machine::{Committed, Consumed, Done, Job, Position, SetUp};
 use super::made::Made;
 use super::pipeline_def::PipelineDef;
 use super::range::Range;
@@ -32,6 +32,8 @@ pub(crate) struct StageHost<'p> {
     clock: Clock,
     core: StealTime,
     monitor: bool,
+    /// True if serial stages must be able to save their states.
+    has_snapshots: bool,
     rank: usize,
     /// Contexts by stage.
     contexts: Vec<Context>,
@@ -69,6 +71,7 @@ impl<'p> StageHost<'p> {
             clock,
             core: StealTime::default(),
             monitor,
+            has_snapshots: pipeline.snapshots.is_some(),
             rank: place.rank,
             contexts: pipeline.stages.iter().map(context).collect(),
             live: (0..count).map(|_| None).collect(),
@@ -153,8 +156,12 @@ impl<'p> StageHost<'p> {
             }
             let took = self.make(stage)?;
             done.warm_up.push((stage, took));
-            if self.defs[stage].serial && self.save(stage)?.is_some() {
-                done.movable.push(stage);
+            if self.defs[stage].serial {
+                match self.save(stage)? {
+                    Some(_) => done.movable.push(stage),
+                    None if self.has_snapshots => return Err(self.in_stage(stage, no_state(&self.defs[stage]))),
+                    None => {}
+                }
             }
         }
         Ok(done)
@@ -175,7 +182,8 @@ impl<'p> StageHost<'p> {
 
     /// Returns the state of a stage, if the stage can continue on another rank.
     fn save(&self, stage: usize) -> Result<Option<Vec<u8>>> {
-        let saved = self.live[stage].as_ref().map_or(Ok(None), |live| live.save());
+        let live = self.live[stage].as_ref();
+        let saved = live.map_or(Ok(None), |live| state_of(&self.defs[stage], &**live));
         saved.map_err(|e| self.in_stage(stage, e))
     }
 
@@ -228,7 +236,12 @@ impl<'p> StageHost<'p> {
             Ran { items, coming, dropped: coming - batch.range.live(), is_cut: false }
         };
         // After the last item of the stream, a stage may add an item of its output type.
-        if batch.is_end && batch.ended() == batch.pieces.len() {
+        if let BatchKind::Marker(states) = &mut batch.kind
+            && def.serial
+        {
+            states.push(SavedStage { stage: stage as u32, state: state_of(def, &**live)?.ok_or_else(|| no_state(def))? });
+        }
+        if batch.kind == BatchKind::End && batch.ended() == batch.pieces.len() {
             let before = batch.range.live();
             ran.items = live.finish(ran.items, &mut batch.range, cx)?;
             if !def.serial && batch.range.live() > before {
@@ -330,6 +343,21 @@ impl<'p> StageHost<'p> {
     }
 }
 
+/// Returns the state of a serial stage; `None` if the stage cannot continue elsewhere.
+fn state_of(def: &StageDef<'_>, live: &dyn ErasedStage) -> Result<Option<Vec<u8>>> {
+    if def.stateless { Ok(Some(Vec::new())) } else { live.save() }
+}
+
+/// Returns the error that a serial stage cannot be part of a snapshot.
+fn no_state(def: &StageDef<'_>) -> Error {
+    let text = format!(
+        "snapshots are set, but the serial stage {} cannot save its state: implement `Stage::save` and `Stage::restore`, or \
+         declare `.stateless()` if no state is kept between items",
+        shown(&def.name)
+    );
+    Error::new(ErrorKind::Config, text)
+}
+
 /// Output of a stage for a batch.
 pub(super) struct Ran {
     pub(super) items: Items,
@@ -382,25 +410,28 @@ impl UserCode for StageHost<'_> {
 
     fn run(&mut self, job: Job) -> Result<Option<(Done, JobCost)>> {
         let result = match job {
-            Job::Draw { number, first, fill, is_end } => {
+            Job::Draw { number, first, fill, kind } => {
                 self.activity.set(Doing::Drawing { item: first });
                 let begin = self.clock.now();
                 let name = &self.source_name;
-                let drawn = self
-                    .source
-                    .draw(fill, first, self.clock)
-                    .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
+                let source = &mut self.source;
+                let drawn = match kind {
+                    BatchKind::Marker(_) => source.empty(),
+                    _ => source
+                        .draw(fill, first, self.clock)
+                        .map_err(|e| e.in_stage(name).at_rank(self.rank))?,
+                };
                 let cost = self.end(0, begin, drawn.count as u64);
                 let mut range = Range::new(first, drawn.count as u32);
-                if is_end {
+                if kind == BatchKind::End {
                     // Items that are emitted at the end belong to no item of the source.
                     range.made = Some(Made::default());
                 }
                 self.check(0, &drawn.items, &range)?;
-                let batch = (drawn.count > 0 || is_end).then(|| Batch {
+                let batch = (drawn.count > 0 || kind != BatchKind::Items).then(|| Batch {
                     number: number.into(),
                     pieces: Vec::new(),
-                    is_end,
+                    kind,
                     stage: 0,
                     range,
                     service: Duration::ZERO,
@@ -414,15 +445,34 @@ impl UserCode for StageHost<'_> {
             Job::Process { stages, batch, fill } => self.process(stages, batch, fill)?,
             Job::Consume { batch } => {
                 let consumed = Consumed::of(&batch);
-                let Batch { number, range, payload, .. } = batch;
+                let Batch { number, kind, range, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
                 let begin = self.clock.now();
                 let place = |e: Error| e.in_stage(&self.sink.name).at_rank(self.rank);
+                if let BatchKind::Marker(stages) = kind {
+                    let items = range.first;
+                    let sink = self.sink.sink.commit(items).map_err(place)?;
+                    let cost = self.end(self.stats.len() - 1, begin, 0);
+                    let took = consumed.service + cost.took;
+                    let committed = Committed { position: Position { items, sink }, stages, took };
+                    return Ok(Some((Done::Committed(consumed, committed), cost)));
+                }
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.sink.take(items, &number, &range).map_err(place)?;
                 let cost = self.end(self.stats.len() - 1, begin, u64::from(consumed.done));
                 (Done::Consumed(consumed), cost)
+            }
+            Job::ResumeSink(position) => {
+                let resumed = self.sink.sink.resume(&position);
+                resumed.map_err(|e| e.in_stage(&self.sink.name).at_rank(self.rank))?;
+                return Ok(None);
+            }
+            Job::FinishSink => {
+                let begin = self.clock.now();
+                let finished = self.sink.sink.finish();
+                finished.map_err(|e| e.in_stage(&self.sink.name).at_rank(self.rank))?;
+                (Done::SinkFinished, self.end(self.stats.len() - 1, begin, 0))
             }
             Job::Release { stage } => {
                 (Done::Released { stage, state: self.release(stage)? }, JobCost::default())
@@ -443,7 +493,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn answers(job: &Job) -> bool {
-        !matches!(job, Job::Measure { .. })
+        !matches!(job, Job::Measure { .. } | Job::ResumeSink(_))
     }
 
     fn is_work(job: &Job) -> bool {
@@ -456,7 +506,8 @@ impl UserCode for StageHost<'_> {
     }
 
     fn took((done, cost): &Self::Outcome) -> Option<Duration> {
-        (!matches!(done, Done::SetUp(_) | Done::Probed(_))).then_some(cost.took)
+        (!matches!(done, Done::SetUp(_) | Done::Probed(_) | Done::Committed(..) | Done::SinkFinished))
+            .then_some(cost.took)
     }
 
     /// Counts items and times by source, stages and sink.
@@ -479,6 +530,7 @@ impl UserCode for StageHost<'_> {
             Done::Consumed(consumed) => {
                 tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
             }
+            Done::Committed(..) | Done::SinkFinished => tally.add(tally.last_kind(), None, 0, cost.took),
             Done::Released { .. } | Done::Restored { .. } | Done::SetUp(_) | Done::Probed(_) => {}
         }
     }
@@ -506,7 +558,7 @@ mod tests {
         let pipeline = Pipeline::try_source("numbers", items);
         let sink = NamedSink { name: "out".into(), sink: Box::new(SinkOf::<_, u8>::new(drop::<u8>)) };
         let stage_host = StageHost::new(pipeline.def, sink, RankPlace::ALONE, Clock::wall(), (true, false));
-        let draw = || Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, is_end: false };
+        let draw = || Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, kind: BatchKind::Items };
         let error = std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();
             let mut executor =

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::super::erased::Items;
 use super::super::range::Range;
@@ -14,8 +15,7 @@ pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
     /// By expanding stage that the batch has passed: the piece of that stage's output that the batch is.
     pub(crate) pieces: Vec<Piece>,
-    /// True if no batch follows: serial stages then emit their last item.
-    pub(crate) is_end: bool,
+    pub(crate) kind: BatchKind,
     /// Stage that processes the batch next and takes its items; the number of stages if the sink is next.
     pub(crate) stage: usize,
     pub(crate) range: Range,
@@ -26,6 +26,25 @@ pub(crate) struct Batch {
     /// Items of the stream behind the batch, if the source knows their number.
     pub(crate) behind: Option<u64>,
     pub(crate) payload: Payload,
+}
+
+/// Purpose of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BatchKind {
+    /// Transport of items.
+    #[default]
+    Items,
+    /// Last batch of the stream with items: serial stages emit their last item.
+    End,
+    /// Marker of a snapshot, an empty batch: each serial stage saves its state after the items before the batch. The batch collects the states.
+    Marker(Vec<SavedStage>),
+}
+
+/// State of a serial stage after all items before a marker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedStage {
+    pub(crate) stage: u32,
+    pub(crate) state: Vec<u8>,
 }
 
 /// Piece of a batch, made by an expanding stage.
@@ -109,7 +128,7 @@ impl Batch {
         Batch {
             number: whole,
             pieces: self.pieces[..stages].to_vec(),
-            is_end: self.is_end,
+            kind: self.kind.clone(),
             stage: self.stage.saturating_sub(1),
             range: Range { dropped: Vec::new(), made: None, ..self.range },
             service: Duration::ZERO,
@@ -124,6 +143,7 @@ impl Batch {
         Batch {
             number: self.number.clone(),
             pieces: self.pieces.clone(),
+            kind: self.kind.clone(),
             range: self.range.clone(),
             payload: Payload::Kept { made },
             ..*self

@@ -107,7 +107,7 @@ mod tests {
         Batch {
             number: number.into(),
             pieces: Vec::new(),
-            is_end: false,
+            kind: BatchKind::Items,
             stage: 0,
             range: Range::default(),
             service: Duration::ZERO,

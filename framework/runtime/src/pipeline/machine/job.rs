@@ -6,19 +6,23 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::fill::Fill;
-use super::batch::Batch;
+use super::batch::{Batch, BatchKind, SavedStage};
 use crate::balance::probe::Speed;
 
 /// Job for the compute side.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Draw a batch from the source; an empty one if `is_end` is true.
-    Draw { number: u64, first: u64, fill: Fill, is_end: bool },
+    /// Draw a batch from the source; an empty one unless the batch is of the kind [`Items`](BatchKind::Items).
+    Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
     /// Run these stages on a batch. If `fill` cuts the output of an expanding stage into pieces, the job ends with the first piece, and the stages
     /// behind the expanding one are left to another job.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
-    /// Pass a batch to the sink.
+    /// Pass a batch to the sink. At a marker, the sink commits the items before it.
     Consume { batch: Batch },
+    /// Continue the sink where an earlier job has committed it. This job has no result.
+    ResumeSink(Position),
+    /// Finish the sink, because it has received all items.
+    FinishSink,
     /// Save the state of a serial stage and drop the stage.
     Release { stage: usize },
     /// Continue a serial stage from its saved state.
@@ -31,6 +35,13 @@ pub(crate) enum Job {
     Probe,
 }
 
+impl Job {
+    /// Returns true if a job of the rank's protocol has a result for which the rank waits before it ends.
+    pub(super) fn is_answered(&self) -> bool {
+        !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
+    }
+}
+
 /// Result of a job.
 #[derive(Debug)]
 pub(crate) enum Done {
@@ -41,6 +52,10 @@ pub(crate) enum Done {
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
+    /// The sink has committed all items before a marker.
+    Committed(Consumed, Committed),
+    /// The sink is finished.
+    SinkFinished,
     /// The serial stage was saved with this state.
     Released { stage: usize, state: Vec<u8> },
     /// The serial stage is ready to continue on this rank.
@@ -58,6 +73,24 @@ pub(crate) struct SetUp {
     pub(crate) movable: Vec<usize>,
     /// Created stages, and the duration of each factory call.
     pub(crate) warm_up: Vec<(usize, Duration)>,
+}
+
+/// Position in the stream at which the sink has committed its items.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Position {
+    /// Items of the source before the position.
+    pub(crate) items: u64,
+    /// State of the sink.
+    pub(crate) sink: Vec<u8>,
+}
+
+/// Content of a snapshot.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Committed {
+    pub(crate) position: Position,
+    pub(crate) stages: Vec<SavedStage>,
+    /// Time that stages took to save their states, and the sink to commit.
+    pub(crate) took: Duration,
 }
 
 /// Batch that the sink has taken.

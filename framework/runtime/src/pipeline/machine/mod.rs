@@ -26,12 +26,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::batch::Batch;
+use self::batch::{Batch, SavedStage};
 use self::dispatcher::{ItemTime, Offered};
 use self::edges::Edges;
 use self::expansions::{Expansions, Room};
 use self::input_queue::InputQueue;
-pub(crate) use self::job::{Consumed, Done, Idle, Job, SetUp, Traffic};
+pub(crate) use self::job::{Committed, Consumed, Done, Idle, Job, Position, SetUp, Traffic};
 use self::migration::Migration;
 use self::resequencer::Resequencer;
 use self::sequence_number::SequenceNumber;
@@ -216,7 +216,7 @@ impl Machine {
                 }
                 self.send_on(batch, at, out)
             }
-            Done::Consumed(batch) => {
+            Done::Consumed(batch) | Done::Committed(batch, _) => {
                 if let Some(source) = &mut self.source {
                     source.consumed(&batch, at.now());
                 }
@@ -235,7 +235,7 @@ impl Machine {
                 Ok(())
             }
             // The coordinator or the worker of this rank handles these results.
-            Done::SetUp(_) | Done::Probed(_) => Ok(()),
+            Done::SetUp(_) | Done::Probed(_) | Done::SinkFinished => Ok(()),
         }
     }
 
@@ -298,7 +298,7 @@ impl Machine {
 
     /// Enqueues a job of the rank's protocol.
     pub(crate) fn request(&mut self, job: Job) {
-        self.unanswered += usize::from(!matches!(job, Job::Measure { .. }));
+        self.unanswered += usize::from(job.is_answered());
         self.jobs.push_back(job);
     }
 
@@ -540,12 +540,17 @@ impl Machine {
     }
 
     /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh`
-    /// batches of every edge. If `stamps` is true, batches are stamped with the time of sending from now on.
-    pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool) {
+    /// batches of every edge. If `stamps` is true, batches are stamped with the time of sending from now on. Of the states `saved` by an earlier
+    /// job, this rank restores those of the stages that it owns.
+    pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool, saved: Vec<SavedStage>) {
         if weigh > 0 {
             self.request(Job::Measure { batches: weigh });
         }
         self.request(Job::SetUp { hosted: table.hosted(self.me) });
+        let own = saved.into_iter().filter(|saved| table.owner(saved.stage as usize) == self.me);
+        for SavedStage { stage, state } in own {
+            self.request(Job::Restore { stage: stage as usize, state });
+        }
         self.stamps = stamps;
         self.prepared = Some(table);
     }

@@ -3,11 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::batch::BatchKind;
 use super::expansions::Room;
 use super::job::{Consumed, Job};
 use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
 use crate::error::{Error, ErrorKind, Result};
+
+/// Markers of snapshots that are to be drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Markers {
+    /// True if a marker is due.
+    is_due: bool,
+    /// True if the stream ends with a marker that has not been drawn.
+    at_end: bool,
+}
 
 /// Source of a stream, with the window that limits it.
 #[derive(Debug)]
@@ -20,6 +30,11 @@ pub(crate) struct Source {
     done: u64,
     /// Items that the sink has received.
     delivered: u64,
+    /// Items of the source before this run, which an earlier job has processed.
+    before: u64,
+    /// True if items arrive in order, so that a marker separates the items before it from those behind it.
+    ordered: bool,
+    markers: Markers,
     drawing: bool,
     ended: bool,
     /// True if [`end`](Source::end) has ended the source.
@@ -36,6 +51,9 @@ impl Source {
     /// Creates a source in front of `levels` expanding stages. With `wants_end`, an empty batch follows all others.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
+            before: 0,
+            ordered: true,
+            markers: Markers::default(),
             window: Window::new(plan, levels, now),
             levels,
             next_item: 0,
@@ -50,17 +68,46 @@ impl Source {
         }
     }
 
+    /// Makes the stream one with snapshots, which ends with a marker. An earlier job has processed the first `before` items of the source; if
+    /// `is_finished` is true, there are no others.
+    pub(crate) fn with_snapshots(&mut self, ordered: bool, before: u64, is_finished: bool) {
+        (self.ordered, self.before, self.ended) = (ordered, before, is_finished);
+        self.markers.at_end = !is_finished;
+        self.wants_end &= !is_finished;
+        self.left = is_finished.then_some(0);
+    }
+
+    /// Requests a marker behind the items drawn so far.
+    pub(crate) fn request_marker(&mut self) {
+        self.markers.is_due = true;
+    }
+
     /// Returns the job that draws the next batch, if there is one and the window is open.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
-        // The end of the stream follows when everything else has arrived: in an unordered stream it could overtake other batches.
-        let is_end = self.ended && self.wants_end && !self.is_cut && self.window.is_empty();
-        if self.drawing || !(is_end || !self.ended && self.window.is_open()) {
-            return None;
-        }
+        let kind = self.next_kind().filter(|_| !self.drawing && self.window.is_open())?;
         self.drawing = true;
-        self.wants_end &= !is_end;
-        let (number, first, fill) = (self.window.next_batch(), self.next_item, self.window.fill());
-        Some(Job::Draw { number, first, fill, is_end })
+        match kind {
+            BatchKind::Items => {}
+            BatchKind::End => self.wants_end = false,
+            BatchKind::Marker(_) if self.ended => self.markers = Markers::default(),
+            BatchKind::Marker(_) => self.markers.is_due = false,
+        }
+        let (number, first, fill) = (self.window.next_batch(), self.before + self.next_item, self.window.fill());
+        Some(Job::Draw { number, first, fill, kind })
+    }
+
+    /// Returns the kind of the next batch; `None` if nothing follows, or if it follows when everything else has arrived.
+    fn next_kind(&self) -> Option<BatchKind> {
+        let (all_arrived, marker) = (self.window.is_empty(), BatchKind::Marker(Vec::new()));
+        if !self.ended && !self.markers.is_due {
+            return Some(BatchKind::Items);
+        }
+        if self.ended && self.wants_end && !self.is_cut {
+            // In an unordered stream it could overtake other batches.
+            return all_arrived.then_some(BatchKind::End);
+        }
+        let is_marker = self.markers.is_due || self.markers.at_end;
+        (is_marker && (self.ordered || all_arrived)).then_some(marker)
     }
 
     /// Registers a drawn batch of `items` items, `None` if the stream ended without one. `ended` is true if the stream has ended behind the batch,
@@ -161,7 +208,8 @@ impl Source {
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
     pub(crate) fn is_over(&self) -> bool {
-        !self.drawing && self.window.is_empty() && self.ended && (!self.wants_end || self.is_cut)
+        let has_more = self.markers.at_end || self.wants_end && !self.is_cut;
+        !self.drawing && self.window.is_empty() && self.ended && !has_more
     }
 
     /// Returns the number of items that have not reached the sink, if the user's iterator knows its length.
@@ -172,6 +220,11 @@ impl Source {
     /// Returns true if the source cannot draw because the window is closed.
     pub(super) fn is_held_up(&self) -> bool {
         !self.ended && !self.window.is_open()
+    }
+
+    /// Returns the number of items of the source that an earlier job has processed.
+    pub(crate) fn items_before(&self) -> u64 {
+        self.before
     }
 
     /// Returns the number of items of the source that have reached the sink.
@@ -225,6 +278,6 @@ mod tests {
         assert!(after.next_draw().is_some());
         after.drawn(None, true, Some(0));
         after.end();
-        assert!(!after.is_cut() && matches!(after.next_draw(), Some(Job::Draw { is_end: true, .. })));
+        assert!(!after.is_cut() && matches!(after.next_draw(), Some(Job::Draw { kind: BatchKind::End, .. })));
     }
 }

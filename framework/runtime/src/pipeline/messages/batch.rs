@@ -8,7 +8,7 @@ use crate::comm::message::{Body, FRAME_HEADER, Take, frame};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::Codec;
-use crate::pipeline::machine::batch::{Batch, Payload, Piece};
+use crate::pipeline::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
 use crate::pipeline::made::{Made, Run};
 use crate::pipeline::range::Range;
@@ -20,11 +20,11 @@ header! {
         epoch: u32, stage: u16,
         /// Number of [`PieceHeader`]s that follow.
         pieces: u8,
-        /// Combination of [`MADE`] and [`END`].
+        /// Combination of [`MADE`], [`END`] and [`MARKER`].
         flags: u8,
         number: u64,
         first: u64, count: u32,
-        /// Number of entries behind the pieces: places of dropped items, or [`RunHeader`]s.
+        /// Number of entries behind the pieces: places of dropped items, [`RunHeader`]s, or [`StateHeader`]s.
         places: u32,
         /// Service time in nanoseconds.
         service: u64, widest: u64,
@@ -40,6 +40,10 @@ header! {
 }
 
 header! {
+    struct StateHeader { stage: u32, bytes: u64 }
+}
+
+header! {
     struct RunHeader { place: u32, places: u32, items: u32 }
 }
 
@@ -47,6 +51,8 @@ header! {
 const MADE: u8 = 1;
 /// Flag of the last batch of the stream.
 const END: u8 = 2;
+/// Flag of a marker. The entries behind the pieces are [`StateHeader`]s, and the states follow them.
+const MARKER: u8 = 4;
 /// Size of the place of a dropped item in bytes.
 const PLACE: usize = size_of::<u32>();
 /// Value of [`Header::behind`] for a stream of unknown length.
@@ -60,19 +66,23 @@ impl Batch {
         codec: &dyn Codec,
         sent: impl FnOnce() -> Option<Duration>,
     ) -> Result<Frame> {
-        let Batch { number, pieces, is_end, stage, range, service, widest, behind, payload } = self;
+        let Batch { number, pieces, kind, stage, range, service, widest, behind, payload } = self;
         let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
         let stage = u16::try_from(stage).map_err(|_| too_many("stages"))?;
-        let made = range.made.as_ref().map(Made::runs);
+        let states = kind.states();
+        let made = range.made.as_ref().map(Made::runs).filter(|_| states.is_none());
         let mut header = Header {
             epoch,
             stage,
             pieces: u8::try_from(pieces.len()).map_err(|_| too_many("expanding stages"))?,
-            flags: if made.is_some() { MADE } else { 0 } | if is_end { END } else { 0 },
+            flags: if made.is_some() { MADE } else { 0 } | kind.flag(),
             number: number.batch,
             first: range.first,
             count: range.count,
-            places: made.map_or(range.dropped.len(), <[Run]>::len) as u32,
+            places: match states {
+                Some(states) => states.len(),
+                None => made.map_or(range.dropped.len(), <[Run]>::len),
+            } as u32,
             service: service.as_nanos() as u64,
             widest,
             sent: 0,
@@ -90,6 +100,11 @@ impl Batch {
             for place in &range.dropped {
                 head.extend_from_slice(&place.to_le_bytes());
             }
+            for SavedStage { stage, state } in states.into_iter().flatten() {
+                let header = StateHeader { stage: *stage, bytes: state.len() as u64 };
+                head.extend_from_slice(&header.to_bytes());
+            }
+            states.into_iter().flatten().for_each(|saved| head.extend_from_slice(&saved.state));
             match payload {
                 Payload::Items(items) => codec.encode(items, head, parts).map_err(|e| range.blame(e))?,
                 Payload::Bytes { head: bytes, parts: ready } => {
@@ -110,6 +125,21 @@ impl Batch {
     }
 }
 
+impl BatchKind {
+    fn flag(&self) -> u8 {
+        match self {
+            BatchKind::Items => 0,
+            BatchKind::End => END,
+            BatchKind::Marker(_) => MARKER,
+        }
+    }
+
+    /// Returns the states that a marker has collected; `None` for other batches.
+    fn states(&self) -> Option<&[SavedStage]> {
+        if let BatchKind::Marker(states) = self { Some(states) } else { None }
+    }
+}
+
 impl Take for Arrived {
     fn take(body: &mut Body) -> Result<Self> {
         let bytes = body.head.len() + body.parts.iter().map(Part::len).sum::<usize>();
@@ -123,7 +153,17 @@ impl Take for Arrived {
             pieces.push(Piece { is_last: is_last != 0, items });
         }
         let mut range = Range::new(first, count);
-        if header.flags & MADE != 0 {
+        let mut kind = if header.flags & END != 0 { BatchKind::End } else { BatchKind::Items };
+        if header.flags & MARKER != 0 {
+            let states: Vec<StateHeader> = body.list(places, StateHeader::SIZE, StateHeader::read)?.collect();
+            let state = |StateHeader { stage, bytes }| {
+                let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+                let state = body.header(size, |head| head.get(..size).map(<[u8]>::to_vec))?;
+                Ok(SavedStage { stage, state })
+            };
+            kind = BatchKind::Marker(states.into_iter().map(state).collect::<Result<_>>()?);
+            range.made = (!number.pieces.is_empty()).then(Made::default);
+        } else if header.flags & MADE != 0 {
             let run = |RunHeader { place, places, items }| Run { place, places, items };
             let runs = body.list(places, RunHeader::SIZE, RunHeader::read)?;
             range.made = Some(Made::of_runs(runs.map(run)));
@@ -142,7 +182,7 @@ impl Take for Arrived {
         let batch = Batch {
             number,
             pieces,
-            is_end: header.flags & END != 0,
+            kind,
             stage: header.stage.into(),
             range,
             service: Duration::from_nanos(header.service),
@@ -179,7 +219,7 @@ mod tests {
         let batch = Batch {
             number: 7.into(),
             pieces: Vec::new(),
-            is_end: false,
+            kind: BatchKind::Items,
             stage: 1,
             range: range.clone(),
             service: Duration::from_nanos(1234),
@@ -210,7 +250,7 @@ mod tests {
         let batch = Batch {
             number: SequenceNumber::from(7).piece(300).piece(0),
             pieces: pieces.clone(),
-            is_end: true,
+            kind: BatchKind::End,
             stage: 2,
             range: Range { made: Some(made), ..Range::new(40, 8) },
             service: Duration::ZERO,
@@ -222,11 +262,38 @@ mod tests {
         let frame = batch.pack((3, 2), codec, || None).unwrap();
         let Arrived { batch, sent, .. } = decoded(received(1, frame)).unwrap();
         assert_eq!(sent, None);
-        assert_eq!((batch.number.clone(), batch.range.clone(), batch.is_end), (number, range, true));
+        assert_eq!((batch.number.clone(), batch.range.clone(), batch.kind.clone()), (number, range, BatchKind::End));
         assert_eq!((batch.pieces.clone(), batch.following().to_string()), (pieces, "7.301.0".to_string()));
         let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };
         let items = codec.decode(head, parts, 3).unwrap();
         assert_eq!(*items.downcast_ref::<Vec<u64>>().unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn marker_message_round_trips() {
+        let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
+        let states = |stage: u32| SavedStage { stage, state: vec![stage as u8; stage as usize] };
+        for number in [SequenceNumber::from(7), SequenceNumber::from(7).piece(0)] {
+            let levels = number.pieces.len();
+            let made = (levels > 0).then(Made::default);
+            let batch = Batch {
+                number,
+                pieces: vec![Piece { is_last: true, items: 0 }; levels],
+                kind: BatchKind::Marker(vec![states(0), states(3)]),
+                stage: 4,
+                range: Range { made, ..Range::new(40, 0) },
+                service: Duration::from_nanos(5),
+                widest: 0,
+                behind: None,
+                payload: Payload::Items(Box::new(Vec::<u64>::new())),
+            };
+            let (kind, range) = (batch.kind.clone(), batch.range.clone());
+            let frame = batch.pack((3, 2), codec, || None).unwrap();
+            let Arrived { batch, .. } = decoded(received(1, frame)).unwrap();
+            assert_eq!((&batch.kind, &batch.range), (&kind, &range));
+            let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };
+            assert_eq!(codec.decode(head, parts, 0).unwrap().len(), 0);
+        }
     }
 
     #[test]
@@ -250,6 +317,10 @@ mod tests {
         (made[offset_of!(Header, flags)], made[offset_of!(Header, places)]) = (MADE, 1);
         made.extend_from_slice(&[0; PLACE]);
         assert!(unpack(made).is_err(), "how many items are for a place is not there");
+        let mut saved = good.clone();
+        (saved[offset_of!(Header, flags)], saved[offset_of!(Header, places)]) = (MARKER, 1);
+        saved.extend_from_slice(&StateHeader { stage: 0, bytes: u64::MAX }.to_bytes());
+        assert!(unpack(saved).is_err(), "a state that is not there");
         let mut outside = good;
         outside[offset_of!(Header, places)] = 1;
         outside.extend_from_slice(&2u32.to_le_bytes());

@@ -12,7 +12,7 @@ use std::time::Duration;
 use armature_planner::Link;
 use serde::{Deserialize, Serialize};
 
-use super::machine::batch::Batch;
+use super::machine::batch::{Batch, SavedStage};
 use super::machine::sequence_number::SequenceNumber;
 use super::machine::table::Table;
 use super::metrics::Measurements;
@@ -123,6 +123,8 @@ pub(crate) struct Prepare {
     pub(crate) elapsed: Duration,
     /// Interval of measurement reports; `None` if no decision uses them.
     pub(crate) measure_every: Option<Duration>,
+    /// States of the serial stages, if this is the first mapping of a job that continues from a snapshot.
+    pub(crate) saved: Vec<SavedStage>,
     /// Probed links into the receiving rank by sender; empty if traffic is not monitored. Batches are not stamped in that case either.
     pub(crate) links: Vec<Link>,
 }

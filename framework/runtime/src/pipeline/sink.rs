@@ -1,0 +1,110 @@
+//! Sinks whose output survives a restart: the trait, and the output file.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use armature_files::partial::PartialOutput;
+
+use crate::error::BoxError;
+use crate::wire::Item;
+
+/// Sink of a pipeline whose output survives a restart of the job. It runs on rank 0.
+///
+/// With [snapshots](super::Pipeline::snapshots), every item reaches the output exactly once, in any number of starts of the job: a job that
+/// continues from a snapshot calls [`resume`](Sink::resume), which must undo everything after the commit of that snapshot. Without snapshots,
+/// only [`take`](Sink::take) and [`finish`](Sink::finish) are called.
+pub trait Sink: Send {
+    /// Type of the items.
+    type In: Item;
+
+    /// Takes one item.
+    ///
+    /// # Errors
+    /// An error ends the job.
+    fn take(&mut self, item: Self::In) -> Result<(), BoxError>;
+
+    /// Makes everything that was taken durable: everything that the pipeline has made of the first `items` items of its source. Returns the state
+    /// from which the sink can resume, such as the length of a file.
+    ///
+    /// # Errors
+    /// An error ends the job.
+    fn commit(&mut self, items: u64) -> Result<Vec<u8>, BoxError>;
+
+    /// Continues behind the commit with these arguments, and undoes everything that was taken after it. The first call of a job that continues
+    /// from a snapshot. A job may have died after a commit and before its snapshot was complete, so the sink may have commits after this one.
+    ///
+    /// # Errors
+    /// An error ends the job.
+    fn resume(&mut self, items: u64, state: &[u8]) -> Result<(), BoxError>;
+
+    /// Ends the output: everything was taken and, with snapshots, committed. It may be called again by a later start of the job, after
+    /// [`resume`](Sink::resume).
+    ///
+    /// # Errors
+    /// An error ends the job.
+    fn finish(&mut self) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// Output file as a sink. `F` writes an item.
+pub(crate) struct FileSink<T, F> {
+    path: PathBuf,
+    output: Option<PartialOutput>,
+    write: F,
+    item: std::marker::PhantomData<fn(T)>,
+}
+
+impl<T, F> FileSink<T, F> {
+    pub(crate) fn new(path: &Path, write: F) -> Self {
+        FileSink { path: path.to_path_buf(), output: None, write, item: std::marker::PhantomData }
+    }
+
+    /// Returns the open output; creates the file if no commit was resumed.
+    fn output(&mut self) -> Result<&mut PartialOutput, BoxError> {
+        match &mut self.output {
+            Some(output) => Ok(output),
+            none => {
+                let output = PartialOutput::create(&self.path).map_err(|error| wrong(&self.path, &error))?;
+                Ok(none.insert(output))
+            }
+        }
+    }
+}
+
+fn wrong(path: &Path, error: &io::Error) -> BoxError {
+    format!("cannot write the output {}: {error}", path.display()).into()
+}
+
+impl<T, F> Sink for FileSink<T, F>
+where
+    T: Item,
+    F: FnMut(T, &mut dyn Write) -> Result<(), BoxError> + Send,
+{
+    type In = T;
+
+    fn take(&mut self, item: T) -> Result<(), BoxError> {
+        self.output()?;
+        let Some(output) = &mut self.output else { return Ok(()) };
+        (self.write)(item, output)
+    }
+
+    fn commit(&mut self, _: u64) -> Result<Vec<u8>, BoxError> {
+        let length = self.output()?.sync();
+        Ok(length.map_err(|error| wrong(&self.path, &error))?.to_le_bytes().to_vec())
+    }
+
+    fn resume(&mut self, _: u64, state: &[u8]) -> Result<(), BoxError> {
+        let length = state.try_into().map(u64::from_le_bytes);
+        let length = length.map_err(|_| "the snapshot does not hold the length of an output file")?;
+        self.output =
+            Some(PartialOutput::resume(&self.path, length).map_err(|error| wrong(&self.path, &error))?);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), BoxError> {
+        self.output()?;
+        let output = self.output.take();
+        output.map_or(Ok(()), PartialOutput::finish).map_err(|error| wrong(&self.path, &error))
+    }
+}
