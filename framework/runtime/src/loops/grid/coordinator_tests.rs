@@ -107,7 +107,7 @@ fn a_sweep_that_takes_long_is_told_of_while_it_goes_on() {
 fn run_stops_before_the_first_sweep_that_all_ranks_know_of() {
     for sweep in [0, 5, 998] {
         let mut coordinator = coordinator();
-        coordinator.of_run.stop_asked = true;
+        coordinator.of_run.stop_requested = true;
         begin(&mut coordinator, sweep, 1);
         assert_eq!(coordinator.decide(sweep, 1).unwrap(), Some(Directive::stop(sweep, sweep + 1)));
         assert_eq!(coordinator.decide(sweep + 1, 1).unwrap(), None, "it is asked once");
@@ -115,7 +115,7 @@ fn run_stops_before_the_first_sweep_that_all_ranks_know_of() {
         assert_eq!(coordinator.kept(sweep + 1), text);
     }
     let mut coordinator = coordinator();
-    coordinator.of_run.stop_asked = true;
+    coordinator.of_run.stop_requested = true;
     begin(&mut coordinator, 999, 1);
     assert_eq!(coordinator.decide(999, 1).unwrap(), None, "the run ends first");
 }

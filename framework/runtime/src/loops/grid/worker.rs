@@ -22,7 +22,7 @@ pub(super) enum Step {
     /// The rank begins its part of a movement.
     Moving,
     /// The rank has done its part of a movement, with these numbers of rows sent and received.
-    Moved { sent: u64, received: u64 },
+    MovementDone { sent: u64, received: u64 },
     /// Nothing can be done before a message arrives.
     Wait,
     /// All sweeps are done.
@@ -37,7 +37,7 @@ pub(super) enum Phase<S> {
     /// Rows move before the sweep.
     Moving(RowMigration),
     /// Rows have moved; the next step is the boundary.
-    Moved,
+    MovementDone,
     /// In the sweep.
     Sweeping(S),
     /// After the last sweep.
@@ -115,7 +115,7 @@ pub(super) trait Worker {
     fn report_after(&self) -> u64;
 
     /// Returns the size of the longest message to a neighbour in bytes, if the costs of messages are to be measured.
-    fn asks_for_costs(&self) -> Option<usize> {
+    fn probed_neighbour(&self) -> Option<usize> {
         None
     }
 

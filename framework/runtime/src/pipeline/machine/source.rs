@@ -170,7 +170,7 @@ impl Source {
     }
 
     /// Returns true if the source cannot draw because the window is closed.
-    pub(super) fn is_held_up(&self) -> bool {
+    pub(super) fn awaits_results(&self) -> bool {
         !self.ended && !self.window.is_open()
     }
 
