@@ -75,7 +75,8 @@ impl PartialOutput {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let complete = fs::metadata(&destination).map(|found| found.len());
                 if complete.ok() != Some(length) {
-                    let text = format!("there is no {}, in which it has been written so far", partial.display());
+                    let text =
+                        format!("there is no {}, in which it has been written so far", partial.display());
                     return Err(io::Error::new(ErrorKind::NotFound, text));
                 }
                 None
@@ -174,7 +175,11 @@ mod tests {
         assert_eq!(output.sync().unwrap(), 4);
         output.write_all(b" lost").unwrap();
         drop(output);
-        assert_eq!(fs::read(&partial).unwrap(), b"kept lost", "buffered bytes are written when it is dropped");
+        assert_eq!(
+            fs::read(&partial).unwrap(),
+            b"kept lost",
+            "buffered bytes are written when it is dropped"
+        );
         assert!(!path.exists());
         let mut output = PartialOutput::resume(&path, 4).unwrap();
         output.write_all(b", more").unwrap();

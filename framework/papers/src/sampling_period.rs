@@ -131,9 +131,9 @@ impl Period {
         if self.state != PeriodState::Searching {
             return self.state;
         }
-        let asked = self.seconds();
+        let requested = self.seconds();
         // The comparison is false for NaN, which counts as unstable.
-        let is_stable = (realised - asked).abs() <= self.options.deviation * asked;
+        let is_stable = (realised - requested).abs() <= self.options.deviation * requested;
         self.unblocked = if blocked { 0 } else { self.unblocked.saturating_add(1) };
         self.stable = if is_stable { self.stable.saturating_add(1) } else { 0 };
         self.blocked_ones += u32::from(blocked);
@@ -195,15 +195,15 @@ mod tests {
     #[test]
     fn longest_period_without_blocking_is_found() {
         let paper = PeriodOptions { growth: 0.0, ..PeriodOptions::default() };
-        let period = search(paper, |i, asked| (asked, asked > 49.5 * LATENCY && i % 4 == 0));
+        let period = search(paper, |i, requested| (requested, requested > 49.5 * LATENCY && i % 4 == 0));
         assert_eq!((period.state(), period.length), (PeriodState::Settled, 49));
     }
 
     #[test]
     fn periods_below_the_clock_noise_are_skipped() {
         // Every other period is 2 µs late, which is within five per cent only from 40 µs on.
-        let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, asked| {
-            (asked + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
+        let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, requested| {
+            (requested + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
         });
         assert_eq!((period.state(), period.length), (PeriodState::Settled, 100));
     }
@@ -211,17 +211,17 @@ mod tests {
     #[test]
     fn search_stops_early_if_the_server_always_blocks() {
         let mut turns = 0;
-        let period = search(PeriodOptions::default(), |_, asked| {
+        let period = search(PeriodOptions::default(), |_, requested| {
             turns += 1;
-            (asked, turns % 2 == 0)
+            (requested, turns % 2 == 0)
         });
         assert_eq!((period.state(), turns), (PeriodState::Unusable, 60));
     }
 
     #[test]
     fn unstable_clock_is_unusable_at_the_longest_period() {
-        let period = search(PeriodOptions { longest: 50, ..PeriodOptions::default() }, |_, asked| {
-            (2.0 * asked, false)
+        let period = search(PeriodOptions { longest: 50, ..PeriodOptions::default() }, |_, requested| {
+            (2.0 * requested, false)
         });
         assert_eq!(period.state(), PeriodState::Unusable);
         let period =
@@ -231,8 +231,9 @@ mod tests {
 
     #[test]
     fn observations_after_the_search_are_ignored() {
-        let mut period =
-            search(PeriodOptions { longest: 4, ..PeriodOptions::default() }, |_, asked| (asked, false));
+        let mut period = search(PeriodOptions { longest: 4, ..PeriodOptions::default() }, |_, requested| {
+            (requested, false)
+        });
         let before = period.clone();
         assert_eq!((before.state(), before.seconds()), (PeriodState::Settled, 4.0 * LATENCY));
         for _ in 0..100 {

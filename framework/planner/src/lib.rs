@@ -50,6 +50,7 @@ pub mod estimate;
 pub mod farm;
 #[cfg(feature = "loops")]
 pub mod loops;
+mod number_format;
 #[cfg(feature = "pipeline")]
 pub mod pipeline;
 mod platform;
@@ -62,7 +63,6 @@ mod reference;
 pub mod simulate;
 #[cfg(any(feature = "farm", feature = "pipeline", feature = "loops"))]
 pub mod tuner;
-mod words;
 #[cfg(feature = "workflow")]
 pub mod workflow;
 

@@ -10,9 +10,9 @@ pub(crate) struct Case {
 }
 
 /// Parses a list of numbers such as `1,2*3 4`, in which 2 occurs three times.
-fn numbers(words: &str) -> Vec<f64> {
+fn numbers(tokens: &str) -> Vec<f64> {
     let mut numbers = Vec::new();
-    for word in words.split([' ', ',']) {
+    for word in tokens.split([' ', ',']) {
         let (value, times) = word.split_once('*').map_or((word, 1), |(v, times)| (v, times.parse().unwrap()));
         let value: f64 = value.parse().unwrap_or_else(|_| panic!("{word} is no number"));
         numbers.extend(std::iter::repeat_n(value, times));
@@ -27,9 +27,9 @@ impl Case {
         lines
             .map(|line| {
                 let (left, expected) = line.split_once(" = ").unwrap();
-                let mut words = left.split(' ');
-                let name = words.next().unwrap();
-                let inputs = words.map(|word| word.split_once('=').unwrap()).collect();
+                let mut tokens = left.split(' ');
+                let name = tokens.next().unwrap();
+                let inputs = tokens.map(|word| word.split_once('=').unwrap()).collect();
                 Case { name, inputs, expected }
             })
             .collect()

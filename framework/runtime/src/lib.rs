@@ -121,7 +121,7 @@ mod book {
     struct Values;
     #[cfg(feature = "mpi")]
     #[doc = include_str!("../../../docs/beside-mpi.md")]
-    struct BesideMpi;
+    struct EmbeddedInMpi;
     #[doc = include_str!("../../../docs/workflows.md")]
     struct Workflows;
     #[doc = include_str!("../../../docs/from-mpi4py.md")]

@@ -84,7 +84,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     };
     let (shares, active) = (parts(shares), parts(active));
     let ranks = || shares.iter().zip(&active).map(|(share, active)| (share.max(LEAST), *active));
-    let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_beside(rank, &active)).collect();
+    let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_others(rank, &active)).collect();
     // Surplus of the measured shares over the expected shares at `load`; it grows with the load.
     let beyond = |load: f64| -> f64 {
         let part = |k: usize| f64::min(1.0, cores / (1.0 + k as f64 + load));
@@ -103,7 +103,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
 }
 
 /// Returns the probability, for each number of ranks, that this number of the ranks other than `rank` are ready at the same time.
-fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
+fn ready_others(rank: usize, active: &[f64]) -> Vec<f64> {
     let mut ready = vec![1.0];
     for (_, &p) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
         ready.push(0.0);

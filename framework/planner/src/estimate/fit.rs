@@ -115,7 +115,7 @@ impl Fit {
 pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> Result<Fit> {
     check(measurements, prior, options)?;
     if measurements.is_empty() {
-        return Ok(told(prior, Problem::new(measurements, prior), Vec::new(), Vec::new()));
+        return Ok(from_prior(prior, Problem::new(measurements, prior), Vec::new(), Vec::new()));
     }
     let problem = Problem::new(measurements, prior);
     let mean = measurements.iter().map(|m| m.weight).sum::<f64>() / measurements.len() as f64;
@@ -129,9 +129,9 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
     for _ in 0..ROUNDS {
         let Some((new_x, new_y)) = problem.solve(&pull_rank, &pull_stage) else { break };
         is_solved = true;
-        let moved = new_y.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let change = new_y.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         (x, y) = (new_x, new_y);
-        if moved < 1e-9 {
+        if change < 1e-9 {
             break;
         }
         for (r, pull) in pull_rank.iter_mut().enumerate() {
@@ -150,7 +150,7 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
         let message = "the measurements are too far apart, in their times or weights, to tell works and speeds from them";
         return Err(Error::new(ErrorKind::Options, message));
     }
-    Ok(told(prior, problem, x, y))
+    Ok(from_prior(prior, problem, x, y))
 }
 
 /// Maximum number of reweighting rounds.
@@ -283,7 +283,7 @@ impl Problem {
 }
 
 /// Converts the logarithms of the solution to works and speeds with their sources.
-fn told(prior: &Prior, problem: Problem, x: Vec<f64>, y: Vec<f64>) -> Fit {
+fn from_prior(prior: &Prior, problem: Problem, x: Vec<f64>, y: Vec<f64>) -> Fit {
     let works = prior.works.iter().enumerate().map(|(s, before)| match problem.stage_count[s] {
         0 => before.map(Estimate::declared),
         count => Some(Estimate { value: x[s].exp(), source: Source::Fit, settled: true, count }),

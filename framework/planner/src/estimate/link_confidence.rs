@@ -5,7 +5,7 @@ use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};
 use crate::range;
 
 /// Relative difference of the smallest delays of two generations up to which a delay counts as that of the link itself.
-const STEADY: f64 = 1.0 / 8.0;
+const MAX_SPREAD: f64 = 1.0 / 8.0;
 
 /// Measured transfer time of a number of bytes, with the difference between two generations if it is known.
 struct Reading {
@@ -45,7 +45,7 @@ impl LinkTraffic {
     /// assert!((found.value / 2e8 - 1.0).abs() < 1e-3, "{found}");
     /// ```
     pub fn cautious(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> LinkEstimate {
-        let transfer = self.transfer(offset, back).map(|r| (r.bytes / r.seconds, r.is_steady()));
+        let transfer = self.transfer(offset, back).map(|r| (r.bytes / r.seconds, r.has_stable_delay()));
         let bandwidth = transfer
             .filter(|&(value, steady)| range::is_positive(value) && (steady || value >= self.prior.bandwidth))
             .map_or(self.known(self.prior.bandwidth), |(value, _)| {
@@ -54,7 +54,7 @@ impl LinkTraffic {
             });
         let setup = self
             .start(offset, back, bandwidth.value)
-            .filter(|r| r.is_steady() || r.seconds <= self.prior.setup)
+            .filter(|r| r.has_stable_delay() || r.seconds <= self.prior.setup)
             .map_or(self.known(self.prior.setup), |r| {
                 let most = self.carried.map_or(f64::INFINITY, |(_, interval)| interval.max(self.prior.setup));
                 self.found(r.seconds.min(most))
@@ -123,8 +123,8 @@ impl Reading {
     }
 
     /// Returns true if the delay is not random waiting time.
-    fn is_steady(&self) -> bool {
-        self.spread.is_some_and(|spread| spread <= STEADY * self.seconds)
+    fn has_stable_delay(&self) -> bool {
+        self.spread.is_some_and(|spread| spread <= MAX_SPREAD * self.seconds)
     }
 }
 

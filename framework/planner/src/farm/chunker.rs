@@ -43,7 +43,7 @@ pub struct Chunker {
     total: u64,
     supply: Supply,
     /// Tasks dispatched in this iteration and not returned.
-    given: u64,
+    dispatched: u64,
     workers: Vec<usize>,
     statistics: TaskStatistics,
     /// True if the policy has begun this iteration.
@@ -70,7 +70,7 @@ impl Chunker {
             iteration: 0,
             total: 0,
             supply: Supply::Exactly(0),
-            given: 0,
+            dispatched: 0,
             workers: Vec::new(),
             statistics: TaskStatistics::default(),
             planned: false,
@@ -90,7 +90,7 @@ impl Chunker {
         self.workers.dedup();
         self.statistics.begin();
         self.iteration += 1;
-        self.given = 0;
+        self.dispatched = 0;
         self.supply = supply;
         self.total = self.remaining();
         self.plan(knowledge);
@@ -127,11 +127,11 @@ impl Chunker {
             Decides::Auto(auto) => auto.next(worker, most, &view),
         };
         let size = size.clamp(1, most);
-        self.given = self.given.saturating_add(size);
+        self.dispatched = self.dispatched.saturating_add(size);
         self.supply = match self.supply {
             Supply::Exactly(left) => Supply::Exactly(left - size),
             Supply::AtLeast(sure) => {
-                self.total = self.total.max(self.given.saturating_mul(2));
+                self.total = self.total.max(self.dispatched.saturating_mul(2));
                 Supply::AtLeast(sure.saturating_sub(size))
             }
         };
@@ -157,14 +157,14 @@ impl Chunker {
     }
 
     /// Returns `tasks` dispatched tasks for dispatch to other workers: tasks of a dead worker, or of a chunk that could not be filled.
-    pub fn give_back(&mut self, tasks: u64) {
-        self.given = self.given.saturating_sub(tasks);
+    pub fn return_tasks(&mut self, tasks: u64) {
+        self.dispatched = self.dispatched.saturating_sub(tasks);
         self.supply = match self.supply {
             Supply::Exactly(left) => Supply::Exactly(left.saturating_add(tasks)),
             Supply::AtLeast(sure) => Supply::AtLeast(sure.saturating_add(tasks)),
         };
         if let Decides::Auto(auto) = &mut self.decides {
-            auto.give_back(tasks);
+            auto.return_tasks(tasks);
         }
     }
 
@@ -173,7 +173,7 @@ impl Chunker {
         let ends = matches!((self.supply, supply), (Supply::AtLeast(_), Supply::Exactly(_)));
         self.supply = supply;
         if ends {
-            self.total = self.given.saturating_add(self.remaining());
+            self.total = self.dispatched.saturating_add(self.remaining());
             self.plan(&knowledge.usable());
         }
     }
@@ -185,7 +185,7 @@ impl Chunker {
         }
     }
 
-    /// Removes a worker that died or was parked, and discards its speed. [`give_back`](Chunker::give_back) returns its tasks.
+    /// Removes a worker that died or was parked, and discards its speed. [`return_tasks`](Chunker::return_tasks) returns its tasks.
     pub fn leave(&mut self, worker: usize) {
         if let Ok(place) = self.workers.binary_search(&worker) {
             self.workers.remove(place);
@@ -232,7 +232,7 @@ impl Chunker {
         match self.supply {
             Supply::Exactly(left) => left,
             Supply::AtLeast(sure) => {
-                sure.max(self.given).max(SURE_TO_COME * self.workers.len().max(1) as u64)
+                sure.max(self.dispatched).max(SURE_TO_COME * self.workers.len().max(1) as u64)
             }
         }
     }

@@ -91,7 +91,7 @@ impl FarmFit {
     pub fn messages(&self) -> MessageCosts {
         let mut points: Vec<(f64, f64)> = self.messages.iter().copied().collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let points = without_late(without_spikes(&points));
+        let points = without_outliers(without_spikes(&points));
         let one = Lines::fit(&points, points.len());
         let Some(one) = one else { return self.without_slope(&points) };
         let borders = ENOUGH..(points.len() + 1).saturating_sub(ENOUGH);
@@ -145,7 +145,7 @@ fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// Removes points that lie above a line through all points by more than five times the median distance, because waiting only adds to a time.
-fn without_late(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+fn without_outliers(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let Some(line) = Lines::fit(&points, points.len()) else { return points };
     let above = |point: &(f64, f64)| point.1 - line.small - line.slope * point.0;
     let mut distances: Vec<f64> = points.iter().map(|point| above(point).abs()).collect();

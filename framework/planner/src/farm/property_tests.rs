@@ -71,7 +71,7 @@ impl Books {
     fn die(&mut self, chunker: &mut Chunker, worker: usize) {
         chunker.leave(worker);
         let lost: u64 = self.out[worker].drain(..).sum();
-        chunker.give_back(lost);
+        chunker.return_tasks(lost);
         self.given -= lost;
     }
 
@@ -89,7 +89,7 @@ impl Books {
                 {
                     *tasks -= 1;
                     self.given -= 1;
-                    chunker.give_back(1);
+                    chunker.return_tasks(1);
                 }
             }
         }
@@ -157,7 +157,7 @@ proptest! {
                         prop_assert!((1..=window).contains(&size));
                         // The end is detected when the source has fewer tasks than requested.
                         if size > left {
-                            chunker.give_back(size - left);
+                            chunker.return_tasks(size - left);
                             chunker.set_supply(Supply::Exactly(0), &knowledge);
                             (left, ended) = (0, true);
                             break;

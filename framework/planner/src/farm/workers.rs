@@ -49,7 +49,7 @@ const SLOWER: f64 = 1.1;
 #[derive(Clone, Debug)]
 pub struct WorkerCount {
     tuner: Tuner<usize>,
-    begun: Option<f64>,
+    first_start: Option<f64>,
     /// Numbers of workers before and after the last decided change.
     change: (usize, usize),
     trades: bool,
@@ -109,7 +109,7 @@ impl WorkerCount {
     pub fn new(options: TunerOptions) -> Result<Self> {
         Ok(WorkerCount {
             tuner: Tuner::new(options)?,
-            begun: None,
+            first_start: None,
             change: (1, 1),
             trades: false,
             least: 1,
@@ -132,7 +132,7 @@ impl WorkerCount {
     /// is known, and `cost` the seconds that a change takes. On [`Verdict::Act`](crate::tuner::Verdict::Act) the caller changes to the number of
     /// the candidate.
     #[allow(clippy::too_many_arguments)]
-    pub fn look(
+    pub fn evaluate(
         &mut self,
         now: f64,
         period: f64,
@@ -142,12 +142,12 @@ impl WorkerCount {
         remaining: Option<u64>,
         cost: f64,
     ) -> Decision<usize> {
-        let begun = *self.begun.get_or_insert(now - period);
+        let first_start = *self.first_start.get_or_insert(now - period);
         let wanted = self.wanted(range, model);
         let situation = Situation {
             now,
             period,
-            elapsed: now - begun,
+            elapsed: now - first_start,
             current: workers,
             current_time: index(model, workers),
             measured_time: Some((workers as f64).sqrt() * period),
@@ -232,7 +232,7 @@ mod tests {
             let measured = IterationModel { compute: off * model.compute, ..*model };
             let time = model.time(workers);
             now += time;
-            let decision = count.look(now, time, workers, 1..=100, &measured, None, 0.01 * time);
+            let decision = count.evaluate(now, time, workers, 1..=100, &measured, None, 0.01 * time);
             if decision.is_act() {
                 workers = count.wanted(1..=100, &measured);
                 count.acted(now, 0.01 * time);
@@ -269,7 +269,7 @@ mod tests {
         let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
         for i in 0..20 {
             let odd = IterationModel { compute: if i % 4 == 0 { 16.0 } else { 1.6 }, ..model };
-            let decision = count.look(f64::from(i), 0.1, 23, 1..=60, &odd, None, 0.0);
+            let decision = count.evaluate(f64::from(i), 0.1, 23, 1..=60, &odd, None, 0.0);
             assert!(!decision.is_act(), "{decision}");
         }
     }
@@ -288,7 +288,7 @@ mod tests {
             for _ in 0..60 {
                 let time = if workers == first { 0.1 } else { 0.2 };
                 now += time;
-                if count.look(now, time, workers, 1..=most, &model, None, 1e-4).is_act() {
+                if count.evaluate(now, time, workers, 1..=most, &model, None, 1e-4).is_act() {
                     workers = count.wanted(1..=most, &model);
                     count.acted(now, 1e-4);
                     changes.push(workers);

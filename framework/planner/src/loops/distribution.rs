@@ -31,18 +31,18 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     let mut shares = vec![least; rates.len()];
     let (above, left) = above_least(units, &rates, least);
     let total: f64 = above.iter().map(|&rank| rates[rank]).sum();
-    let mut given = 0;
+    let mut assigned = 0;
     let mut remainders: Vec<(f64, usize)> = Vec::with_capacity(above.len());
     for &rank in &above {
         let quota = left as f64 * rates[rank] / total;
         // The limit prevents rounding errors from assigning more units than there are.
-        shares[rank] = (quota.floor() as u64).min(left - given);
-        given += shares[rank];
+        shares[rank] = (quota.floor() as u64).min(left - assigned);
+        assigned += shares[rank];
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     // The rest is smaller than the number of ranks, unless the number of units exceeds the precision of the quotas.
-    let (rest, ranks) = (left - given, remainders.len() as u64);
+    let (rest, ranks) = (left - assigned, remainders.len() as u64);
     for (&(_, rank), place) in remainders.iter().zip(0..) {
         shares[rank] += rest / ranks + u64::from(place < rest % ranks);
     }

@@ -13,7 +13,7 @@ pub struct RankTime {
 
 impl RankTime {
     /// Creates a rank on a processor of speed 1 with `competing` CPU seconds of other processes.
-    pub fn beside(competing: f64) -> Self {
+    pub fn with_competing(competing: f64) -> Self {
         RankTime { speed: 1.0, competing }
     }
 }

@@ -48,7 +48,7 @@ pub use moves::{Move, Reach, busiest, direct_moves, neighbour_moves};
 pub use options::LoopOptions;
 pub use rates::filter::{RateFilter, Smoothing, Trend, TrendTable};
 pub use rates::interaction::{Ahead, Interaction, Report};
-pub use rates::rate_accumulator::{LEAST_PERIOD, RateAccumulator, SOON, tells_rate};
+pub use rates::rate_accumulator::{LEAST_PERIOD, RateAccumulator, SOON, has_averaged_out};
 pub use rounds::{BlockMove, block_moves, rounds};
 pub use sweep::{Grain, ShiftCost, Sweep};
 

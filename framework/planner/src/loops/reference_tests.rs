@@ -6,9 +6,9 @@ use crate::tuner::{Reason, Verdict};
 
 const DATA: &str = include_str!("../../tests/data/loops.txt");
 
-fn moves(words: &str) -> Vec<Move> {
-    let words = words.split([' ', ',']).filter(|&word| word != "none");
-    words
+fn moves(tokens: &str) -> Vec<Move> {
+    let tokens = tokens.split([' ', ',']).filter(|&word| word != "none");
+    tokens
         .map(|word| {
             let (from, rest) = word.split_once('>').unwrap();
             let (to, units) = rest.split_once(':').unwrap();
@@ -61,7 +61,8 @@ fn check(case: &Case) {
             case.holds(&[sweep.efficiency_bound(case.get("M"))]);
         }
         "efficiency" => {
-            let ranks: Vec<RankTime> = case.list("compete").into_iter().map(RankTime::beside).collect();
+            let ranks: Vec<RankTime> =
+                case.list("compete").into_iter().map(RankTime::with_competing).collect();
             assert_eq!(ranks.len() as u64, case.whole("P"));
             case.holds(&[efficiency(case.get("t_seq"), case.get("t_elapsed"), &ranks)]);
         }

@@ -121,7 +121,7 @@ pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>
     for rank in 1..borders.len() {
         borders[rank] += borders[rank - 1];
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for round in rounds {
         let mut next = borders.clone();
         let mut blocks = Vec::with_capacity(round.len());
@@ -133,7 +133,7 @@ pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>
             blocks.push(BlockMove { from: m.from, to: m.to, units });
         }
         borders = next;
-        told.push(blocks);
+        reported.push(blocks);
     }
-    Ok(told)
+    Ok(reported)
 }

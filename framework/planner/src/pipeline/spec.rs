@@ -108,26 +108,26 @@ impl PipelineSpec {
         let mut names = std::collections::HashSet::new();
         for (n, stage) in self.stages.iter().enumerate() {
             let name = &stage.name;
-            let told = armature_text::shown(name);
+            let shown_name = armature_text::shown(name);
             for (what, value) in [("work", stage.work), ("output in bytes", stage.output)] {
                 if !range::is_amount(value) {
                     return invalid(format!(
-                        "the {what} of stage {n} ({told}) must be {AMOUNT}, but is {value}"
+                        "the {what} of stage {n} ({shown_name}) must be {AMOUNT}, but is {value}"
                     ));
                 }
             }
             if name.is_empty() || name.contains(['@', '+', '|', ',']) || name.trim() != name {
                 return invalid(format!(
-                    "stage {n} is called `{told}`: a name must not be empty, hold @ + | or a comma, or begin or \
+                    "stage {n} is called `{shown_name}`: a name must not be empty, hold @ + | or a comma, or begin or \
                      end with a space, since mappings are written with them"
                 ));
             }
             if !names.insert(name.as_str()) {
-                return invalid(format!("two stages are called {told}"));
+                return invalid(format!("two stages are called {shown_name}"));
             }
             if let Some(pin) = stage.pinned.filter(|&pin| pin >= processors) {
                 return invalid(format!(
-                    "stage {n} ({told}) is pinned to processor {pin}, but there are {processors} processors, \
+                    "stage {n} ({shown_name}) is pinned to processor {pin}, but there are {processors} processors, \
                      numbered from 0"
                 ));
             }

@@ -1,6 +1,6 @@
 //! Tests of small farms whose times can be computed by hand: a message of any size takes 1 s, a task takes 3 s.
 
-use super::farm::{Dispatch, Farm, Run, Standing, Tasks};
+use super::farm::{Dispatch, Farm, InitialState, Run, Tasks};
 use crate::farm::{Chunker, Chunking, Knowledge, MessageCosts, Supply};
 
 fn knowledge() -> Knowledge {
@@ -64,19 +64,21 @@ fn inline_master_delays_other_workers() {
 
 #[test]
 fn initially_busy_resources_delay_the_first_chunk() {
-    let start = |knowledge: Knowledge, standing: Standing<'_>| {
+    let start = |knowledge: Knowledge, initial_state: InitialState<'_>| {
         let tasks = Tasks::new(&[3.0]);
         let mut chunker = Chunker::new(Chunking::fixed(1));
         chunker.begin(Supply::Exactly(1), &[0], &knowledge);
-        Farm::new(knowledge).run_from(&standing, &mut Dispatch::new(&mut chunker, &tasks, knowledge)).time
+        Farm::new(knowledge)
+            .run_from(&initial_state, &mut Dispatch::new(&mut chunker, &tasks, knowledge))
+            .time
     };
-    let busy = Standing { asks: &[(0.0, 0)], port: 2.0, ..Standing::default() };
+    let busy = InitialState { requests: &[(0.0, 0)], port: 2.0, ..InitialState::default() };
     assert_eq!(start(knowledge(), busy), 7.0);
     let master = Knowledge { master: Some(0), ..knowledge() };
     assert_eq!(start(master, busy), 3.0, "its own needs no port");
     // A worker that is busy until 5 s begins then, and the result returns at 9 s.
-    assert_eq!(start(knowledge(), Standing { port: 0.0, free: &[(0, 5.0)], ..busy }), 9.0);
-    assert_eq!(start(knowledge(), Standing::default()), 0.0, "nobody asks");
+    assert_eq!(start(knowledge(), InitialState { port: 0.0, free: &[(0, 5.0)], ..busy }), 9.0);
+    assert_eq!(start(knowledge(), InitialState::default()), 0.0, "nobody asks");
 }
 
 #[test]

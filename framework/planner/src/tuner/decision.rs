@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Percent, Seconds};
+use crate::number_format::{Percent, Seconds};
 
 /// State of a stream at one look, which is a comparison of a candidate with the current arrangement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

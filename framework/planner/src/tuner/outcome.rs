@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Percent, Seconds};
+use crate::number_format::{Percent, Seconds};
 
 /// Predicted and measured effect of a change. Measurements are taken where items leave the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use super::options::PlanOptions;
 use super::parallel;
 use super::plan::Plan;
 use super::traversal::Traversal;
-use super::verifier::{Verdict, verify};
+use super::verifier::{Verification, verify};
 use super::worth::Worth;
 use crate::error::{Error, Result};
 
@@ -78,7 +78,7 @@ pub struct BestPlan {
     /// Planner that found the plan.
     pub planner: Planner,
     /// Verdict of the verifier on the plan: it is valid, with its peak memory.
-    pub certificate: Verdict,
+    pub certificate: Verification,
     /// Results of all planners.
     pub attempts: Vec<Attempt>,
 }
@@ -210,11 +210,11 @@ fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) ->
 }
 
 /// Plan with the verdict of the verifier.
-type Certified = (Plan, Verdict);
+type Certified = (Plan, Verification);
 
 fn certified(graph: &Workflow, cluster: &Cluster, plan: Plan) -> Result<Certified> {
-    let verdict = verify(graph, cluster, &plan).certificate()?;
-    Ok((plan, verdict))
+    let verification = verify(graph, cluster, &plan).certificate()?;
+    Ok((plan, verification))
 }
 
 fn makespan(found: &Result<Certified>) -> Result<f64, Error> {

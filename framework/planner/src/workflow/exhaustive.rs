@@ -88,10 +88,10 @@ impl<'a> Search<'a> {
             work: (0..self.graph.len()).map(|task| self.graph.work(task)).sum(),
             free: [0.0; MOST_PROCESSORS],
         };
-        self.go_on(state);
+        self.search_from(state);
     }
 
-    fn go_on(&mut self, mut state: State<'a>) {
+    fn search_from(&mut self, mut state: State<'a>) {
         let graph = self.graph;
         if state.is_placed[..graph.len()].iter().all(|&placed| placed) {
             (self.shortest, self.best) = (state.makespan, Some(state.timeline));
@@ -121,7 +121,7 @@ impl<'a> Search<'a> {
                 next.makespan = makespan;
                 next.work -= graph.work(task);
                 next.free[p] = outcome.finish;
-                self.go_on(next);
+                self.search_from(next);
             }
         }
     }

@@ -40,7 +40,7 @@ pub use situation::{FilePlace, Progress, Situation};
 pub use traversal::Traversal;
 #[doc(hidden)]
 pub use traversal::{Block, breadth_first, depth_first, greedy};
-pub use verifier::{Rule, Verdict, Violation, memory_over_time, verify, verify_rest};
+pub use verifier::{Rule, Verification, Violation, memory_over_time, verify, verify_rest};
 
 #[cfg(test)]
 mod optimum_tests;

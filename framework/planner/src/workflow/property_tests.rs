@@ -14,8 +14,8 @@ proptest! {
         for level in [Level::Bottom, Level::BottomWithInputs] {
             match heftm(&graph, &cluster, level, task_memory) {
                 Ok(plan) => {
-                    let verdict = verify(&graph, &cluster, &plan);
-                    prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+                    let verification = verify(&graph, &cluster, &plan);
+                    prop_assert!(verification.is_valid(), "{:?}", verification.violations);
                 }
                 Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Infeasible),
             }
@@ -26,8 +26,8 @@ proptest! {
     fn relaxed_list_schedules_are_valid((graph, cluster, task_memory) in problem(300)) {
         match heftm_relaxed(&graph, &cluster, graph.topological_order(), task_memory) {
             Ok(plan) => {
-                let verdict = verify(&graph, &cluster, &plan);
-                prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+                let verification = verify(&graph, &cluster, &plan);
+                prop_assert!(verification.is_valid(), "{:?}", verification.violations);
             }
             Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Infeasible),
         }
@@ -64,13 +64,13 @@ proptest! {
             plan_rest(&graph, &cluster, &situation, task_memory).ok(),
             replan(&graph, &cluster, &plan, &situation, 0.0).ok().map(|replanned| replanned.plan),
         ].into_iter().flatten() {
-            let verdict = verify_rest(&graph, &cluster, &situation, &plan);
-            prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+            let verification = verify_rest(&graph, &cluster, &situation, &plan);
+            prop_assert!(verification.is_valid(), "{:?}", verification.violations);
             // Moved files stay where they are, so the same plan can be replaced once more.
             let situation = situation.later(&graph, &plan, situation.now + moment * (plan.makespan - situation.now));
             if let Ok(rest) = plan_rest(&graph, &cluster, &situation, task_memory) {
-                let verdict = verify_rest(&graph, &cluster, &situation, &rest);
-                prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+                let verification = verify_rest(&graph, &cluster, &situation, &rest);
+                prop_assert!(verification.is_valid(), "{:?}", verification.violations);
             }
         }
     }
@@ -97,8 +97,8 @@ proptest! {
 
     #[test]
     fn heft_violates_only_memory_rules((graph, cluster, task_memory) in problem(300)) {
-        let verdict = verify(&graph, &cluster, &heft(&graph, &cluster, task_memory));
-        let of_memory = verdict.count(Rule::Memory) + verdict.count(Rule::Buffer);
-        prop_assert_eq!(verdict.violations.len(), of_memory, "{:?}", verdict.violations);
+        let verification = verify(&graph, &cluster, &heft(&graph, &cluster, task_memory));
+        let of_memory = verification.count(Rule::Memory) + verification.count(Rule::Buffer);
+        prop_assert_eq!(verification.violations.len(), of_memory, "{:?}", verification.violations);
     }
 }

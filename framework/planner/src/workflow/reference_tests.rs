@@ -29,7 +29,7 @@ fn unequal(processors: &[(f64, u64, u64)]) -> Cluster {
     Cluster::new(processors, 1.0).unwrap()
 }
 
-fn certified(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
+fn certified(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verification {
     verify(graph, cluster, plan).certificate().unwrap()
 }
 
@@ -49,8 +49,8 @@ fn largest_file_is_evicted_and_read_only_remotely() {
     assert_eq!((plan.start, plan.makespan), (vec![0.0, 1.0, 7.0], 8.0));
 
     let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
-    let verdict = certified(&graph, &machines, &plan);
-    assert_eq!((verdict.peak, verdict.buffer_peak), (vec![8, 6], vec![6, 0]));
+    let verification = certified(&graph, &machines, &plan);
+    assert_eq!((verification.peak, verification.buffer_peak), (vec![8, 6], vec![6, 0]));
 
     for machines in [cluster(&[(10, 6)]), cluster(&[(10, 5), (7, 0)])] {
         let error = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap_err();
@@ -71,8 +71,8 @@ fn tasks_that_do_not_fit_are_postponed() {
     let large = cluster(&[(10, 6)]);
     let plan = heftm_relaxed(&graph, &large, &[0, 1, 2], TaskMemory::Additive).unwrap();
     assert_eq!((&plan.sequence[..], plan.evictions.len()), (&[0, 1, 2][..], 1));
-    let verdict = certified(&graph, &large, &plan);
-    assert_eq!((verdict.peak, verdict.buffer_peak), (vec![8], vec![6]));
+    let verification = certified(&graph, &large, &plan);
+    assert_eq!((verification.peak, verification.buffer_peak), (vec![8], vec![6]));
     // A task that fits on no processor remains an error.
     let error = heftm_relaxed(&graph, &cluster(&[(7, 99)]), &[0, 1, 2], TaskMemory::Additive).unwrap_err();
     assert!(error.message().contains("task \"t1\" fits no processor"), "{error}");
@@ -137,8 +137,8 @@ fn files_are_evicted_between_zero_length_tasks() {
     };
     let machines = cluster(&[(169, 1690)]);
     let mut plan = plan(&graph, &machines, &options).unwrap().plan;
-    let verdict = certified(&graph, &machines, &plan);
-    assert_eq!((verdict.makespan, verdict.peak[0] <= 169), (0.0, true));
+    let verification = certified(&graph, &machines, &plan);
+    assert_eq!((verification.makespan, verification.peak[0] <= 169), (0.0, true));
     // A file is evicted for an existing task that runs after the writer of the file.
     assert!(!plan.evictions.is_empty(), "the files of both sources are 173");
     for (before, rule) in [(graph.edges()[plan.evictions[0].edge].from, Rule::Buffer), (6, Rule::Shape)] {
@@ -237,15 +237,15 @@ fn makespan_of_blocks_uses_bottom_weights() {
         transfers: Vec::new(),
         evictions: Vec::new(),
     };
-    let verdict = certified(&graph, &machines, &plan);
-    assert_eq!((verdict.makespan, verdict.peak), (12.0, vec![4, 4, 5, 3]));
+    let verification = certified(&graph, &machines, &plan);
+    assert_eq!((verification.makespan, verification.peak), (12.0, vec![4, 4, 5, 3]));
 
     // Tasks 1 and 2 form one block: the message to task 3 contains both files.
     (plan.processor_of, plan.orders) = (vec![0, 1, 1, 3], vec![vec![0], vec![1, 2], vec![], vec![3]]);
     (plan.start, plan.finish) = (vec![0.0, 7.0, 8.0, 13.0], vec![4.0, 8.0, 11.0, 14.0]);
     (plan.makespan, plan.peak) = (14.0, vec![4, 7, 0, 3]);
-    let verdict = certified(&graph, &machines, &plan);
-    assert_eq!(verdict.peak, [4, 5, 0, 3]);
+    let verification = certified(&graph, &machines, &plan);
+    assert_eq!(verification.peak, [4, 5, 0, 3]);
     // Files are resident: the input of task 2 occupies memory while task 1 runs, and the output of task 1 while task 2
     // runs.
     plan.execution = Execution::Blocks { crossing: Crossing::Resident };
@@ -254,11 +254,14 @@ fn makespan_of_blocks_uses_bottom_weights() {
     // Tasks 1 and 3 as one block wait for task 2, which waits for task 1.
     (plan.processor_of, plan.orders) = (vec![0, 1, 2, 1], vec![vec![0], vec![1, 3], vec![2], vec![]]);
     plan.sequence = vec![0, 1, 3, 2];
-    let verdict = verify(&graph, &machines, &plan);
-    assert_eq!(verdict.violations[0].rule, Rule::Order);
+    let verification = verify(&graph, &machines, &plan);
+    assert_eq!(verification.violations[0].rule, Rule::Order);
     plan.sequence = vec![0, 1, 2, 3];
-    let verdict = verify(&graph, &machines, &plan);
-    assert!(verdict.violations[0].message.contains("processors 1, 2 wait for one another"), "{verdict:?}");
+    let verification = verify(&graph, &machines, &plan);
+    assert!(
+        verification.violations[0].message.contains("processors 1, 2 wait for one another"),
+        "{verification:?}"
+    );
 }
 
 #[test]
@@ -293,9 +296,9 @@ fn each_violated_rule_is_detected() {
     for (number, (rule, change)) in broken.into_iter().enumerate() {
         let mut plan = plan.clone();
         change(&mut plan);
-        let verdict = verify(&graph, &machines, &plan);
-        assert!(verdict.count(rule) > 0, "change {number}: {:?}", verdict.violations);
-        assert!(verdict.certificate().is_err());
+        let verification = verify(&graph, &machines, &plan);
+        assert!(verification.count(rule) > 0, "change {number}: {:?}", verification.violations);
+        assert!(verification.certificate().is_err());
     }
     let mut late = plan.clone();
     late.evictions[0].at = 0.5;

@@ -95,7 +95,7 @@ fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
                 }
             }
             Step::Done(done) => chunker.done(done),
-            Step::GiveBack(tasks) => chunker.give_back(*tasks),
+            Step::GiveBack(tasks) => chunker.return_tasks(*tasks),
             Step::Supply(supply) => chunker.set_supply(*supply, knowledge),
             Step::Join(worker) => chunker.join(*worker),
             Step::Leave(worker) => chunker.leave(*worker),
@@ -176,11 +176,11 @@ proptest! {
                 assert!(wanted >= 1);
             }
             for now in [0.0, serving, compute] {
-                let decision = count.look(now, volume, first, first..=last, &model, None, master);
+                let decision = count.evaluate(now, volume, first, first..=last, &model, None, master);
                 if decision.is_act() {
                     count.acted(now, master);
                 }
-                let _ = (count.look(now, master, last, first..=last, &stream, Some(1), out), count.outcome());
+                let _ = (count.evaluate(now, master, last, first..=last, &stream, Some(1), out), count.outcome());
             }
             if model.validate().is_ok() {
                 let time = model.time(1);

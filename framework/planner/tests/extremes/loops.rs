@@ -4,7 +4,7 @@ use armature_planner::loops::{
     Ahead, Interaction, LoopBalancer, LoopOptions, Move, MovementCosts, MovementFit, PeriodChooser,
     PeriodLimits, PeriodOptions, RankTime, RateAccumulator, RateFilter, Reach, Report, ShiftCost, Smoothing,
     Stability, Sweep, Trend, TrendTable, block_moves, busiest, direct_moves, distribute, efficiency,
-    neighbour_moves, pass_time, phases_between, reduction, rounds, tells_rate,
+    has_averaged_out, neighbour_moves, pass_time, phases_between, reduction, rounds,
 };
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn options() -> impl Strategy<Value = LoopOptions> {
 /// Time since the previous interaction, reports of three ranks, and the other arguments of an interaction.
 type Look = (f64, Vec<(f64, f64, u64)>, (f64, f64, u8));
 
-fn look() -> impl Strategy<Value = Look> + Clone {
+fn evaluate() -> impl Strategy<Value = Look> + Clone {
     let report = (mostly_amount(), mostly_amount(), count().prop_map(|units| units / 3));
     let others = (mostly_amount(), mostly_amount(), 0..3_u8);
     (mostly_amount(), prop::collection::vec(report, 3), others)
@@ -128,7 +128,7 @@ proptest! {
     #[test]
     fn balancer_decides_or_refuses_on_any_input(
         options in options(),
-        looks in prop::collection::vec(look(), 0..20),
+        looks in prop::collection::vec(evaluate(), 0..20),
         (now, seconds, quantum) in (number(), number(), number()),
         imposed in moves(),
         ranks in index(),
@@ -193,7 +193,7 @@ proptest! {
                 }
             }
             let limits = PeriodLimits::new(shortest, shortest, shortest, &options);
-            let _ = (limits.target(), tells_rate(shortest, shortest, shortest));
+            let _ = (limits.target(), has_averaged_out(shortest, shortest, shortest));
             let (mut accumulator, mut stability) = (RateAccumulator::default(), Stability::default());
             for (units, seconds, span) in added {
                 accumulator.add(units, seconds, span);

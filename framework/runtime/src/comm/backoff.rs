@@ -12,7 +12,7 @@ const FIRST_SLEEP: Duration = Duration::from_micros(10);
 
 /// First sleep while another thread of the rank computes, because that thread loses the core at each wake-up. Jobs that run on a separate
 /// thread take a millisecond or more.
-const FIRST_SLEEP_BESIDE: Duration = Duration::from_micros(160);
+const FIRST_SLEEP_WHILE_COMPUTING: Duration = Duration::from_micros(160);
 
 /// A wait that becomes longer at each call of [`wait`](Backoff::wait), until [`reset`](Backoff::reset) is called.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ impl Backoff {
     }
 
     /// Sets whether another thread of this rank computes and should rarely be interrupted.
-    pub(crate) fn is_beside_work(&mut self, yes: bool) {
-        self.first = if yes { FIRST_SLEEP_BESIDE } else { FIRST_SLEEP };
+    pub(crate) fn other_thread_computes(&mut self, yes: bool) {
+        self.first = if yes { FIRST_SLEEP_WHILE_COMPUTING } else { FIRST_SLEEP };
     }
 
     /// Makes the next wait short again, because the rank has made progress.
@@ -97,16 +97,16 @@ mod tests {
         let mut backoff = Backoff::new(Duration::ZERO, MS);
         let alone = [10, 20, 40, 80, 160, 320, 640, 1000];
         assert_eq!(sleeps(&mut backoff), alone);
-        backoff.is_beside_work(true);
+        backoff.other_thread_computes(true);
         assert_eq!(sleeps(&mut backoff), [160, 320, 640, 1000, 1000, 1000, 1000, 1000]);
-        backoff.is_beside_work(false);
+        backoff.other_thread_computes(false);
         assert_eq!(sleeps(&mut backoff), alone);
     }
 
     #[test]
     fn sleep_never_exceeds_the_maximum() {
         let mut backoff = Backoff::new(Duration::ZERO, Duration::from_micros(50));
-        backoff.is_beside_work(true);
+        backoff.other_thread_computes(true);
         assert_eq!(sleeps(&mut backoff), [50; 8]);
     }
 
@@ -117,8 +117,8 @@ mod tests {
         let is_receiving = [false, true, true, true, false, false];
         let lengths = is_receiving.map(|yes| backoff.next(MS, yes).map(|sleep| sleep.as_micros()));
         assert_eq!(lengths, [1000, 10, 10, 10, 20, 40].map(Some));
-        backoff.is_beside_work(true);
-        assert_eq!([true; 3].map(|yes| backoff.next(MS, yes)), [Some(FIRST_SLEEP_BESIDE); 3]);
+        backoff.other_thread_computes(true);
+        assert_eq!([true; 3].map(|yes| backoff.next(MS, yes)), [Some(FIRST_SLEEP_WHILE_COMPUTING); 3]);
     }
 
     #[test]

@@ -54,10 +54,10 @@ impl Clock {
 
     /// Runs `work` as if another thread ran it: under the simulator the time that is declared in `work` does not pass on this rank. Returns
     /// the result and the time at which the work is complete.
-    pub(crate) fn put_off<R>(&self, work: impl FnOnce() -> R) -> (R, Duration) {
+    pub(crate) fn postpone<R>(&self, work: impl FnOnce() -> R) -> (R, Duration) {
         #[cfg(feature = "mpi")]
         if self.is_simulated() {
-            return crate::comm::mpi::simgrid::put_off(work);
+            return crate::comm::mpi::simgrid::postpone(work);
         }
         let result = work();
         (result, self.now())

@@ -1,6 +1,6 @@
 //! Tests that the bytes of the common header and of the message that ends a job do not change.
 
-use super::message::FailureNote;
+use super::message::FailureMessage;
 use super::message::{Control, frame_header};
 use crate::golden::{Messages, RUN};
 
@@ -8,7 +8,7 @@ use crate::golden::{Messages, RUN};
 fn failure_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     messages.bytes("the header of a frame", &frame_header(RUN, Control::Register));
-    let note = FailureNote { message: "rank 1: no".into(), restart: true };
+    let note = FailureMessage { message: "rank 1: no".into(), restart: true };
     messages.value("a rank has failed", Control::Failure, &note);
     messages.bytes("a message to be answered at once", &frame_header(RUN, Control::Probe));
     messages.bytes("the answer to it", &frame_header(RUN, Control::Echo));

@@ -17,35 +17,35 @@ const GAP: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(crate) struct Liveness {
     gap: Duration,
-    looked: Duration,
-    here: Duration,
-    /// By rank, the time on this clock at which the last message of the rank arrived, as of the last call of `look`.
-    heard: Vec<Duration>,
+    last_poll: Duration,
+    polled: Duration,
+    /// By rank, the time on this clock at which the last message of the rank arrived, as of the last call of `record_poll`.
+    record_message: Vec<Duration>,
 }
 
 impl Liveness {
     /// Starts the clock at `now`, for one of `size` ranks that sleeps for at most `longest_sleep` while it waits.
     pub(crate) fn new(size: usize, now: Duration, longest_sleep: Duration) -> Self {
-        let heard = vec![Duration::ZERO; size];
-        Liveness { gap: GAP.max(longest_sleep * 4), looked: now, here: Duration::ZERO, heard }
+        let record_message = vec![Duration::ZERO; size];
+        Liveness { gap: GAP.max(longest_sleep * 4), last_poll: now, polled: Duration::ZERO, record_message }
     }
 
     /// Advances the clock at a poll at time `now`. Returns the total time during which the rank has polled.
-    pub(crate) fn look(&mut self, now: Duration) -> Duration {
-        self.here += now.saturating_sub(self.looked).min(self.gap);
-        self.looked = self.looked.max(now);
-        self.here
+    pub(crate) fn record_poll(&mut self, now: Duration) -> Duration {
+        self.polled += now.saturating_sub(self.last_poll).min(self.gap);
+        self.last_poll = self.last_poll.max(now);
+        self.polled
     }
 
     /// Records that a message from `rank` has arrived.
     #[inline]
-    pub(crate) fn heard(&mut self, rank: usize) {
-        self.heard[rank] = self.here;
+    pub(crate) fn record_message(&mut self, rank: usize) {
+        self.record_message[rank] = self.polled;
     }
 
     /// Returns the time since the last message from `rank`.
     pub(crate) fn silence(&self, rank: usize) -> Duration {
-        self.here.saturating_sub(self.heard[rank])
+        self.polled.saturating_sub(self.record_message[rank])
     }
 }
 
@@ -58,19 +58,19 @@ mod tests {
     #[test]
     fn suspended_time_hardly_counts_as_silence() {
         let mut liveness = Liveness::new(2, 100 * MS, MS);
-        assert_eq!(liveness.look(300 * MS), 200 * MS);
-        assert_eq!(liveness.look(60_000 * MS), 450 * MS, "it was stopped");
-        assert_eq!(liveness.look(60_010 * MS), 460 * MS);
-        assert_eq!(liveness.look(60_000 * MS), 460 * MS, "a clock does not go back");
-        liveness.heard(1);
-        liveness.look(60_030 * MS);
+        assert_eq!(liveness.record_poll(300 * MS), 200 * MS);
+        assert_eq!(liveness.record_poll(60_000 * MS), 450 * MS, "it was stopped");
+        assert_eq!(liveness.record_poll(60_010 * MS), 460 * MS);
+        assert_eq!(liveness.record_poll(60_000 * MS), 460 * MS, "a clock does not go back");
+        liveness.record_message(1);
+        liveness.record_poll(60_030 * MS);
         assert_eq!([liveness.silence(0), liveness.silence(1)], [480 * MS, 20 * MS]);
     }
 
     #[test]
     fn configured_long_sleep_is_not_an_absence() {
         let mut liveness = Liveness::new(1, Duration::ZERO, 200 * MS);
-        assert_eq!(liveness.look(700 * MS), 700 * MS);
-        assert_eq!(liveness.look(5_000 * MS), 1_500 * MS);
+        assert_eq!(liveness.record_poll(700 * MS), 700 * MS);
+        assert_eq!(liveness.record_poll(5_000 * MS), 1_500 * MS);
     }
 }

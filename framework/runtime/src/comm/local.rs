@@ -36,8 +36,8 @@ struct NewGroup {
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    mail: Mutex<VecDeque<(usize, Frame)>>,
-    /// Length of `mail`, so that a poll of an empty queue takes no lock.
+    frames: Mutex<VecDeque<(usize, Frame)>>,
+    /// Length of `frames`, so that a poll of an empty queue takes no lock.
     waiting: AtomicUsize,
     owner: OnceLock<Thread>,
 }
@@ -128,10 +128,10 @@ impl Transport for LocalTransport {
 
     fn send(&mut self, to: usize, frame: Frame) -> Result<()> {
         let mailbox = &self.world.boxes[to];
-        let mut mail = lock(&mailbox.mail);
-        mail.push_back((self.rank, frame));
-        mailbox.waiting.store(mail.len(), Ordering::Release);
-        drop(mail);
+        let mut frames = lock(&mailbox.frames);
+        frames.push_back((self.rank, frame));
+        mailbox.waiting.store(frames.len(), Ordering::Release);
+        drop(frames);
         mailbox.wake();
         Ok(())
     }
@@ -144,9 +144,9 @@ impl Transport for LocalTransport {
         if mailbox.waiting.load(Ordering::Acquire) == 0 {
             return Ok(None);
         }
-        let mut mail = lock(&mailbox.mail);
-        let next = mail.pop_front();
-        mailbox.waiting.store(mail.len(), Ordering::Release);
+        let mut frames = lock(&mailbox.frames);
+        let next = frames.pop_front();
+        mailbox.waiting.store(frames.len(), Ordering::Release);
         Ok(next)
     }
 
@@ -183,9 +183,9 @@ impl Transport for LocalTransport {
         let mut groups = lock(&self.world.groups);
         let key = (group.run, group.number);
         let new = || NewGroup { world: World::within(Some(self.world.clone()), size), missing: size };
-        let made = groups.entry(key).or_insert_with(new);
-        made.missing -= 1;
-        let (world, is_last) = (made.world.clone(), made.missing == 0);
+        let group = groups.entry(key).or_insert_with(new);
+        group.missing -= 1;
+        let (world, is_last) = (group.world.clone(), group.missing == 0);
         if is_last {
             groups.remove(&key);
         }

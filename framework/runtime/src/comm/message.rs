@@ -425,7 +425,7 @@ pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Erro
 
 /// Failure of a rank, as it is sent to the other ranks.
 #[derive(Serialize, Deserialize)]
-pub(super) struct FailureNote {
+pub(super) struct FailureMessage {
     pub(super) message: String,
     /// True if a restarted job may succeed.
     pub(super) restart: bool,

@@ -20,7 +20,7 @@ impl Process {
     /// Returns the process of the caller.
     pub(crate) fn own() -> Self {
         let number = std::process::id();
-        match look_at(number) {
+        match read_stat(number) {
             Ok(Some((_, started))) => Process { place: place(), number, started },
             _ => Process::default(),
         }
@@ -37,7 +37,7 @@ impl Process {
 
     /// Returns true if the process has ended. Valid only if the calling process can [observe](Process::sees) it.
     pub(crate) fn has_ended(&self) -> bool {
-        match look_at(self.number) {
+        match read_stat(self.number) {
             // A zombie, or another process that reuses the number.
             Ok(Some((state, started))) => matches!(state, 'Z' | 'X') || started != self.started,
             Ok(None) => true,
@@ -48,13 +48,13 @@ impl Process {
 
     /// Returns true if the process is stopped by a signal or a debugger. Valid only if the calling process can [observe](Process::sees) it.
     pub(crate) fn is_stopped(&self) -> bool {
-        matches!(look_at(self.number), Ok(Some(('T' | 't', started))) if started == self.started)
+        matches!(read_stat(self.number), Ok(Some(('T' | 't', started))) if started == self.started)
     }
 }
 
 /// Returns true unless the process of this machine with this number is known to have ended.
 pub(crate) fn is_alive(number: u32) -> bool {
-    match look_at(number) {
+    match read_stat(number) {
         Ok(Some((state, _))) => !matches!(state, 'Z' | 'X'),
         Ok(None) => false,
         Err(_) => true,
@@ -62,7 +62,7 @@ pub(crate) fn is_alive(number: u32) -> bool {
 }
 
 /// Returns state and start time of the process with this number, if it exists.
-fn look_at(number: u32) -> io::Result<Option<(char, u64)>> {
+fn read_stat(number: u32) -> io::Result<Option<(char, u64)>> {
     let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {
         Ok(stat) => stat,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -89,7 +89,7 @@ mod tests {
         let own = Process::own();
         assert!(!own.place.is_empty() && !own.has_ended() && !own.sees(&own));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let (_, started) = look_at(child.id()).unwrap().unwrap();
+        let (_, started) = read_stat(child.id()).unwrap().unwrap();
         let other = Process { number: child.id(), started, ..own.clone() };
         assert!(own.sees(&other) && !other.has_ended());
         assert!(Process { started: started + 1, ..other.clone() }.has_ended(), "its number was used again");

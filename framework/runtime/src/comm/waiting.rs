@@ -9,7 +9,7 @@ use super::message::{Control, Message, Tagged};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Time after which a rank logs which ranks it waits for. The usual waits of a run are shorter, so that a longer wait needs an explanation.
-pub(crate) const FIRST_WORD: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_REMINDER: Duration = Duration::from_secs(10);
 
 /// Schedule of the log messages about a long wait: after ten seconds, and whenever the duration of the wait has doubled.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Reminder {
 
 impl Reminder {
     pub(crate) fn new() -> Self {
-        Reminder { next: FIRST_WORD }
+        Reminder { next: FIRST_REMINDER }
     }
 
     /// Returns true if a wait that has lasted for `waited` is due to be logged.
@@ -41,22 +41,28 @@ pub(crate) struct Waiting {
     /// Time of the last message, on the clock of the failure detector.
     last: Duration,
     /// Time of the next check that the other ranks are alive, on the clock of the rank.
-    look: Duration,
+    next_check: Duration,
     reminder: Reminder,
 }
 
 impl Waiting {
     pub(crate) fn new(endpoint: &mut Endpoint) -> Self {
         let began = endpoint.clock().now();
-        let start = endpoint.look(began);
+        let start = endpoint.record_poll(began);
         let backoff = endpoint.backoff();
-        Waiting { backoff, start, last: start, look: began + HEARTBEAT_PERIOD, reminder: Reminder::new() }
+        Waiting {
+            backoff,
+            start,
+            last: start,
+            next_check: began + HEARTBEAT_PERIOD,
+            reminder: Reminder::new(),
+        }
     }
 
     /// Restarts the time limit and the backoff, because a message has arrived from a rank that this rank waits for.
-    pub(crate) fn heard(&mut self, endpoint: &mut Endpoint) {
+    pub(crate) fn record_message(&mut self, endpoint: &mut Endpoint) {
         let now = endpoint.clock().now();
-        self.last = endpoint.look(now);
+        self.last = endpoint.record_poll(now);
         self.backoff.reset();
     }
 
@@ -75,15 +81,15 @@ impl Waiting {
         let mut is_due = false;
         if endpoint.capabilities().real_time {
             let now = clock.now();
-            let here = endpoint.look(now);
+            let here = endpoint.record_poll(now);
             let silent = here.saturating_sub(self.last);
             if silent > limit {
                 let text = format!("waited {:.0} s {}", silent.as_secs_f64(), what());
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
-            is_due = now >= self.look;
+            is_due = now >= self.next_check;
             if is_due {
-                self.look = now + HEARTBEAT_PERIOD;
+                self.next_check = now + HEARTBEAT_PERIOD;
                 endpoint.check_alive(&what)?;
                 let waited = here.saturating_sub(self.start);
                 if self.reminder.is_due(waited) {
@@ -108,10 +114,10 @@ pub(crate) struct Limits {
 /// A wait for one rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits<'w> {
-    pub(crate) whom: usize,
+    pub(crate) rank: usize,
     pub(crate) limits: Limits,
     /// Ranks that may be waiting for this one, and that receive heartbeats from it during the wait.
-    pub(crate) signs: &'w [usize],
+    pub(crate) heartbeats_to: &'w [usize],
 }
 
 impl Endpoint {
@@ -126,21 +132,21 @@ impl Endpoint {
         wanted: impl Fn(usize, u8) -> bool,
         what: impl Fn() -> String,
     ) -> Result<Message> {
-        let is_sign = |from: usize, tag: u8| from == waits.whom && tag == Control::Heartbeat.byte();
+        let is_heartbeat = |from: usize, tag: u8| from == waits.rank && tag == Control::Heartbeat.byte();
         let mut limit = waits.limits.join;
         let mut patience: Option<Waiting> = None;
         loop {
-            let message = self.poll_for(|from, tag| wanted(from, tag) || is_sign(from, tag))?;
+            let message = self.poll_for(|from, tag| wanted(from, tag) || is_heartbeat(from, tag))?;
             match message {
-                Some(message) if is_sign(message.from, message.code) => {
+                Some(message) if is_heartbeat(message.from, message.code) => {
                     limit = waits.limits.peer;
-                    patience.iter_mut().for_each(|patience| patience.heard(self));
+                    patience.iter_mut().for_each(|patience| patience.record_message(self));
                 }
                 Some(message) => return Ok(message),
                 None => {
                     let patience = patience.get_or_insert_with(|| Waiting::new(self));
                     if patience.wait(self, limit, &what)? {
-                        waits.signs.iter().try_for_each(|&rank| self.give_sign(rank))?;
+                        waits.heartbeats_to.iter().try_for_each(|&rank| self.send_heartbeat(rank))?;
                     }
                 }
             }
@@ -162,7 +168,7 @@ impl Endpoint {
         loop {
             match self.poll()? {
                 Some(message) => {
-                    patience.heard(self);
+                    patience.record_message(self);
                     if let Some(done) = step(self, Some(message))? {
                         return Ok(done);
                     }
@@ -182,7 +188,7 @@ mod tests {
     #[test]
     fn reminders_become_rarer_during_a_long_wait() {
         let mut reminder = Reminder::new();
-        let told = (0..200).filter(|&second| reminder.is_due(Duration::from_secs(second)));
-        assert_eq!(told.collect::<Vec<_>>(), [10, 20, 40, 80, 160]);
+        let reminders = (0..200).filter(|&second| reminder.is_due(Duration::from_secs(second)));
+        assert_eq!(reminders.collect::<Vec<_>>(), [10, 20, 40, 80, 160]);
     }
 }

@@ -10,7 +10,7 @@ use super::worker::Worker;
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{BoxError, Error, Result};
-use crate::rank::trail::Trail;
+use crate::rank::flight_recorder::FlightRecorder;
 use crate::user_code;
 use crate::wire::erased::{Items, typed};
 
@@ -76,7 +76,7 @@ pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
     /// Trail that records the start of each task, and the number of the chunk.
-    pub(crate) trail: Option<(&'a mut Trail, u64)>,
+    pub(crate) flight_recorder: Option<(&'a mut FlightRecorder, u64)>,
     /// Number of tasks between two readings, if tasks are not timed one by one.
     pub(crate) stride: Option<usize>,
     pub(crate) last: Duration,
@@ -90,8 +90,8 @@ pub(crate) struct TaskTimer<'a> {
 impl TaskTimer<'_> {
     fn begin(&mut self, task: u64) {
         self.activity.set(Some(task));
-        if let Some((trail, chunk)) = &mut self.trail {
-            trail.begin(*chunk, Some(task));
+        if let Some((flight_recorder, chunk)) = &mut self.flight_recorder {
+            flight_recorder.begin(*chunk, Some(task));
         }
     }
 
@@ -104,7 +104,7 @@ impl TaskTimer<'_> {
     }
 
     /// Returns true if the clock had reached `end` at the last reading.
-    fn is_over(&self) -> bool {
+    fn has_finished(&self) -> bool {
         self.last >= self.end
     }
 }
@@ -121,20 +121,20 @@ impl<W: Worker> ErasedWorker for W {
         let mut results = Vec::with_capacity(tasks.len());
         let mut failures = Vec::new();
         let first = cx.number;
-        let mut begun = 0u32;
+        let mut started = 0u32;
         // One iteration for the chunk, and one more for every panic.
         loop {
             let whole = user_code::call(|| {
-                while tasks.len() > 0 && !timer.is_over() {
+                while tasks.len() > 0 && !timer.has_finished() {
                     for task in tasks.by_ref().take(timer.stride.unwrap_or(1)) {
-                        cx.number = first + u64::from(begun);
-                        begun += 1;
+                        cx.number = first + u64::from(started);
+                        started += 1;
                         if timer.stride.is_none() {
                             timer.begin(cx.number);
                         }
                         match self.work(task, cx) {
                             Ok(result) => results.push(result),
-                            Err(error) => failures.push(Failure::of_error(begun - 1, error)),
+                            Err(error) => failures.push(Failure::of_error(started - 1, error)),
                         }
                     }
                     timer.lap();
@@ -144,7 +144,7 @@ impl<W: Worker> ErasedWorker for W {
             let Err(panic) = whole else { break };
             timer.lap();
             // Only a task can panic here, so at least one task has begun.
-            let place = begun.saturating_sub(1);
+            let place = started.saturating_sub(1);
             failures.push(Failure { place, panicked: true, message: panic.message().to_string() });
         }
         let rest = (tasks.len() > 0).then(|| Box::new(tasks.collect::<Vec<_>>()) as Items);
@@ -200,7 +200,7 @@ mod tests {
         TaskTimer {
             clock,
             activity: activity.clone(),
-            trail: None,
+            flight_recorder: None,
             stride,
             last,
             end,

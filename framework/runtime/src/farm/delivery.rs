@@ -67,7 +67,7 @@ impl<O: Item, S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send> Sink for Si
             if answer.is_break() {
                 return Ok((answer, None));
             }
-            if results.len() > 0 && timer.is_over(*fed) {
+            if results.len() > 0 && timer.has_finished(*fed) {
                 return Ok((answer, Some(Box::new(results.collect::<Vec<_>>()))));
             }
         }

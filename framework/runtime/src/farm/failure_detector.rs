@@ -7,9 +7,9 @@ use super::messages::{ExecutionMode, Status};
 use super::state::WorkerState;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rank::heartbeat::{Sign, Silence, Watch};
+use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::session::Config;
-use crate::tasks::{LastActivity, Trails};
+use crate::tasks::{FlightRecords, LastActivity};
 use crate::wire;
 
 /// State of other ranks, according to their heartbeats.
@@ -27,8 +27,8 @@ pub(crate) struct FailureDetector {
     present: Vec<bool>,
     /// Time since which a worker reports that it holds nothing although a chunk was sent to it, by the clock that measures silence.
     empty: Vec<Option<Duration>>,
-    /// Trails of workers on this machine.
-    pub(crate) trails: Trails,
+    /// Flight records of workers on this machine.
+    pub(crate) flight_records: FlightRecords,
 }
 
 /// A lost worker, with the reason.
@@ -52,17 +52,17 @@ impl FailureDetector {
             last_status: vec![None; size],
             present: vec![false; size],
             empty: vec![None; size],
-            trails: Trails::default(),
+            flight_records: FlightRecords::default(),
         }
     }
 
     /// Starts the supervision of a rank that becomes a member or the superior of this rank; earlier messages of the rank do not count. A rank
-    /// that has joined the farm (`has_come`) is assumed to compute on its communicating thread.
-    pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_come: bool) {
-        endpoint.heard_now(rank);
+    /// that has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
+    pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_joined: bool) {
+        endpoint.reset_silence(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, mode: ExecutionMode::Inline };
         (self.last_status[rank], self.present[rank], self.empty[rank]) =
-            (has_come.then_some(status), has_come, None);
+            (has_joined.then_some(status), has_joined, None);
     }
 
     /// Handles a heartbeat of rank `from`, to which chunks were sent of which it should hold `held`. The heartbeat arrived at time `here`, by the
@@ -70,19 +70,19 @@ impl FailureDetector {
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the heartbeat is not that of a farm's rank.
-    pub(crate) fn on_sign(
+    pub(crate) fn on_heartbeat(
         &mut self,
         from: usize,
-        sign: &Sign,
+        heartbeat_state: &HeartbeatState,
         held: u32,
         here: Duration,
     ) -> Result<Option<Loss>> {
         self.present[from] = true;
         // Heartbeats of the master have no details.
-        if sign.details.is_empty() {
+        if heartbeat_state.details.is_empty() {
             return Ok(None);
         }
-        let status: Status = wire::from_bytes(&sign.details)?;
+        let status: Status = wire::from_bytes(&heartbeat_state.details)?;
         let is_idle = status.task.is_none() && status.waiting == 0 && held > 0;
         self.last_status[from] = Some(status);
         // A chunk in transit arrives soon; a chunk that has not arrived within the limit is lost.
@@ -104,8 +104,8 @@ impl FailureDetector {
         match state {
             WorkerState::Dead | WorkerState::Left | WorkerState::Delegated => Watch::No,
             // The rank may still run the caller's own code.
-            _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_come: false },
-            _ => Watch::Within { limit: self.limit(rank, state).0, has_come: true },
+            _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
+            _ => Watch::Within { limit: self.limit(rank, state).0, has_joined: true },
         }
     }
 
@@ -131,12 +131,12 @@ impl FailureDetector {
         Loss { rank, certain, died: silence.may_be_death(endpoint), why }
     }
 
-    /// Returns the last activity of a lost rank, from its trail or from its last heartbeat. `died` is true if the rank may have died of that
+    /// Returns the last activity of a lost rank, from its flight record or from its last heartbeat. `died` is true if the rank may have died of that
     /// activity.
     pub(crate) fn last_activity(&self, rank: usize, died: bool) -> LastActivity {
         // The task of a chunk that waits at the compute side is not known.
         let task = self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX);
-        self.trails.last_activity(rank, died, task)
+        self.flight_records.last_activity(rank, died, task)
     }
 
     /// Returns the supervision of `rank` by a worker of `superior`. The farm cannot continue without rank 0.
@@ -145,10 +145,10 @@ impl FailureDetector {
             0 if superior != 0 => Watch::Process,
             _ if rank != superior => Watch::No,
             // Before its first message the rank may run the caller's own code.
-            _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_come: false },
+            _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             0 => Watch::Usual,
             // Rank 0 needs time to detect the death of a sub-master and to replace it.
-            _ => Watch::Within { limit: 2 * self.peer_limit, has_come: true },
+            _ => Watch::Within { limit: 2 * self.peer_limit, has_joined: true },
         }
     }
 
@@ -184,9 +184,9 @@ mod tests {
         FailureDetector::new(4, 10 * S, &Config::new().peer_limit(60 * S).join_limit(90 * S))
     }
 
-    fn sign(task: Option<u64>, mode: ExecutionMode) -> Sign {
+    fn heartbeat_state(task: Option<u64>, mode: ExecutionMode) -> HeartbeatState {
         let details = wire::to_bytes(&Status { task, waiting: 0, mode }).expect("numbers can be encoded");
-        Sign { details, ..Sign::new(task.is_some(), "") }
+        HeartbeatState { details, ..HeartbeatState::new(task.is_some(), "") }
     }
 
     fn silence(rank: usize, silent: Duration) -> Silence {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn limit(watch: Watch) -> Option<Duration> {
-        if let Watch::Within { limit, has_come: true } = watch { Some(limit) } else { None }
+        if let Watch::Within { limit, has_joined: true } = watch { Some(limit) } else { None }
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let mut detector = detector();
         let modes = [ExecutionMode::OnThread, ExecutionMode::Interleaved, ExecutionMode::Inline];
         for (rank, mode) in (1..).zip(modes) {
-            assert_eq!(detector.on_sign(rank, &sign(Some(1), mode), 1, S).unwrap(), None);
+            assert_eq!(detector.on_heartbeat(rank, &heartbeat_state(Some(1), mode), 1, S).unwrap(), None);
         }
         let at = |rank, state| {
             let loss = detector.lose(&silence(rank, 12 * S), state, &endpoint);
@@ -220,8 +220,9 @@ mod tests {
     #[test]
     fn worker_that_denies_its_chunk_is_lost() {
         let mut detector = detector();
-        let idle = sign(None, ExecutionMode::OnThread);
-        let mut lost = |held, seconds: u32| detector.on_sign(1, &idle, held, seconds * S).unwrap().is_some();
+        let idle = heartbeat_state(None, ExecutionMode::OnThread);
+        let mut lost =
+            |held, seconds: u32| detector.on_heartbeat(1, &idle, held, seconds * S).unwrap().is_some();
         assert_eq!((lost(1, 1), lost(1, 50), lost(1, 60), lost(1, 63)), (false, false, false, true));
         assert!(!lost(0, 64) && !lost(1, 200), "what it has nothing of has just been given");
     }
@@ -229,14 +230,14 @@ mod tests {
     #[test]
     fn rank_that_has_not_joined_has_a_longer_limit() {
         let watch = detector().watch_worker(1, WorkerState::Expected);
-        assert_eq!(watch, Watch::Within { limit: 90 * S, has_come: false });
+        assert_eq!(watch, Watch::Within { limit: 90 * S, has_joined: false });
     }
 
     #[test]
     fn worker_fails_if_its_master_falls_silent() {
         let mut detector = detector();
         assert_eq!(limit(detector.watch_master(0, 0)), None, "it has not come");
-        detector.on_sign(0, &Sign::new(false, ""), 0, S).unwrap();
+        detector.on_heartbeat(0, &HeartbeatState::new(false, ""), 0, S).unwrap();
         assert_eq!(detector.watch_master(0, 0), Watch::Usual);
         let error = detector.lose_master(&silence(0, 61 * S)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);

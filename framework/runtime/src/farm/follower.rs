@@ -15,9 +15,9 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::rank::driver::Driver;
-use crate::rank::heartbeat::{Sign, Silence, Watch};
+use crate::rank::flight_recorder::FlightRecordLocation;
+use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
-use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 use crate::wire;
 
@@ -46,15 +46,15 @@ pub(super) struct Follower<'w, 'f> {
 impl<'w, 'f> Follower<'w, 'f> {
     pub(super) fn new(
         endpoint: &mut Endpoint,
-        (activity, trail): (Arc<Activity>, Option<TrailLocation>),
+        (activity, flight_recorder): (Arc<Activity>, Option<FlightRecordLocation>),
         farm: &str,
         options: &Options,
         config: &Config,
     ) -> Self {
         let now = endpoint.clock().now();
-        let here = endpoint.look(now);
+        let here = endpoint.record_poll(now);
         Follower {
-            link: Link::new(endpoint, trail, farm, options, config),
+            link: Link::new(endpoint, flight_recorder, farm, options, config),
             worker: WorkerRole::new(activity, options.task_limit, here),
             role: Role::Worker,
             join_limit: config.join_limit,
@@ -174,7 +174,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
     fn on_message(&mut self, message: Message, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
         if let Role::Submaster(submaster) = &mut self.role {
-            submaster.heard(from);
+            submaster.readmit(from);
         }
         let Some(message) = self.link.incumbent.take(message)? else { return Ok(()) };
         match Received::decode(message)? {
@@ -217,19 +217,25 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
 
     fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         if out.endpoint().capabilities().real_time {
-            let here = out.endpoint().look(now);
+            let here = out.endpoint().record_poll(now);
             self.worker.check_limit(out, here)?;
         }
         Ok(false)
     }
 
-    fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
-        let here = out.endpoint().look(self.link.clock.now());
+    fn on_heartbeat(
+        &mut self,
+        from: usize,
+        heartbeat_state: &HeartbeatState,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let here = out.endpoint().record_poll(self.link.clock.now());
         let Role::Submaster(submaster) = &mut self.role else {
-            return self.link.detector.on_sign(from, sign, 0, here).map(drop);
+            return self.link.detector.on_heartbeat(from, heartbeat_state, 0, here).map(drop);
         };
-        submaster.heard(from);
-        let loss = self.link.detector.on_sign(from, sign, submaster.workers().held(from), here)?;
+        submaster.readmit(from);
+        let loss =
+            self.link.detector.on_heartbeat(from, heartbeat_state, submaster.workers().held(from), here)?;
         loss.map_or(Ok(()), |loss| submaster.lose(&self.link, loss, out))
     }
 
@@ -255,16 +261,16 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
     }
 
     /// Returns true if the execution mode has changed, on which the limit of silence of this rank depends.
-    fn has_news(&mut self, at: &Moment) -> bool {
+    fn has_urgent_change(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
-        self.link.has_news(WorkerRole::mode(self.role.holds(), self.user_code))
+        self.link.has_urgent_change(WorkerRole::mode(self.role.holds(), self.user_code))
     }
 
-    fn sign(&self) -> Sign {
+    fn heartbeat_state(&self) -> HeartbeatState {
         let status = self.worker.status(self.role.holds(), self.user_code);
         let details = wire::to_bytes(&status).expect("numbers can be encoded");
-        let sign = Sign::new(self.worker.is_computing(), self.worker.describe());
-        Sign { details, ..sign.or_rests(self.is_parked) }
+        let heartbeat_state = HeartbeatState::new(self.worker.is_computing(), self.worker.describe());
+        HeartbeatState { details, ..heartbeat_state.or_rests(self.is_parked) }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::comm::{Frame, Part};
 use crate::error::ErrorKind;
 use crate::failed_task::FailedTask;
 use crate::golden::{Messages, RUN, check_file, place};
-use crate::rank::trail::TrailLocation;
+use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::tasks::{Attempts, LastActivity, Suspicion};
 use crate::wire::{self, Codec};
 
@@ -82,11 +82,14 @@ fn chunk_and_result_encoding_is_unchanged() {
 fn farm_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let warm_up = Duration::from_millis(1500);
-    let trail = TrailLocation { process: Process::default(), file: 5 };
-    messages.message("a worker joins", &ToMaster::Join(Join { warm_up, trail: None }).encode(RUN).unwrap());
+    let flight_recorder = FlightRecordLocation { process: Process::default(), file: 5 };
+    messages.message(
+        "a worker joins",
+        &ToMaster::Join(Join { warm_up, flight_recorder: None }).encode(RUN).unwrap(),
+    );
     messages.message(
         "a worker joins and has a trail",
-        &ToMaster::Join(Join { warm_up, trail: Some(trail) }).encode(RUN).unwrap(),
+        &ToMaster::Join(Join { warm_up, flight_recorder: Some(flight_recorder) }).encode(RUN).unwrap(),
     );
     let status = |task, mode| Status { task, waiting: 2, mode };
     let mut alive = |what, status: Status| messages.bytes(what, &wire::to_bytes(&status).unwrap());
@@ -107,7 +110,7 @@ fn farm_message_encoding_is_unchanged() {
         ("somewhere", LastActivity::Behind(None)),
         ("in a chunk", LastActivity::Chunk { id: 300, task: None }),
         ("in a task of a chunk", LastActivity::Chunk { id: 300, task: Some(70_000) }),
-        ("in no suspect", LastActivity::Unnoted(Some(300))),
+        ("in no suspect", LastActivity::Unrecorded(Some(300))),
     ];
     for (what, last_activity) in last_activity {
         let lost = Lost { rank: 3, why: "its process has ended".into(), chunks: vec![1, 300], last_activity };
@@ -151,15 +154,15 @@ fn stream_journal_format_is_unchanged() {
         for (task, text) in (0..).zip(&texts) {
             journal.keep(task * 300, Box::new(vec![text.clone()]), &codec).unwrap();
         }
-        journal.note(5..70_000, attempts).unwrap();
+        journal.record_attempts(5..70_000, attempts).unwrap();
     });
     for (task, text) in (0..).zip(&texts) {
         assert_eq!(journal.next_known(task * 300), Some(task * 300));
         assert_eq!(journal.take_typed(task * 300).unwrap(), Some(Ok(text.clone())));
     }
     assert_eq!((journal.next_known(0), journal.deaths()), (None, 1));
-    assert_eq!(journal.noted(0), Some((5, None)));
-    assert_eq!(journal.noted(5), Some((70_000, Some(attempts))));
+    assert_eq!(journal.recorded(0), Some((5, None)));
+    assert_eq!(journal.recorded(5), Some((70_000, Some(attempts))));
 }
 
 #[test]

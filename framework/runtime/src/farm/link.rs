@@ -9,8 +9,8 @@ use super::options::Options;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::protocol::Outgoing;
-use crate::rank::trail::TrailLocation;
 use crate::session::Config;
 
 /// Link of a rank to its superior.
@@ -28,14 +28,14 @@ pub(super) struct Link {
     announced: Option<ExecutionMode>,
     /// Time for the creation of the worker, once the worker is created.
     pub(super) warm_up: Option<Duration>,
-    trail: Option<TrailLocation>,
+    flight_recorder: Option<FlightRecordLocation>,
 }
 
 impl Link {
     /// Creates a link to rank 0.
     pub(super) fn new(
         endpoint: &Endpoint,
-        trail: Option<TrailLocation>,
+        flight_recorder: Option<FlightRecordLocation>,
         farm: &str,
         options: &Options,
         config: &Config,
@@ -50,7 +50,7 @@ impl Link {
             attach_number: 0,
             announced: None,
             warm_up: None,
-            trail,
+            flight_recorder,
         }
     }
 
@@ -61,7 +61,7 @@ impl Link {
 
     /// Returns true if the superior does not know yet that user code runs in this `mode`. The superior waits longer for a rank that cannot
     /// send heartbeats while user code runs.
-    pub(super) fn has_news(&mut self, mode: ExecutionMode) -> bool {
+    pub(super) fn has_urgent_change(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }
 
@@ -73,7 +73,7 @@ impl Link {
     /// Notifies rank `to` that the worker is created, if it is.
     pub(super) fn join(&self, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(warm_up) = self.warm_up else { return Ok(()) };
-        out.send(to, ToMaster::Join(Join { warm_up, trail: self.trail.clone() }))
+        out.send(to, ToMaster::Join(Join { warm_up, flight_recorder: self.flight_recorder.clone() }))
     }
 
     /// Handles the order of rank `to` to work for it. Returns true if the order is accepted; an order that is older than the current one is

@@ -36,7 +36,7 @@
 mod builder;
 mod chunk_result;
 mod controller;
-mod death_notes;
+mod death_records;
 mod delivery;
 #[cfg(test)]
 mod events_tests;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::death_notes::{DeathNote, noted_from};
+use super::death_records::{DeathRecord, recorded_from};
 use super::task_set_digest::TaskSetDigest;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
@@ -28,7 +28,7 @@ use crate::wire::{self, packed};
 pub(crate) struct ResultJournal {
     journal: Journal,
     known: BTreeMap<u64, Bytes>,
-    notes: Vec<DeathNote>,
+    records_of_deaths: Vec<DeathRecord>,
     clock: Clock,
     kind: Kind,
     /// Record numbers of the current set of tasks. Empty in an exploration, in which the number of a task is not that of a record.
@@ -70,11 +70,11 @@ impl ResultJournal {
     /// # Errors
     /// The errors of [`Journal::open`].
     pub(crate) fn open(path: &Path, name: &str, kind: Kind, identity: &[u8], clock: Clock) -> Result<Self> {
-        let (mut known, mut notes) = (BTreeMap::new(), Vec::new());
+        let (mut known, mut records_of_deaths) = (BTreeMap::new(), Vec::new());
         let identity = Identity::new(name, kind.layout(), identity);
         let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
             if task >= FIRST_NOTE {
-                notes.push(wire::from_bytes(&payload).map_err(|_| strange(task, path))?);
+                records_of_deaths.push(wire::from_bytes(&payload).map_err(|_| strange(task, path))?);
             } else {
                 known.insert(task, payload);
             }
@@ -94,7 +94,7 @@ impl ResultJournal {
         };
         let next = known.last_key_value().map_or(0, |(&record, _)| record + 1);
         let replaying = kind == Kind::Exploration && next > 0;
-        Ok(ResultJournal { journal, known, notes, clock, kind, records, next, replaying })
+        Ok(ResultJournal { journal, known, records_of_deaths, clock, kind, records, next, replaying })
     }
 
     /// Starts the next set of tasks of an iteration. Returns the tasks.
@@ -215,29 +215,29 @@ impl ResultJournal {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(crate) fn note(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
+    pub(crate) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
         // The next run of the exploration numbers its tasks differently.
         if self.kind == Kind::Exploration {
             return Ok(());
         }
         let start = self.records.start;
-        let note = DeathNote { records: start + tasks.start..start + tasks.end, attempts };
-        self.journal.note(self.clock.now(), &note)?;
-        self.notes.push(note);
+        let record = DeathRecord { records: start + tasks.start..start + tasks.end, attempts };
+        self.journal.annotate(self.clock.now(), &record)?;
+        self.records_of_deaths.push(record);
         Ok(())
     }
 
     /// Returns an upper bound of the number of recorded deaths.
     pub(crate) fn deaths(&self) -> u32 {
-        u32::try_from(self.notes.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }
 
     /// Returns what an earlier run of the job has recorded about the tasks from number `from` on: the end of the range to which the record
     /// applies, and the attempts if ranks may have died in these tasks. Returns `None` if there is no record about these or later
     /// tasks.
-    pub(crate) fn noted(&self, from: u64) -> Option<(u64, Option<Attempts>)> {
+    pub(crate) fn recorded(&self, from: u64) -> Option<(u64, Option<Attempts>)> {
         let start = self.records.start;
-        noted_from(&self.notes, start.saturating_add(from))
+        recorded_from(&self.records_of_deaths, start.saturating_add(from))
             .map(|(records, known)| (records.end - start, known))
     }
 

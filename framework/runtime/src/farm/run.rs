@@ -319,15 +319,16 @@ impl FarmRun<'_, '_> {
         if options.task_limit.is_some() {
             runner.watch_every_task();
         }
-        // Rank 0 leaves no trail: its death ends the job, in whatever task it was.
-        let trail = (endpoint.is_process() && rank > 0).then(|| runner.leave_trail()).flatten();
+        // Rank 0 leaves no flight record: its death ends the job, in whatever task it was.
+        let flight_recorder =
+            (endpoint.is_process() && rank > 0).then(|| runner.start_flight_recorder()).flatten();
         let waker = endpoint.transport().waker();
         // With a time limit a rank must be able to report its current task during the task.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;
             let driver = driver::Driver::new(endpoint, executor, config, "the farm")
-                .with_signs_within(options.silence(config));
+                .with_heartbeats_within(options.silence(config));
             let result = if rank == 0 {
                 MasterRank::new(endpoint, codecs, (name, run), activity, options, config)
                     .and_then(|master| MasterRun::begin(master, endpoint, driver))
@@ -336,7 +337,7 @@ impl FarmRun<'_, '_> {
                         run.finish(iterations).map(Some)
                     })
             } else {
-                let follower = Follower::new(endpoint, (activity, trail), name, &options, config);
+                let follower = Follower::new(endpoint, (activity, flight_recorder), name, &options, config);
                 follower.run(driver, endpoint).map(|()| None)
             };
             // The scope waits for the compute thread, which may be in user code for a long time. A failure is reported first, so that the
@@ -392,7 +393,7 @@ impl<'s> Script<'s> {
             Script::Worklist { first, mut source, sink, kind } => {
                 run.master.open_journal(kind)?;
                 run.master.streaming = true;
-                run.beside(first)?;
+                run.on_thread(first)?;
                 let mut delivery = run.delivery(scope, sink, false)?;
                 run.stream(&mut *source, &mut delivery)?;
             }
@@ -409,7 +410,7 @@ fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     scope: &'scope Scope<'scope, 'env>,
 ) -> Result<usize> {
     run.master.open_journal(Kind::Iterations)?;
-    let mut tasks = run.beside(|| sets.first())?;
+    let mut tasks = run.on_thread(|| sets.first())?;
     for iteration in 0.. {
         tasks = run.master.begin_set(iteration, tasks)?;
         let (tasks_of_set, sink) = sets.begin(tasks)?;
@@ -421,7 +422,7 @@ fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
             return Ok(iteration + 1);
         }
         let begin = run.master.clock.now();
-        match run.beside(|| sets.next(iteration))? {
+        match run.on_thread(|| sets.next(iteration))? {
             Ok(Some(next)) => {
                 tasks = next;
                 run.between(run.master.clock.now().saturating_sub(begin))?;

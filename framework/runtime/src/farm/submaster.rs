@@ -26,8 +26,8 @@ impl Submaster {
                 format!("the master assigned rank {strange} to this sub-master, which cannot be its worker");
             return Err(link.here(Error::new(ErrorKind::Wire, text)));
         }
-        for &(member, has_come) in &members {
-            link.detector.expect(out.endpoint(), member, has_come);
+        for &(member, has_joined) in &members {
+            link.detector.expect(out.endpoint(), member, has_joined);
             out.send(member, ToWorker::Attach(order))?;
         }
         let members = members.into_iter().map(|(member, _)| member).collect();
@@ -40,8 +40,8 @@ impl Submaster {
     }
 
     /// Records a message from a rank.
-    pub(super) fn heard(&mut self, rank: usize) {
-        self.state.heard(rank);
+    pub(super) fn readmit(&mut self, rank: usize) {
+        self.state.readmit(rank);
     }
 
     /// Accepts chunks for members from the master.
@@ -65,9 +65,9 @@ impl Submaster {
         match message {
             ToMaster::Join(join) => {
                 self.state.joined(from);
-                if let Some(trail) = &join.trail {
-                    out.endpoint().know(from, trail.process.clone());
-                    link.detector.trails.open(from, Some(trail));
+                if let Some(flight_recorder) = &join.flight_recorder {
+                    out.endpoint().know(from, flight_recorder.process.clone());
+                    link.detector.flight_records.open(from, Some(flight_recorder));
                 }
             }
             ToMaster::Result(entry) => {
@@ -86,7 +86,7 @@ impl Submaster {
     /// Dispatches chunks to requesting members and sends results to the master. Returns true if there were any.
     pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = false;
-        while let Some((member, header, payload)) = self.state.give() {
+        while let Some((member, header, payload)) = self.state.dispatch() {
             let frame = ToWorker::Chunk(header, payload).encode(out.run())?;
             out.send(member, link.incumbent.add(member, frame)?)?;
             moved = true;

@@ -119,9 +119,9 @@ impl fmt::Display for Summary {
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} requeued", self.lost, count(self.again, "task"))?;
         }
-        let made = self.ranks.iter().map(|rank| rank.warm_up).max().unwrap_or_default();
-        if made.as_millis() > 0 {
-            write!(f, "\nworkers were set up in {} at most, which counts as idle time", cell(made))?;
+        let set_up = self.ranks.iter().map(|rank| rank.warm_up).max().unwrap_or_default();
+        if set_up.as_millis() > 0 {
+            write!(f, "\nworkers were set up in {} at most, which counts as idle time", cell(set_up))?;
         }
         if !self.sub_masters.is_empty() {
             write!(f, "\n{}: {:?}", count(self.sub_masters.len() as u64, "sub-master"), self.sub_masters)?;

@@ -10,7 +10,7 @@ use crate::comm::clock::Clock;
 use crate::context::{Context, RankPlace};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::observe::Tally;
-use crate::rank::trail::{NOTED, Trail, TrailLocation};
+use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecorder, MIN_RECORDED};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 use crate::wire::erased::{Codec, Items};
@@ -86,7 +86,7 @@ pub(crate) struct TaskRunner<'w, 'f> {
     /// True if the start of every task is recorded, however short tasks are, so that a task that exceeds its time limit is known.
     every: bool,
     /// Trail of the rank, from which other processes read its last activity if this process dies.
-    trail: Option<Trail>,
+    flight_recorder: Option<FlightRecorder>,
 }
 
 /// Time in seconds below which tasks are not timed one by one, because the readings of the clock would take a considerable part of that time.
@@ -119,7 +119,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
             task_time: None,
             chunk_time: None,
             every: false,
-            trail: None,
+            flight_recorder: None,
         }
     }
 
@@ -128,10 +128,10 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         self.every = true;
     }
 
-    /// Starts a trail, unless the system has none. Returns its location.
-    pub(crate) fn leave_trail(&mut self) -> Option<TrailLocation> {
-        self.trail = Trail::new();
-        self.trail.as_ref().map(Trail::place)
+    /// Starts a flight record, unless the system has none. Returns its location.
+    pub(crate) fn start_flight_recorder(&mut self) -> Option<FlightRecordLocation> {
+        self.flight_recorder = FlightRecorder::new();
+        self.flight_recorder.as_ref().map(FlightRecorder::place)
     }
 
     pub(crate) fn activity(&self) -> Arc<Activity> {
@@ -144,12 +144,12 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         }
         let start = self.clock.now();
         let factory = &mut self.slot.factory;
-        let made = user_code::call(factory);
+        let created = user_code::call(factory);
         let failed = |e: Error| {
             let text = format!("cannot create the worker: {}", e.message());
             self.here(Error::new(e.kind(), text))
         };
-        self.slot.worker = Some(made.map_err(failed)?);
+        self.slot.worker = Some(created.map_err(failed)?);
         Ok(self.clock.now().saturating_sub(start))
     }
 
@@ -166,10 +166,12 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
     /// Records the start of a chunk or of its rest.
     fn begin(&mut self, header: ChunkHeader) {
         self.activity.set(Some(header.first));
-        if let Some(trail) = &mut self.trail {
-            // The trail does not name short chunks, because they are too many.
-            let long = header.suspect || header.alone || is_noted(self.chunk_time.map(|t| t.as_secs_f64()));
-            if long { trail.begin(header.id, None) } else { trail.end() }
+        if let Some(flight_recorder) = &mut self.flight_recorder {
+            // The flight record does not name short chunks, because they are too many.
+            let long = header.suspect
+                || header.alone
+                || is_long_enough_to_record(self.chunk_time.map(|t| t.as_secs_f64()));
+            if long { flight_recorder.begin(header.id, None) } else { flight_recorder.end() }
         }
     }
 
@@ -193,12 +195,16 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
         let stride =
             self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
-        // The trail names each task in which ranks may have died, so that the next death identifies the task.
-        let notes_each = header.alone || is_noted(self.task_time);
-        let trail = self.trail.as_mut().filter(|_| notes_each).map(|trail| (trail, header.id));
+        // The flight record names each task in which ranks may have died, so that the next death identifies the task.
+        let records_each = header.alone || is_long_enough_to_record(self.task_time);
+        let flight_recorder = self
+            .flight_recorder
+            .as_mut()
+            .filter(|_| records_each)
+            .map(|flight_recorder| (flight_recorder, header.id));
         let (activity, end) = (self.activity.clone(), start + PART);
         let (clock, last, sum, squares) = (self.clock, start, 0.0, 0.0);
-        let mut timer = TaskTimer { clock, activity, trail, stride, last, end, sum, squares };
+        let mut timer = TaskTimer { clock, activity, flight_recorder, stride, last, end, sum, squares };
         let mut result = worker.run(tasks, &mut self.cx, &mut timer)?;
         let TaskTimer { sum, squares, .. } = timer;
         let took = self.clock.now().saturating_sub(start);
@@ -218,16 +224,16 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
             Output::Local(result)
         };
         self.activity.set(None);
-        if let Some(trail) = &mut self.trail {
-            trail.end();
+        if let Some(flight_recorder) = &mut self.flight_recorder {
+            flight_recorder.end();
         }
         Ok(Outcome::Chunk { header, times, result, rest })
     }
 }
 
-/// Returns true if the trail names tasks, or chunks, that take this time. Tasks and chunks of unknown time are named.
-fn is_noted(time: Option<f64>) -> bool {
-    time.is_none_or(|time| time >= NOTED.as_secs_f64())
+/// Returns true if the flight record names tasks, or chunks, that take this time. Tasks and chunks of unknown time are named.
+fn is_long_enough_to_record(time: Option<f64>) -> bool {
+    time.is_none_or(|time| time >= MIN_RECORDED.as_secs_f64())
 }
 
 /// Divides a chunk into its completed tasks and the rest. Returns the header of the completed tasks, and the rest if there is one.

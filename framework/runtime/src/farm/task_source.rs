@@ -72,7 +72,7 @@ pub(super) trait Source {
     fn hold(&mut self, _held: bool) {}
 
     /// Returns true if ranks may have died in the tasks of the last draw, which are separate from all other tasks.
-    fn drew_suspects(&self) -> bool {
+    fn drew_suspect_tasks(&self) -> bool {
         false
     }
 
@@ -127,7 +127,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
             while !full && drawn.len() < most {
                 if !std::mem::needs_drop::<T::Item>() {
                     // All tasks have the same size, which the caller knows.
-                    let some = timer.until_look(drawn.len()).min(most - drawn.len());
+                    let some = timer.until_reading(drawn.len()).min(most - drawn.len());
                     let before = drawn.len();
                     drawn.extend(self.by_ref().take(some));
                     ended = drawn.len() < before + some;
@@ -141,7 +141,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
                 } else {
                     ended = true;
                 }
-                if ended || timer.is_over(drawn.len()) {
+                if ended || timer.has_finished(drawn.len()) {
                     break;
                 }
             }

@@ -70,7 +70,7 @@ impl TrafficStats {
     }
 
     /// Records the dispatch of a chunk of `tasks` tasks with `bytes` bytes.
-    pub(crate) fn gave(&mut self, tasks: u64, bytes: usize) {
+    pub(crate) fn dispatched(&mut self, tasks: u64, bytes: usize) {
         self.last_chunk = tasks.max(1);
         let each = bytes as f64 / tasks.max(1) as f64;
         // The mean rises at once and falls slowly, because it bounds the memory of a chunk.
@@ -83,13 +83,13 @@ impl TrafficStats {
     }
 
     /// Records the result of a chunk from another rank.
-    pub(crate) fn got(&mut self, tasks: u64, took: Duration, bytes: usize) {
+    pub(crate) fn received(&mut self, tasks: u64, took: Duration, bytes: usize) {
         self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
-        self.made(tasks, bytes);
+        self.received_bytes(tasks, bytes);
     }
 
     /// Records that `tasks` tasks have results of `bytes` bytes.
-    pub(crate) fn made(&mut self, tasks: u64, bytes: usize) {
+    pub(crate) fn received_bytes(&mut self, tasks: u64, bytes: usize) {
         let each = bytes as f64 / tasks.max(1) as f64;
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
     }
@@ -99,10 +99,10 @@ impl TrafficStats {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }
 
-    /// Records the exchange of a chunk with an idle worker: `beside` is the time of the round trip, without the time in which the chunk ran. The
+    /// Records the exchange of a chunk with an idle worker: `round_trip` is the time of the round trip, without the time in which the chunk ran. The
     /// shortest time counts, because the master is often busy meanwhile; it is forgotten slowly.
-    pub(crate) fn exchanged(&mut self, beside: Duration) {
-        self.one_way = Some(shortest(self.one_way, beside.as_secs_f64() / 2.0));
+    pub(crate) fn exchanged(&mut self, round_trip: Duration) {
+        self.one_way = Some(shortest(self.one_way, round_trip.as_secs_f64() / 2.0));
     }
 
     /// Records that a message to a worker or a sub-master was made and sent within `took`.
@@ -172,16 +172,16 @@ mod tests {
     fn short_chunks_are_requested_ahead_except_near_the_end() {
         let mut traffic = TrafficStats::new(8, 8);
         assert_eq!(traffic.ahead(None, 4), 1, "nothing is known");
-        traffic.gave(10, 80);
-        traffic.got(10, Duration::from_micros(500), 80);
+        traffic.dispatched(10, 80);
+        traffic.received(10, Duration::from_micros(500), 80);
         assert_eq!(
             (traffic.ahead(None, 4), traffic.ahead(Some(1000), 4), traffic.ahead(Some(100), 4)),
             (4, 4, 2)
         );
         assert_eq!((traffic.ahead(Some(39), 4), traffic.ahead(Some(0), 0)), (0, 0));
-        (0..100).for_each(|_| traffic.got(10, Duration::from_millis(50), 80));
+        (0..100).for_each(|_| traffic.received(10, Duration::from_millis(50), 80));
         assert_eq!(traffic.ahead(None, 4), 1);
-        (0..200).for_each(|_| traffic.got(10, Duration::from_micros(1), 80));
+        (0..200).for_each(|_| traffic.received(10, Duration::from_micros(1), 80));
         assert_eq!(traffic.ahead(None, 4), MOST_AHEAD);
     }
 
@@ -196,8 +196,8 @@ mod tests {
     #[test]
     fn wide_tasks_have_small_chunks() {
         let mut traffic = TrafficStats::new(8, 8);
-        traffic.gave(2, 2000);
-        traffic.got(1, Duration::ZERO, 600);
+        traffic.dispatched(2, 2000);
+        traffic.received(1, Duration::ZERO, 600);
         assert_eq!(traffic.enough(), 99);
     }
 

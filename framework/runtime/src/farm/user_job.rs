@@ -44,35 +44,35 @@ pub(super) struct JobTimer {
     /// True if the duration of the current job is limited.
     limited: bool,
     /// Number of calls after which the clock is read next.
-    next_look: usize,
+    next_reading: usize,
 }
 
 impl JobTimer {
     pub(super) fn new(clock: Clock) -> Self {
-        JobTimer { clock, start: None, since_last: None, limited: false, next_look: 1 }
+        JobTimer { clock, start: None, since_last: None, limited: false, next_reading: 1 }
     }
 
     /// Starts a job, which is `limited` if it keeps rank 0 from its messages.
     pub(super) fn begin(&mut self, limited: bool) {
         let now = self.now();
         self.since_last = self.start.map(|start| now.saturating_sub(start));
-        (self.start, self.limited, self.next_look) = (Some(now), limited && !self.clock.is_simulated(), 1);
+        (self.start, self.limited, self.next_reading) = (Some(now), limited && !self.clock.is_simulated(), 1);
     }
 
     /// Returns true if the job has to stop after this number of `calls`. The clock is read after 1, 2, 4, … calls, so that readings cost little. If
     /// all calls take the same time, the job takes at most twice its limit.
     #[inline]
-    pub(super) fn is_over(&mut self, calls: usize) -> bool {
-        if !self.limited || calls < self.next_look {
+    pub(super) fn has_finished(&mut self, calls: usize) -> bool {
+        if !self.limited || calls < self.next_reading {
             return false;
         }
-        self.next_look = calls * 2;
+        self.next_reading = calls * 2;
         self.took() > THREADED_ABOVE
     }
 
     /// Returns the number of calls until the next reading of the clock.
-    pub(super) fn until_look(&self, calls: usize) -> usize {
-        if self.limited { self.next_look.saturating_sub(calls).max(1) } else { usize::MAX }
+    pub(super) fn until_reading(&self, calls: usize) -> usize {
+        if self.limited { self.next_reading.saturating_sub(calls).max(1) } else { usize::MAX }
     }
 
     fn took(&self) -> Duration {

@@ -61,7 +61,7 @@ impl Window {
     }
 
     /// Records the dispatch of `tasks` tasks with `bytes` bytes.
-    pub(crate) fn gave(&mut self, tasks: u64, bytes: usize) {
+    pub(crate) fn dispatched(&mut self, tasks: u64, bytes: usize) {
         self.out += bytes as u64;
         self.task.see(tasks, bytes as u64);
     }
@@ -72,7 +72,7 @@ impl Window {
     }
 
     /// Records the arrival of `results` results with `bytes` bytes.
-    pub(crate) fn got(&mut self, results: u64, bytes: usize) {
+    pub(crate) fn received(&mut self, results: u64, bytes: usize) {
         self.result.see(results, bytes as u64);
     }
 
@@ -128,16 +128,16 @@ mod tests {
     #[test]
     fn expected_results_count_with_the_largest_size() {
         let mut window = of::<Vec<u8>, Vec<u8>>(10_000);
-        window.gave(2, 200);
+        window.dispatched(2, 200);
         assert!(!window.is_sure());
-        window.got(1, 900);
+        window.received(1, 900);
         assert_eq!((window.room(in_flight(2, 0, 0)), window.bytes_left(in_flight(2, 0, 0))), (8, 8_000));
-        window.got(10, 10);
+        window.received(10, 10);
         assert_eq!(window.room(in_flight(2, 0, 0)), 8, "the largest counts");
         assert_eq!((window.room(in_flight(2, 3, 0)), window.room(in_flight(2, 0, 7_500))), (5, 0));
         window.returned(200);
         assert_eq!((window.room(in_flight(0, 0, 9_999)), window.room(in_flight(0, 1, 9_999))), (1, 0));
-        window.got(1, 20_000);
+        window.received(1, 20_000);
         assert_eq!((window.room(in_flight(0, 0, 0)), window.room(in_flight(1, 0, 0))), (1, 0));
     }
 }

@@ -76,7 +76,7 @@ pub(super) struct WorklistSource<I> {
     ranks: u64,
     taken: u64,
     /// True if ranks may have died in the tasks of the last draw.
-    drew_suspects: bool,
+    drew_suspect_tasks: bool,
     held: bool,
     stopped: bool,
 }
@@ -91,7 +91,7 @@ impl<I> WorklistSource<I> {
             on_take,
             ranks,
             taken: 0,
-            drew_suspects: false,
+            drew_suspect_tasks: false,
             held: false,
             stopped: false,
         }
@@ -137,8 +137,8 @@ impl<I: Item> Source for WorklistSource<I> {
         true
     }
 
-    fn drew_suspects(&self) -> bool {
-        self.drew_suspects
+    fn drew_suspect_tasks(&self) -> bool {
+        self.drew_suspect_tasks
     }
 
     fn advance(&mut self) -> Result<bool> {
@@ -161,11 +161,11 @@ impl<I: Item> Source for WorklistSource<I> {
             };
             let Some((number, mut task)) = next else { break };
             let is_suspect = (self.on_take)(&mut task, number, scarce);
-            if !drawn.is_empty() && is_suspect != self.drew_suspects {
+            if !drawn.is_empty() && is_suspect != self.drew_suspect_tasks {
                 waiting.insert(number, task);
                 break;
             }
-            self.drew_suspects = is_suspect;
+            self.drew_suspect_tasks = is_suspect;
             if drawn.len().is_multiple_of(wanted.step) {
                 weight += (weigh(std::slice::from_ref(&task)) * wanted.step) as u64;
             }
@@ -227,7 +227,7 @@ mod tests {
         let list = Worklist::new();
         list.add([1, 1, 0, 0, 1]);
         let mut source = WorklistSource::new(list, Order::OldestFirst, |task, _, _| *task == 1, 2);
-        let drawn = [0; 4].map(|_| (draw(&mut source, 9), source.drew_suspects()));
+        let drawn = [0; 4].map(|_| (draw(&mut source, 9), source.drew_suspect_tasks()));
         assert_eq!(drawn, [(vec![1, 1], true), (vec![0, 0], false), (vec![1], true), (vec![], true)]);
     }
 

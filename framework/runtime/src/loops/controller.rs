@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use armature_planner::loops::{
-    Ahead, Interaction, LoopBalancer, LoopDecision, Move, RateAccumulator, Reach, Report, tells_rate,
+    Ahead, Interaction, LoopBalancer, LoopDecision, Move, RateAccumulator, Reach, Report, has_averaged_out,
 };
 use armature_planner::random::Random;
 use armature_planner::tuner::{Reason, Verdict};
@@ -183,11 +183,14 @@ impl LoopController {
     pub(super) fn postpone(&mut self) -> Option<f64> {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
-        let missing =
-            |RankState { sample, .. }: &RankState| match tells_rate(sample.seconds, sample.span, shortest) {
-                true => 0.0,
-                false => shortest - sample.seconds,
-            };
+        let missing = |RankState { sample, .. }: &RankState| match has_averaged_out(
+            sample.seconds,
+            sample.span,
+            shortest,
+        ) {
+            true => 0.0,
+            false => shortest - sample.seconds,
+        };
         let missing = self.ranks.iter().map(missing).fold(0.0, f64::max);
         let is_cold = std::mem::take(&mut self.is_cold);
         if self.forced.is_some() || missing == 0.0 {

@@ -20,10 +20,10 @@ pub(super) struct Coordinator {
     snapshots: Option<SnapshotCoordinator>,
     /// Initial number of units of each rank.
     pub(super) first: Vec<u64>,
-    begun: Duration,
+    start: Duration,
     pub(super) ended: Option<Duration>,
     /// True if the job was asked to stop.
-    pub(super) stop_asked: bool,
+    pub(super) stop_requested: bool,
 }
 
 /// State that rank 0 passes to the next run of the loop.
@@ -48,9 +48,9 @@ impl Coordinator {
             controller,
             snapshots,
             first,
-            begun: now,
+            start: now,
             ended: None,
-            stop_asked: false,
+            stop_requested: false,
         }
     }
 
@@ -86,7 +86,7 @@ impl Coordinator {
 
     /// Returns true if the run is to stop at the next pass for which there can be a checkpoint.
     pub(super) fn is_stop_due(&self) -> bool {
-        self.stop_asked && !self.is_saving()
+        self.stop_requested && !self.is_saving()
     }
 
     /// Returns true if a checkpoint is being written.
@@ -113,7 +113,7 @@ impl Coordinator {
         ranks: Vec<RankReport>,
         held: Vec<u64>,
     ) -> (Summary, Learned) {
-        let elapsed = self.ended.unwrap_or_default().saturating_sub(self.begun);
+        let elapsed = self.ended.unwrap_or_default().saturating_sub(self.start);
         self.controller.end(passes, elapsed);
         let mut first = self.first;
         first.resize(ranks.len(), 0);

@@ -73,7 +73,7 @@ pub(super) struct BlockTimer {
 
 /// Start of a block that is being computed.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct StartTimes {
     wall: Duration,
     cpu: Option<Duration>,
 }
@@ -93,22 +93,22 @@ impl BlockTimer {
 
     /// Starts timing a block.
     #[inline]
-    pub(super) fn begin(&self) -> Begun {
+    pub(super) fn begin(&self) -> StartTimes {
         let wall = self.clock.now();
-        Begun { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
+        StartTimes { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
     /// Returns the time since the block began.
     #[inline]
-    pub(super) fn since(&self, begun: &Begun) -> Duration {
-        self.clock.now().saturating_sub(begun.wall)
+    pub(super) fn since(&self, start: &StartTimes) -> Duration {
+        self.clock.now().saturating_sub(start.wall)
     }
 
     /// Ends timing a block.
     #[inline]
-    pub(super) fn end(&mut self, begun: &Begun) -> BlockTime {
-        let cpu = begun.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu));
-        self.last = self.since(begun);
+    pub(super) fn end(&mut self, start: &StartTimes) -> BlockTime {
+        let cpu = start.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu));
+        self.last = self.since(start);
         BlockTime { took: self.last, cpu }
     }
 }
@@ -143,19 +143,19 @@ impl Metrics {
 
     /// Starts timing a block on the thread that communicates.
     #[inline]
-    pub(super) fn begin(&self) -> Begun {
+    pub(super) fn begin(&self) -> StartTimes {
         self.timer.begin()
     }
 
     /// Returns the time since the block began.
-    pub(super) fn since(&self, begun: &Begun) -> Duration {
-        self.timer.since(begun)
+    pub(super) fn since(&self, start: &StartTimes) -> Duration {
+        self.timer.since(start)
     }
 
     /// Ends timing a block of `units` units on the thread that communicates, and returns its duration.
     #[inline]
-    pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {
-        let time = self.timer.end(begun);
+    pub(super) fn end(&mut self, start: &StartTimes, units: f64) -> Duration {
+        let time = self.timer.end(start);
         self.done(time, units);
         time.took
     }
@@ -249,9 +249,9 @@ mod tests {
     fn sample_covers_the_time_since_the_last_sample() {
         let mut metrics = Metrics::new(Clock::wall());
         for units in [3.0, 2.0] {
-            let begun = metrics.begin();
+            let start = metrics.begin();
             std::thread::sleep(Duration::from_millis(2));
-            metrics.end(&begun, units);
+            metrics.end(&start, units);
         }
         metrics.moved(Duration::from_millis(5), 1, 2);
         let sample = metrics.sample(7);

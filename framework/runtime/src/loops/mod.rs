@@ -43,7 +43,7 @@ pub use crate::persist::snapshot::Checkpoint;
 const NAME: &str = "the loop";
 /// Time between two polls for messages of a rank that computes, and between two polls for a disk operation. A message to a rank that sleeps
 /// waits about as long, and a poll costs a thousandth of this time.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(1);
 
 pub use closures::{map, reduce};
 pub use doall::{DoAll, DoAllLoop};

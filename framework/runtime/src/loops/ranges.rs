@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::doall::{Asked, ByCaller, Done, RankLoop, Run, Running, UnitBlock, blame};
-use super::metrics::{Begun, BlockTimer};
+use super::doall::{ByCaller, CallerRequest, Done, RankLoop, Run, Running, UnitBlock, blame};
+use super::metrics::{BlockTimer, StartTimes};
 use super::settings::{LoopKind, Settings};
 use super::summary::Summary;
-use super::{LOOK, NAME};
+use super::{NAME, POLL_INTERVAL};
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::driver::Driver;
@@ -44,7 +44,7 @@ pub struct Ranges<'s> {
     start: u64,
     timer: BlockTimer,
     /// The last block returned to the program, and its start time.
-    block: Option<(UnitBlock, Begun)>,
+    block: Option<(UnitBlock, StartTimes)>,
     summary: Option<Summary>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn of_indices(
     rank_loop.check(LoopKind::Indices, rank).inspect_err(|error| endpoint.report(error))?;
     endpoint.begin_work(&what, config.join_limit)?;
     if let Some(range) = rank_loop.wants(rank, endpoint.size())? {
-        rank_loop.give(range, ())?;
+        rank_loop.set_units(range, ())?;
     }
     Ok(rank_loop)
 }
@@ -118,33 +118,34 @@ impl<'s> Ranges<'s> {
     // Not an `Iterator`: a call can fail, and a range must be processed before the next call.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
-        if self.step(Asked::Next)? {
+        if self.step(CallerRequest::Next)? {
             self.summary = self.run.take().and_then(|run| self.rank_loop.end(run));
         }
-        Ok(self.given())
+        Ok(self.caller_block())
     }
 
     /// Returns the last range as indices of the loop.
-    fn given(&self) -> Option<Range<u64>> {
+    fn caller_block(&self) -> Option<Range<u64>> {
         let (block, _) = self.block.as_ref()?;
         Some(self.start + block.range.start..self.start + block.range.end)
     }
 
     /// Runs the protocol until the request of the caller is answered, with a block or without one. Returns true after the end of the loop.
-    fn step(&mut self, asked: Asked) -> Result<bool> {
+    fn step(&mut self, caller_request: CallerRequest) -> Result<bool> {
         let Some(run) = &mut self.run else { return Ok(false) };
-        let done = self.block.take().map(|(block, begun)| {
-            let end = if let Asked::Rest(rest) = &asked { rest.start } else { block.range.end };
-            Done::Block(block.range.start..end, (), self.timer.end(&begun))
+        let done = self.block.take().map(|(block, start)| {
+            let end =
+                if let CallerRequest::Rest(rest) = &caller_request { rest.start } else { block.range.end };
+            Done::Block(block.range.start..end, (), self.timer.end(&start))
         });
         let rank = self.endpoint.rank();
-        let mut running = Running::asked(&mut self.rank_loop, run, asked);
+        let mut running = Running::caller_request(&mut self.rank_loop, run, caller_request);
         let code = self.driver.step(self.endpoint, &mut running, done);
         let block = code.map(|code| code.and_then(|ByCaller(block)| block.take()));
-        let is_over = running.is_over();
+        let has_finished = running.has_finished();
         let block = block.map_err(|error| self.rank_loop.placed(error.at_rank(rank)))?;
         self.block = block.map(|block| (block, self.timer.begin()));
-        Ok(is_over)
+        Ok(has_finished)
     }
 
     /// Reports progress within a range: all indices before `rest` are done. Returns the rest of the range that this rank still has to
@@ -176,22 +177,24 @@ impl<'s> Ranges<'s> {
     /// # Errors
     /// [`ErrorKind::User`] if `rest` is not the end of the last range; the errors of [`next`](Ranges::next).
     pub fn hook(&mut self, rest: Range<u64>) -> Result<Range<u64>> {
-        let (Some(given), Some((block, begun))) = (self.given(), &self.block) else {
+        let (Some(caller_block), Some((block, start))) = (self.caller_block(), &self.block) else {
             return Ok(rest.end..rest.end);
         };
-        if rest.end != given.end || !(given.start..=given.end).contains(&rest.start) {
+        if rest.end != caller_block.end || !(caller_block.start..=caller_block.end).contains(&rest.start) {
             let error = Error::new(
                 ErrorKind::User,
-                format!("the hook got {rest:?} as the remaining range, expected an end part of {given:?}"),
+                format!(
+                    "the hook got {rest:?} as the remaining range, expected an end part of {caller_block:?}"
+                ),
             );
             let error = blame(&error, &block.range, self.start, None);
             return Err(self.rank_loop.placed(error).at_rank(self.endpoint.rank()));
         }
-        if rest.is_empty() || rest.start == given.start || self.timer.since(begun) < LOOK {
+        if rest.is_empty() || rest.start == caller_block.start || self.timer.since(start) < POLL_INTERVAL {
             return Ok(rest);
         }
-        self.step(Asked::Rest(rest.start - self.start..rest.end - self.start))?;
-        Ok(self.given().unwrap_or(rest.end..rest.end))
+        self.step(CallerRequest::Rest(rest.start - self.start..rest.end - self.start))?;
+        Ok(self.caller_block().unwrap_or(rest.end..rest.end))
     }
 
     /// Returns the summary of the loop, on rank 0 after [`next`](Ranges::next) has returned `None`.

@@ -94,19 +94,19 @@ pub struct Converged {
 
 /// Result of a check on rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Verdict {
+pub(super) struct CheckResult {
     pub(super) passes: u64,
     pub(super) residual: f64,
-    pub(super) is_over: bool,
+    pub(super) is_converged: bool,
 }
 
 impl Converged {
     /// Creates the result from the last verdict. `passes` is the number of passes if no verdict ended the loop.
-    pub(super) fn new(last: Option<Verdict>, passes: u64, summary: Option<Summary>) -> Self {
+    pub(super) fn new(last: Option<CheckResult>, passes: u64, summary: Option<Summary>) -> Self {
         Converged {
-            passes: last.filter(|last| last.is_over).map_or(passes, |last| last.passes),
+            passes: last.filter(|last| last.is_converged).map_or(passes, |last| last.passes),
             residual: last.map(|last| last.residual),
-            is_converged: last.is_some_and(|last| last.is_over),
+            is_converged: last.is_some_and(|last| last.is_converged),
             summary,
         }
     }
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn converged_reports_the_final_check() {
-        let verdict = |is_over| Some(Verdict { passes: 4, residual: 0.25, is_over });
-        let over = Converged::new(verdict(true), 100, None);
-        assert_eq!((over.passes, over.residual, over.is_converged), (4, Some(0.25), true));
-        let all = Converged::new(verdict(false), 5, None);
+        let check_result = |is_converged| Some(CheckResult { passes: 4, residual: 0.25, is_converged });
+        let converged = Converged::new(check_result(true), 100, None);
+        assert_eq!((converged.passes, converged.residual, converged.is_converged), (4, Some(0.25), true));
+        let all = Converged::new(check_result(false), 5, None);
         assert_eq!((all.passes, all.residual, all.is_converged), (5, Some(0.25), false));
         assert_eq!(Converged::new(None, 0, None).residual, None);
     }

@@ -113,7 +113,7 @@ fn serial(
         change = change.max(pass(&mut values));
         if passes % until.every == 0 {
             let residual = std::mem::take(&mut change);
-            last = Some(until::Verdict { passes, residual, is_over: residual < small });
+            last = Some(until::CheckResult { passes, residual, is_converged: residual < small });
             if residual < small {
                 break;
             }

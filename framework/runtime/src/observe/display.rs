@@ -6,13 +6,13 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::progress::{PARTS, Pace, Progress};
-use crate::comm::waiting::FIRST_WORD;
+use crate::comm::waiting::FIRST_REMINDER;
 use crate::session::Progress as Choice;
 
 /// Time between two updates of a terminal. A person does not see more updates.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Time between two lines in the log: two lines before users begin to wonder.
-const LINE: Duration = FIRST_WORD.checked_div(2).expect("2 is not 0");
+const LINE: Duration = FIRST_REMINDER.checked_div(2).expect("2 is not 0");
 
 /// Minimum number of columns of a terminal with a bar, and assumed number of columns if the terminal does not report it.
 const WIDE: usize = 80;
@@ -92,12 +92,12 @@ impl Form {
 }
 
 impl Display {
-    /// Creates the display of a run that begins now. `untold` is the duration of the session's runs since the last output.
-    pub(crate) fn new(choice: Choice, now: Duration, untold: Duration) -> Self {
+    /// Creates the display of a run that begins now. `unreported_progress` is the duration of the session's runs since the last output.
+    pub(crate) fn new(choice: Choice, now: Duration, unreported_progress: Duration) -> Self {
         let (last, next) = match choice {
             Choice::Off => (Some(now), Duration::MAX),
             Choice::On => (None, now),
-            Choice::Auto => (Some(now.saturating_sub(untold)), now + REDRAW),
+            Choice::Auto => (Some(now.saturating_sub(unreported_progress)), now + REDRAW),
         };
         Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
     }
@@ -127,7 +127,7 @@ impl Display {
     }
 
     /// Returns the duration of the session's runs since the last output.
-    pub(crate) fn untold(&self, now: Duration) -> Duration {
+    pub(crate) fn unreported_progress(&self, now: Duration) -> Duration {
         now.saturating_sub(self.last.unwrap_or(self.begin))
     }
 }
@@ -147,10 +147,10 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was `untold` before
+    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was `unreported_progress` before
     /// the run.
-    fn shown(choice: Choice, untold: Duration, form: Form) -> Vec<u32> {
-        let mut display = Display::new(choice, 1000 * MS, untold);
+    fn shown(choice: Choice, unreported_progress: Duration, form: Form) -> Vec<u32> {
+        let mut display = Display::new(choice, 1000 * MS, unreported_progress);
         display.form = Some(form);
         let mut shown = Vec::new();
         for ms in (0..12_000).step_by(50) {
@@ -186,10 +186,10 @@ mod tests {
     #[test]
     fn consecutive_short_runs_share_the_display_interval() {
         assert_eq!(shown(Choice::Auto, 800 * MS, Form::Lines), [4200, 9200]);
-        let mut untold = Duration::ZERO;
+        let mut unreported_progress = Duration::ZERO;
         let told = (0..100).filter(|run| {
             let now = run * 300 * MS;
-            let mut display = Display::new(Choice::Auto, now, untold);
+            let mut display = Display::new(Choice::Auto, now, unreported_progress);
             display.form = Some(Form::Lines);
             let mut is_told = false;
             let due = now + 200 * MS;
@@ -208,7 +208,7 @@ mod tests {
                     })
                 });
             }
-            untold = display.untold(now + 300 * MS);
+            unreported_progress = display.unreported_progress(now + 300 * MS);
             is_told
         });
         assert_eq!(told.count(), 30_000 / 5000 - 1);

@@ -140,9 +140,9 @@ impl Controller {
 
     /// Returns true if another search may start `now`, given the current inputs and the production time of the current mapping.
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
-        let is_news = !self.inputs.are_like(&self.searched_with, ALIKE)
+        let has_changed = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
-        self.searched.is_paid_off(now, if is_news { 1 } else { QUIET })
+        self.searched.is_paid_off(now, if has_changed { 1 } else { QUIET })
     }
 
     /// Searches for a mapping, starting from the present one and `known`, a better mapping that was found before.

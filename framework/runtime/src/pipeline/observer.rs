@@ -13,7 +13,7 @@ use super::metrics::Metrics;
 use super::stage_host::StageHost;
 use super::stats::{Activity, Doing, RankReport, StageStats};
 use crate::observe::{Event, EventLog, Place};
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Moment;
 
 /// Observer of one rank in one run; see the module documentation.
@@ -69,7 +69,7 @@ impl Observer {
             && self.metrics.watches_links()
         {
             let (bytes, sent) = (batch.bytes, batch.sent);
-            self.metrics.arrived(Arrival { from, bytes, sent, now: at.now(), late: at.is_late });
+            self.metrics.arrived(Arrival { from, bytes, sent, now: at.now(), late: at.computed_since_poll });
         }
     }
 
@@ -123,7 +123,7 @@ impl Observer {
     }
 
     /// Returns the heartbeat of this rank for the other ranks.
-    pub(crate) fn sign(&self, machine: &Machine) -> Sign {
+    pub(crate) fn heartbeat_state(&self, machine: &Machine) -> HeartbeatState {
         let doing = self.activity.get();
         let text = match doing {
             Doing::Nothing => "computing nothing".to_string(),
@@ -135,7 +135,7 @@ impl Observer {
             }
         };
         let state = format!("{text}; {}", machine.describe());
-        Sign::new(doing != Doing::Nothing, state).or_rests(self.rank > 0 && machine.is_parked())
+        HeartbeatState::new(doing != Doing::Nothing, state).or_rests(self.rank > 0 && machine.is_parked())
     }
 
     /// Returns the report of the rank at the end of the run.

@@ -26,7 +26,7 @@ use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::count;
 use crate::observe::{self, Event};
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
@@ -267,7 +267,7 @@ impl<'c, 'p> Root<'c, 'p> {
 impl<'p> Protocol for Root<'_, 'p> {
     type Code = StageHost<'p>;
 
-    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.observer.log_events(self.config.events.as_deref(), Duration::ZERO, at);
@@ -354,8 +354,8 @@ impl<'p> Protocol for Root<'_, 'p> {
         })
     }
 
-    fn sign(&self) -> Sign {
-        self.observer.sign(&self.machine)
+    fn heartbeat_state(&self) -> HeartbeatState {
+        self.observer.heartbeat_state(&self.machine)
     }
 
     fn progress(&mut self) -> Option<observe::Progress> {
@@ -374,7 +374,7 @@ impl<'p> Protocol for Root<'_, 'p> {
         })
     }
 
-    fn is_held_up(&self) -> bool {
+    fn awaits_results(&self) -> bool {
         self.observer.is_idle() && self.machine.source().is_some_and(|source| source.window.in_flight() > 0)
     }
 }

@@ -159,7 +159,9 @@ impl<'p> StageHost<'p> {
             if self.defs[stage].serial {
                 match self.save(stage)? {
                     Some(_) => done.movable.push(stage),
-                    None if self.has_snapshots => return Err(self.in_stage(stage, no_state(&self.defs[stage]))),
+                    None if self.has_snapshots => {
+                        return Err(self.in_stage(stage, no_state(&self.defs[stage])));
+                    }
                     None => {}
                 }
             }
@@ -239,7 +241,10 @@ impl<'p> StageHost<'p> {
         if let BatchKind::Marker(states) = &mut batch.kind
             && def.serial
         {
-            states.push(SavedStage { stage: stage as u32, state: state_of(def, &**live)?.ok_or_else(|| no_state(def))? });
+            states.push(SavedStage {
+                stage: stage as u32,
+                state: state_of(def, &**live)?.ok_or_else(|| no_state(def))?,
+            });
         }
         if batch.kind == BatchKind::End && batch.ended() == batch.pieces.len() {
             let before = batch.range.live();
@@ -558,7 +563,8 @@ mod tests {
         let pipeline = Pipeline::try_source("numbers", items);
         let sink = NamedSink { name: "out".into(), sink: Box::new(SinkOf::<_, u8>::new(drop::<u8>)) };
         let stage_host = StageHost::new(pipeline.def, sink, RankPlace::ALONE, Clock::wall(), (true, false));
-        let draw = || Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, kind: BatchKind::Items };
+        let draw =
+            || Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, kind: BatchKind::Items };
         let error = std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();
             let mut executor =

@@ -11,7 +11,7 @@ use super::stage_host::StageHost;
 use super::stats::RankReport;
 use crate::comm::message::Message;
 use crate::error::Result;
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of the measurement.
@@ -90,7 +90,7 @@ impl<'p> Worker<'p> {
 impl<'p> Protocol for Worker<'p> {
     type Code = StageHost<'p>;
 
-    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
@@ -153,7 +153,7 @@ impl<'p> Protocol for Worker<'p> {
         })
     }
 
-    fn sign(&self) -> Sign {
-        self.observer.sign(&self.machine)
+    fn heartbeat_state(&self) -> HeartbeatState {
+        self.observer.heartbeat_state(&self.machine)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::executor::Executor;
-use super::heartbeat::{Heartbeat, Sign, Watch};
+use super::heartbeat::{Heartbeat, HeartbeatState, Watch};
 use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
 use super::user_code::UserCode;
 use crate::balance::link_probe;
@@ -32,13 +32,13 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// True if `backoff` has the longer sleeps of a parked rank.
     is_parked: bool,
     heartbeat: Heartbeat,
-    /// `moves` counts started jobs, ended jobs and busy turns. `steady` holds the count and the time of the last heartbeat that reported a new count.
-    moves: u64,
-    steady: (u64, Duration),
+    /// `activity_count` counts started jobs, ended jobs and busy turns. `last_change` holds the count and the time of the last heartbeat that reported a new count.
+    activity_count: u64,
+    last_change: (u64, Duration),
     display: Display,
     turns: u32,
     /// True if user code ran on this thread after the last empty poll.
-    is_late: bool,
+    computed_since_poll: bool,
     recorder: Recorder,
 }
 
@@ -75,15 +75,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let progress = if is_shown { config.progress } else { Progress::Off };
         Driver {
             heartbeat: Heartbeat::new(endpoint, config, name),
-            moves: 0,
-            steady: (0, begin),
-            display: Display::new(progress, begin, endpoint.untold),
+            activity_count: 0,
+            last_change: (0, begin),
+            display: Display::new(progress, begin, endpoint.unreported_progress),
             clock: endpoint.clock(),
             real_time: endpoint.capabilities().real_time,
             backoff: endpoint.backoff(),
             is_parked: false,
             turns: 0,
-            is_late: true,
+            computed_since_poll: true,
             recorder: Recorder::begin(endpoint, config.events.as_deref(), name, kinds, executor.tally()),
             executor,
         }
@@ -111,15 +111,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<()> {
         let rank = endpoint.rank();
         self.begin(endpoint, protocol)
-            .and_then(|()| self.go_on(endpoint, protocol))
+            .and_then(|()| self.run_turns(endpoint, protocol))
             .map_err(|error| error.at_rank(rank))?;
         if rank == 0 {
-            note_done(endpoint, protocol);
+            record_done(endpoint, protocol);
         }
         let doing = self.doing();
         self.record(endpoint, protocol, doing);
         self.recorder.note_sent(endpoint);
-        endpoint.untold = self.display.untold(self.clock.now());
+        endpoint.unreported_progress = self.display.unreported_progress(self.clock.now());
         Ok(())
     }
 
@@ -129,11 +129,11 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// Returns the content of this rank's next heartbeat.
-    fn sign<P: Protocol<Code = C>>(&mut self, protocol: &P, now: Duration) -> Sign {
-        if self.steady.0 != self.moves {
-            self.steady = (self.moves, now);
+    fn heartbeat_state<P: Protocol<Code = C>>(&mut self, protocol: &P, now: Duration) -> HeartbeatState {
+        if self.last_change.0 != self.activity_count {
+            self.last_change = (self.activity_count, now);
         }
-        Sign { steady: now.saturating_sub(self.steady.1), ..protocol.sign() }
+        HeartbeatState { unchanged_for: now.saturating_sub(self.last_change.1), ..protocol.heartbeat_state() }
             .or_computes(!self.executor.is_idle())
     }
 
@@ -146,7 +146,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// Makes heartbeats frequent enough for a limit of silence of `limit`.
-    pub(crate) fn with_signs_within(mut self, limit: Duration) -> Self {
+    pub(crate) fn with_heartbeats_within(mut self, limit: Duration) -> Self {
         self.heartbeat.hurry(limit);
         self
     }
@@ -187,17 +187,17 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<Option<&mut C>> {
         if let Some(done) = done {
             self.executor.answer(done);
-            self.is_late = true;
+            self.computed_since_poll = true;
         }
         self.turns += 1;
         if self.turns >= P::TURNS_PER_TICK {
             self.tick(endpoint, protocol)?;
         }
-        self.go_on(endpoint, protocol)?;
+        self.run_turns(endpoint, protocol)?;
         Ok(self.executor.inline())
     }
 
-    fn go_on<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
+    fn run_turns<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         loop {
             match self.turn(endpoint, protocol)? {
                 Turn::Busy => {
@@ -221,7 +221,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     fn moment(&self) -> Moment {
-        Moment::new((self.clock, self.real_time), &self.executor, self.is_late)
+        Moment::new((self.clock, self.real_time), &self.executor, self.computed_since_poll)
     }
 
     /// Receives pending messages, fetches outcomes and submits tasks.
@@ -233,13 +233,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let burst = if self.executor.is_inline() { P::MESSAGES_BETWEEN_JOBS } else { BURST };
         for _ in 0..burst {
             let Some(message) = endpoint.poll()? else {
-                self.is_late = false;
+                self.computed_since_poll = false;
                 break;
             };
             turn = Turn::Busy;
             let (at, from) = (self.moment(), message.from);
             match self.heartbeat.take(&message)? {
-                Some(sign) => protocol.on_sign(from, sign, &mut Outgoing::new(endpoint))?,
+                Some(heartbeat_state) => {
+                    protocol.on_heartbeat(from, heartbeat_state, &mut Outgoing::new(endpoint))?
+                }
                 None if link_probe::answer(&message, endpoint)? => {}
                 None => protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?,
             }
@@ -263,7 +265,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
         while let Some(done) = self.executor.fetch()? {
             has_done = true;
-            self.moves += 1;
+            self.activity_count += 1;
             let at = self.moment();
             protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
         }
@@ -282,12 +284,12 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 let at = self.moment();
                 if protocol.on_turn(&at, &mut Outgoing::new(endpoint))? {
                     turn = Turn::Busy;
-                    self.moves += 1;
+                    self.activity_count += 1;
                 }
                 let is_interleaved = self.executor.is_interleaved() || protocol.is_interleaved();
-                if self.heartbeat.is_news(is_interleaved) | protocol.has_news(&at) {
-                    let mine = self.sign(protocol, at.now());
-                    self.heartbeat.give(endpoint, &mine, &|rank| protocol.watch(rank))?;
+                if self.heartbeat.replace_interleaved(is_interleaved) | protocol.has_urgent_change(&at) {
+                    let mine = self.heartbeat_state(protocol, at.now());
+                    self.heartbeat.send(endpoint, &mine, &|rank| protocol.watch(rank))?;
                 }
             }
             if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
@@ -297,14 +299,14 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             let task: Task<P> = match protocol.next(&at, &mut Outgoing::new(endpoint))? {
                 Next::Task(task) => task,
                 Next::Wait => return Ok(turn),
-                Next::LookAgain => return Ok(Turn::Busy),
+                Next::PollAgain => return Ok(Turn::Busy),
                 Next::Finished => return Ok(Turn::Finished),
             };
             self.submit(task)?;
             turn = Turn::Busy;
-            self.moves += 1;
-            self.is_late |= self.executor.is_inline();
-            if self.executor.is_inline() && protocol.goes_on() {
+            self.activity_count += 1;
+            self.computed_since_poll |= self.executor.is_inline();
+            if self.executor.is_inline() && protocol.may_skip_poll() {
                 continue;
             } else if self.executor.is_tiny() {
                 tiny += 1;
@@ -326,14 +328,14 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         if endpoint.rank() == 0 {
             self.recorder.note_progress(now, || protocol.progress());
             if endpoint.is_done_due(now) {
-                note_done(endpoint, protocol);
+                record_done(endpoint, protocol);
             }
         }
         // A simulator detects deadlocks itself, so its ranks send no heartbeats.
         if !self.real_time {
             return Ok(has_task);
         }
-        endpoint.look(now);
+        endpoint.record_poll(now);
         if endpoint.is_stop_requested(now)? && endpoint.rank() == 0 {
             protocol.on_stop(&at, &mut Outgoing::new(endpoint))?;
         }
@@ -343,7 +345,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         if !self.heartbeat.is_due(now) {
             return Ok(has_task);
         }
-        let mine = (self.sign(protocol, now), protocol.is_held_up());
+        let mine = (self.heartbeat_state(protocol, now), protocol.awaits_results());
         let watch: Vec<Watch> = (0..endpoint.size()).map(|rank| protocol.watch(rank)).collect();
         self.heartbeat.beat(endpoint, mine, &|rank| watch[rank], now, &mut |endpoint, silence| {
             protocol.on_lost(silence, &mut Outgoing::new(endpoint))
@@ -368,10 +370,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
         let leaves_the_core = protocol.leaves_the_core() && self.executor.leaves_the_core();
         self.backoff.may_spin(leaves_the_core && (P::ANSWERS_SOON || self.executor.is_inline()));
-        self.backoff.is_beside_work(!P::ANSWERS_SOON && !leaves_the_core);
+        self.backoff.other_thread_computes(!P::ANSWERS_SOON && !leaves_the_core);
         let doing = self.doing();
         self.record(endpoint, protocol, doing);
-        match self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {
+        match self.executor.pause(P::POLLS_PER_SIMULATED_JOB) {
             Some(pause) => endpoint.transport().wait(Some(pause))?,
             None => self.backoff.wait(endpoint.transport(), self.clock)?,
         }
@@ -382,9 +384,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 }
 
 /// Writes the number of completed items, tasks or units to the job status.
-fn note_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
+fn record_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
     if let Some(progress) = protocol.progress() {
-        endpoint.note_done(progress.done);
+        endpoint.record_done(progress.done);
     }
 }
 

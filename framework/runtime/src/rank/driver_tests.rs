@@ -8,7 +8,7 @@ use crate::comm::Frame;
 use crate::comm::local::{LocalTransport, World};
 use crate::comm::message::{Message, frame_header, messages};
 use crate::error::{Error, ErrorKind};
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Outcome;
 use crate::session::Driver as Choice;
 
@@ -71,7 +71,7 @@ fn send(out: &mut Outgoing<'_>, to: usize, tag: Tag, numbers: &[u8]) -> Result<(
 impl Protocol for Numbers {
     type Code = Doubling;
 
-    const LOOKS_PER_SIMULATED_JOB: u32 = 1;
+    const POLLS_PER_SIMULATED_JOB: u32 = 1;
 
     fn start(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if self.is_root { send(out, 1, Tag::Number, &std::mem::take(&mut self.to_do)) } else { Ok(()) }
@@ -115,11 +115,11 @@ impl Protocol for Numbers {
         })
     }
 
-    fn sign(&self) -> Sign {
-        Sign::new(false, format!("{} to do", self.to_do.len()))
+    fn heartbeat_state(&self) -> HeartbeatState {
+        HeartbeatState::new(false, format!("{} to do", self.to_do.len()))
     }
 
-    fn is_held_up(&self) -> bool {
+    fn awaits_results(&self) -> bool {
         false
     }
 }

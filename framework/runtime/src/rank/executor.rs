@@ -279,7 +279,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
                     Some(SimulatedThread { start, done }) => {
                         *start = self.work_log.clock.now();
                         self.work_log.begins::<W>(&task, || *start);
-                        let (outcome, at) = self.work_log.clock.put_off(|| user_code.run(task));
+                        let (outcome, at) = self.work_log.clock.postpone(|| user_code.run(task));
                         *done = at;
                         outcome
                     }

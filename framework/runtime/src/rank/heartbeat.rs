@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::hold_up::{HoldUps, Standing};
-pub(crate) use super::sign::Sign;
+use super::blocked_ranks::{BlockedRanks, LastState};
+pub(crate) use super::heartbeat_state::HeartbeatState;
 use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::Reminder;
 use crate::comm::endpoint::Endpoint;
@@ -16,7 +16,7 @@ use crate::session::Config;
 use crate::wire;
 
 /// Minimum number of heartbeats within a limit of silence, so that a rank with one late heartbeat does not exceed the limit.
-const SIGNS_PER_LIMIT: u32 = 4;
+const HEARTBEATS_PER_LIMIT: u32 = 4;
 
 /// Supervision of one rank by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum Watch {
         /// Longest silence allowed.
         limit: Duration,
         /// True if the rank has reached the skeleton.
-        has_come: bool,
+        has_joined: bool,
     },
 }
 
@@ -67,25 +67,25 @@ pub(crate) struct Heartbeat {
     /// True if user code may block this rank, which its heartbeats report; `None` before the first turn.
     is_interleaved: Option<bool>,
     /// Last heartbeat in this run, by rank.
-    signs: Vec<Option<Sign>>,
+    heartbeat_states: Vec<Option<HeartbeatState>>,
     /// True for ranks that have sent a message in this run.
-    has_come: Vec<bool>,
+    has_joined: Vec<bool>,
     /// Time since which no rank has computed although rank 0 waits for results. Only on rank 0, by the clock of the failure detector.
     standstill: Option<Duration>,
     /// Schedules messages about ranks that have not reached the skeleton.
     reminder: Reminder,
-    hold_ups: HoldUps,
+    blocked_ranks: BlockedRanks,
 }
 
 impl Heartbeat {
     /// Begins a run; earlier messages do not count.
     pub(crate) fn new(endpoint: &mut Endpoint, config: &Config, name: &'static str) -> Self {
         let (now, size) = (endpoint.clock().now(), endpoint.size());
-        endpoint.look(now);
+        endpoint.record_poll(now);
         for rank in 0..size {
-            endpoint.heard_now(rank);
+            endpoint.reset_silence(rank);
         }
-        let every = HEARTBEAT_PERIOD.min(config.peer_limit / SIGNS_PER_LIMIT);
+        let every = HEARTBEAT_PERIOD.min(config.peer_limit / HEARTBEATS_PER_LIMIT);
         Heartbeat {
             name,
             every,
@@ -93,39 +93,39 @@ impl Heartbeat {
             peer_limit: config.peer_limit,
             join_limit: config.join_limit,
             is_interleaved: None,
-            signs: vec![None; size],
-            has_come: vec![false; size],
+            heartbeat_states: vec![None; size],
+            has_joined: vec![false; size],
             standstill: None,
             reminder: Reminder::new(),
-            hold_ups: HoldUps::new(),
+            blocked_ranks: BlockedRanks::new(),
         }
     }
 
     /// Makes heartbeats frequent enough for a limit of silence of `limit`.
     pub(crate) fn hurry(&mut self, limit: Duration) {
-        let every = self.every.min(limit / SIGNS_PER_LIMIT);
+        let every = self.every.min(limit / HEARTBEATS_PER_LIMIT);
         self.next -= self.every - every;
         self.every = every;
     }
 
     /// Sets whether user code may block this rank. Returns true if a heartbeat must report a change at once. The first call returns false,
     /// because a longer limit applies to a rank that has sent no heartbeat.
-    pub(crate) fn is_news(&mut self, is_interleaved: bool) -> bool {
-        self.is_interleaved.replace(is_interleaved).is_some_and(|told| told != is_interleaved)
+    pub(crate) fn replace_interleaved(&mut self, is_interleaved: bool) -> bool {
+        self.is_interleaved.replace(is_interleaved).is_some_and(|replaced| replaced != is_interleaved)
     }
 
     /// Returns true if a [`beat`](Heartbeat::beat) is due.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
-        self.signs.len() > 1 && now >= self.next
+        self.heartbeat_states.len() > 1 && now >= self.next
     }
 
     /// Returns the heartbeat in a message, if it is one. Every message shows that its sender has reached the skeleton.
-    pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&Sign>> {
-        self.has_come[message.from] = true;
+    pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&HeartbeatState>> {
+        self.has_joined[message.from] = true;
         if !message.is(Control::Heartbeat) {
             return Ok(None);
         }
-        Ok(Some(self.signs[message.from].insert(wire::from_bytes(&message.body)?)))
+        Ok(Some(self.heartbeat_states[message.from].insert(wire::from_bytes(&message.body)?)))
     }
 
     /// Returns the other ranks with their supervision; `Watch::Usual` is resolved to limits.
@@ -133,14 +133,14 @@ impl Heartbeat {
         let me = endpoint.rank();
         let within_limits = |other: usize| match watch(other) {
             Watch::Usual if endpoint.is_lost(other) || (me != 0 && other != 0) => Watch::No,
-            Watch::Usual => match &self.signs[other] {
+            Watch::Usual => match &self.heartbeat_states[other] {
                 // The rank may still run the caller's code before the skeleton.
-                None => Watch::Within { limit: self.join_limit, has_come: false },
+                None => Watch::Within { limit: self.join_limit, has_joined: false },
                 // The rank may be in a call that takes longer than earlier calls.
-                Some(sign) if sign.is_interleaved && !endpoint.is_stopped(other) => {
-                    Watch::Within { limit: self.peer_limit.max(self.join_limit), has_come: true }
+                Some(heartbeat_state) if heartbeat_state.is_interleaved && !endpoint.is_stopped(other) => {
+                    Watch::Within { limit: self.peer_limit.max(self.join_limit), has_joined: true }
                 }
-                Some(_) => Watch::Within { limit: self.peer_limit, has_come: true },
+                Some(_) => Watch::Within { limit: self.peer_limit, has_joined: true },
             },
             watch => watch,
         };
@@ -148,13 +148,13 @@ impl Heartbeat {
     }
 
     /// Sends a heartbeat to the ranks with which this rank exchanges them, according to `watch`.
-    pub(crate) fn give(
+    pub(crate) fn send(
         &self,
         endpoint: &mut Endpoint,
-        mine: &Sign,
+        mine: &HeartbeatState,
         watch: &dyn Fn(usize) -> Watch,
     ) -> Result<()> {
-        let mine = &Sign { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
+        let mine = &HeartbeatState { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
             // A lost rank that is still present waits for rank 0 until the end of the job, and needs its heartbeats.
             let stays = endpoint.rank() == 0 && endpoint.is_staying(to);
@@ -165,7 +165,7 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Sends heartbeats and checks the silence of the ranks that `watch` supervises. `is_held_up` is true on rank 0 if it waits for results.
+    /// Sends heartbeats and checks the silence of the ranks that `watch` supervises. `awaits_results` is true on rank 0 if it waits for results.
     /// `on_lost` decides whether the job continues without a rank.
     ///
     /// # Errors
@@ -174,28 +174,28 @@ impl Heartbeat {
     pub(crate) fn beat(
         &mut self,
         endpoint: &mut Endpoint,
-        (mine, is_held_up): (Sign, bool),
+        (mine, awaits_results): (HeartbeatState, bool),
         watch: &dyn Fn(usize) -> Watch,
         now: Duration,
         on_lost: &mut dyn FnMut(&mut Endpoint, Silence) -> Result<()>,
     ) -> Result<()> {
-        let here = endpoint.look(now);
+        let here = endpoint.record_poll(now);
         let me = endpoint.rank();
-        self.give(endpoint, &mine, watch)?;
+        self.send(endpoint, &mine, watch)?;
         let others = self.others(endpoint, watch);
         self.remind(endpoint, &others);
-        self.tell_hold_ups(endpoint, &mine, &others);
+        self.log_blocked_ranks(endpoint, &mine, &others);
         let mut pause = self.every;
         for (other, watch) in others {
-            let (limit, has_come) = match watch {
-                Watch::Within { limit, has_come } => (limit, has_come || self.has_come[other]),
+            let (limit, has_joined) = match watch {
+                Watch::Within { limit, has_joined } => (limit, has_joined || self.has_joined[other]),
                 Watch::Process => (Duration::MAX, true),
                 Watch::Usual | Watch::No => continue,
             };
             let silent = endpoint.silence(other);
             let has_ended = endpoint.has_ended(other);
             if has_ended || silent >= limit {
-                let mut why = match has_ended && !has_come {
+                let mut why = match has_ended && !has_joined {
                     true => format!("the process of rank {other} has ended before it reached {}", self.name),
                     false => self.lost(other, has_ended, silent),
                 };
@@ -203,7 +203,7 @@ impl Heartbeat {
                     why = format!("{why}\n{}", self.all(&mine));
                 }
                 let error = Error::new(ErrorKind::Timeout, why).at_rank(me);
-                if !has_come {
+                if !has_joined {
                     return Err(error);
                 }
                 on_lost(endpoint, Silence { rank: other, has_ended, silent, error })?;
@@ -214,12 +214,12 @@ impl Heartbeat {
         // The next heartbeat is due no later than the first limit that can be reached, so that the error states that limit.
         self.next = now + pause;
         // This check follows the checks of silence, because the last reported state of a silent rank is outdated.
-        if me == 0 { self.check_standstill(&mine, is_held_up, here) } else { Ok(()) }
+        if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }
     }
 
     /// Logs from time to time which ranks have not reached the skeleton.
     fn remind(&mut self, endpoint: &Endpoint, others: &[(usize, Watch)]) {
-        let is_away = |watch: &Watch| matches!(watch, Watch::Within { has_come: false, .. });
+        let is_away = |watch: &Watch| matches!(watch, Watch::Within { has_joined: false, .. });
         let away: Vec<usize> =
             others.iter().filter(|(_, watch)| is_away(watch)).map(|other| other.0).collect();
         let longest = away.iter().map(|&other| endpoint.silence(other)).max().unwrap_or_default();
@@ -230,29 +230,29 @@ impl Heartbeat {
     }
 
     /// Logs from time to time which ranks wait for which other ranks: on rank 0, which receives all heartbeats, or on rank 1 if rank 0 is silent.
-    fn tell_hold_ups(&mut self, endpoint: &Endpoint, mine: &Sign, others: &[(usize, Watch)]) {
+    fn log_blocked_ranks(&mut self, endpoint: &Endpoint, mine: &HeartbeatState, others: &[(usize, Watch)]) {
         let me = endpoint.rank();
-        let heard = others.iter().filter(|(rank, watch)| {
-            matches!(watch, Watch::Within { has_come: true, .. }) && (me == 0 || *rank == 0)
+        let supervised = others.iter().filter(|(rank, watch)| {
+            matches!(watch, Watch::Within { has_joined: true, .. }) && (me == 0 || *rank == 0)
         });
-        let mut standing: Vec<Standing<'_>> = heard
+        let mut last_states: Vec<LastState<'_>> = supervised
             .filter_map(|&(rank, _)| {
-                let sign = self.signs[rank].as_ref()?;
-                Some(Standing { rank, sign, silent: endpoint.silence(rank) })
+                let heartbeat_state = self.heartbeat_states[rank].as_ref()?;
+                Some(LastState { rank, heartbeat_state, silent: endpoint.silence(rank) })
             })
             .collect();
-        standing.insert(0, Standing { rank: me, sign: mine, silent: Duration::ZERO });
-        let speaks = me == 0 || (me == 1 && standing.iter().any(|rank| rank.rank == 0 && rank.is_silent()));
-        if speaks && let Some(word) = self.hold_ups.word(&standing) {
-            log::warn!("in {} {word}", self.name);
+        last_states.insert(0, LastState { rank: me, heartbeat_state: mine, silent: Duration::ZERO });
+        let logs = me == 0 || (me == 1 && last_states.iter().any(|rank| rank.rank == 0 && rank.is_silent()));
+        if logs && let Some(due_message) = self.blocked_ranks.due_message(&last_states) {
+            log::warn!("in {} {due_message}", self.name);
         }
     }
 
     /// Returns the message about a rank that has died or is silent.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
-        let last = self.signs[other].as_ref();
-        let last = last.map_or("it has sent no heartbeat".to_string(), |sign| {
-            format!("its last heartbeat: {}", sign.state)
+        let last = self.heartbeat_states[other].as_ref();
+        let last = last.map_or("it has sent no heartbeat".to_string(), |heartbeat_state| {
+            format!("its last heartbeat: {}", heartbeat_state.state)
         });
         if has_ended {
             return format!("the process of rank {other} has ended; {last}");
@@ -263,11 +263,17 @@ impl Heartbeat {
 
     /// Returns an error with the state of every rank if rank 0 has waited for results for longer than the peer limit while no rank computed,
     /// which is a fault of the framework.
-    fn check_standstill(&mut self, mine: &Sign, is_held_up: bool, here: Duration) -> Result<()> {
-        let is_quiet = !mine.is_computing() && !self.signs.iter().skip(1).flatten().any(Sign::is_computing);
+    fn check_standstill(
+        &mut self,
+        mine: &HeartbeatState,
+        awaits_results: bool,
+        here: Duration,
+    ) -> Result<()> {
+        let is_quiet = !mine.is_computing()
+            && !self.heartbeat_states.iter().skip(1).flatten().any(HeartbeatState::is_computing);
         // The limit counts from the first check at which no rank computes, and not from the start of rank 0's wait, during which another rank may
         // have computed for longer than the limit.
-        if !is_held_up || !is_quiet {
+        if !awaits_results || !is_quiet {
             self.standstill = None;
             return Ok(());
         }
@@ -285,10 +291,12 @@ impl Heartbeat {
     }
 
     /// Returns the state of every rank, one line each. Only on rank 0.
-    fn all(&self, mine: &Sign) -> String {
+    fn all(&self, mine: &HeartbeatState) -> String {
         let mut lines = vec![format!("  rank 0: {}", mine.state)];
-        for (rank, sign) in self.signs.iter().enumerate().skip(1) {
-            let state = sign.as_ref().map_or("no heartbeat yet", |sign| sign.state.as_str());
+        for (rank, heartbeat_state) in self.heartbeat_states.iter().enumerate().skip(1) {
+            let state = heartbeat_state
+                .as_ref()
+                .map_or("no heartbeat yet", |heartbeat_state| heartbeat_state.state.as_str());
             lines.push(format!("  rank {rank}: {state}"));
         }
         lines.join("\n")

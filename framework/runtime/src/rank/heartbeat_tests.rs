@@ -3,12 +3,12 @@
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 
-fn idle() -> Sign {
-    Sign::new(false, "computing nothing; 2 of 8 batches in flight")
+fn idle() -> HeartbeatState {
+    HeartbeatState::new(false, "computing nothing; 2 of 8 batches in flight")
 }
 
-fn busy() -> Sign {
-    Sign::new(true, "in stage seg, items from 7 on")
+fn busy() -> HeartbeatState {
+    HeartbeatState::new(true, "in stage seg, items from 7 on")
 }
 
 fn heartbeat() -> (Heartbeat, Endpoint) {
@@ -19,9 +19,15 @@ fn heartbeat() -> (Heartbeat, Endpoint) {
 }
 
 /// Sends the heartbeat of a rank that computes nothing and cannot continue without the other ranks.
-fn beat(heartbeat: &mut Heartbeat, endpoint: &mut Endpoint, is_held_up: bool, now: Duration) -> Result<()> {
-    heartbeat
-        .beat(endpoint, (idle(), is_held_up), &|_| Watch::Usual, now, &mut |_, silence| Err(silence.error))
+fn beat(
+    heartbeat: &mut Heartbeat,
+    endpoint: &mut Endpoint,
+    awaits_results: bool,
+    now: Duration,
+) -> Result<()> {
+    heartbeat.beat(endpoint, (idle(), awaits_results), &|_| Watch::Usual, now, &mut |_, silence| {
+        Err(silence.error)
+    })
 }
 
 #[test]
@@ -36,7 +42,7 @@ fn heartbeat_encoding_is_unchanged() {
 fn silent_rank_is_named_with_its_last_heartbeat() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
-    heartbeat.signs[1] = Some(busy());
+    heartbeat.heartbeat_states[1] = Some(busy());
     let mut beat = |from, to| {
         let now = endpoint.look_on(start, (from, to));
         beat(&mut heartbeat, &mut endpoint, false, now)
@@ -56,7 +62,7 @@ fn silent_rank_is_named_with_its_last_heartbeat() {
 fn interleaved_rank_has_the_longer_silence_limit() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
-    heartbeat.signs[1] = Some(Sign { is_interleaved: true, ..busy() });
+    heartbeat.heartbeat_states[1] = Some(HeartbeatState { is_interleaved: true, ..busy() });
     let mut beat = |from, to| {
         let now = endpoint.look_on(start, (from, to));
         beat(&mut heartbeat, &mut endpoint, false, now)
@@ -69,7 +75,7 @@ fn interleaved_rank_has_the_longer_silence_limit() {
 fn dispensable_rank_is_lost_once() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
-    heartbeat.signs[1] = Some(idle());
+    heartbeat.heartbeat_states[1] = Some(idle());
     let mut lost = Vec::new();
     for (from, to) in [(0, 9), (9, 11), (11, 40)] {
         let now = endpoint.look_on(start, (from, to));
@@ -89,7 +95,7 @@ fn dispensable_rank_is_lost_once() {
 fn rank_that_never_joined_ends_the_job() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let now = endpoint.clock().now();
-    let watch = |_| Watch::Within { limit: Duration::from_secs(5), has_come: false };
+    let watch = |_| Watch::Within { limit: Duration::from_secs(5), has_joined: false };
     let now = endpoint.look_on(now, (0, 6));
     let beat = |heartbeat: &mut Heartbeat, endpoint: &mut Endpoint| {
         heartbeat.beat(endpoint, (idle(), false), &watch, now, &mut |_, _| Ok(()))
@@ -97,7 +103,7 @@ fn rank_that_never_joined_ends_the_job() {
     let error = beat(&mut heartbeat, &mut endpoint).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.message().contains("from rank 1; it has sent no heartbeat"), "{error}");
-    heartbeat.has_come[1] = true;
+    heartbeat.has_joined[1] = true;
     beat(&mut heartbeat, &mut endpoint).expect("a rank that has come can be done without");
 }
 
@@ -105,15 +111,15 @@ fn rank_that_never_joined_ends_the_job() {
 fn silence_is_detected_at_the_limit() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
-    heartbeat.signs[1] = Some(idle());
+    heartbeat.heartbeat_states[1] = Some(idle());
     let mut silent_for = |from: u64, ms: u64| {
         for at in (from..from + ms).map(|ms| start + Duration::from_millis(ms)) {
-            endpoint.look(at);
+            endpoint.record_poll(at);
             if heartbeat.is_due(at) {
                 beat(&mut heartbeat, &mut endpoint, false, at)?;
             }
         }
-        endpoint.heard_now(1);
+        endpoint.reset_silence(1);
         Ok(())
     };
     // Heartbeats are one second apart, and the last heartbeat arrives between two of them.
@@ -127,11 +133,11 @@ fn lack_of_progress_counts_only_while_no_rank_computes() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let start = endpoint.clock().now();
     let mut before = 0;
-    let mut at = |seconds: u64, there: Sign, is_held_up: bool| {
-        heartbeat.signs[1] = Some(there);
+    let mut at = |seconds: u64, there: HeartbeatState, awaits_results: bool| {
+        heartbeat.heartbeat_states[1] = Some(there);
         let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
-        endpoint.heard_now(1);
-        beat(&mut heartbeat, &mut endpoint, is_held_up, now)
+        endpoint.reset_silence(1);
+        beat(&mut heartbeat, &mut endpoint, awaits_results, now)
     };
     at(1, idle(), true).unwrap();
     at(9, busy(), true).unwrap();

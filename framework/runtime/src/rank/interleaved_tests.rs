@@ -31,7 +31,7 @@ impl Calls {
 }
 
 /// Runs `body` on two ranks; `body` makes calls until there was a long one.
-fn goes_on(body: impl Fn(&mut Session, &Calls) -> crate::Result<()> + Sync) {
+fn may_skip_poll(body: impl Fn(&mut Session, &Calls) -> crate::Result<()> + Sync) {
     let calls = Calls { begin: Instant::now(), had_long: AtomicBool::new(false) };
     let config = Config::new().ranks(2).progress(crate::Progress::Off).peer_limit(LIMIT);
     run(&config, |session| Ok(body(session, &calls)?)).unwrap();
@@ -45,21 +45,21 @@ fn in_a_sink_of_a_pipeline(session: &mut Session, calls: &Calls) -> crate::Resul
 }
 
 fn in_a_source_of_a_pipeline(session: &mut Session, calls: &Calls) -> crate::Result<()> {
-    let goes_on = |_: &u64| {
+    let may_skip_poll = |_: &u64| {
         calls.call();
         !calls.are_over()
     };
-    let numbers = Pipeline::source("numbers", || (0u64..).take_while(goes_on));
+    let numbers = Pipeline::source("numbers", || (0u64..).take_while(may_skip_poll));
     let doubled = numbers.map("double", |n| 2 * n).mapping(MappingChoice::Text("double@1".into()));
     doubled.for_each(session, "sink", drop).map(drop)
 }
 
 fn in_a_source_of_a_farm(session: &mut Session, calls: &Calls) -> crate::Result<()> {
-    let goes_on = |_: &u64| {
+    let may_skip_poll = |_: &u64| {
         calls.call();
         !calls.are_over()
     };
-    let numbers = (0u64..).take_while(goes_on);
+    let numbers = (0u64..).take_while(may_skip_poll);
     Farm::new("double", |n| 2 * n).dedicated_master().for_each(session, numbers, |_, _| ()).map(drop)
 }
 
@@ -93,7 +93,7 @@ fn long_call_after_short_calls_does_not_end_the_job() {
             in_a_source_of_a_farm,
             in_a_loop,
         ] {
-            scope.spawn(move || goes_on(body));
+            scope.spawn(move || may_skip_poll(body));
         }
     });
 }

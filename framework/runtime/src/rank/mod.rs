@@ -1,14 +1,14 @@
 //! Behaviour of every rank, independent of the skeleton that runs on it. `README.md` in this directory describes the parts.
 
+pub(crate) mod blocked_ranks;
 pub(crate) mod driver;
 pub(crate) mod executor;
+#[cfg(any(feature = "farm", feature = "workflow"))]
+pub(crate) mod flight_recorder;
 pub(crate) mod heartbeat;
-pub(crate) mod hold_up;
+mod heartbeat_state;
 #[cfg(test)]
 mod interleaved_tests;
 mod mailbox;
 pub(crate) mod protocol;
-mod sign;
-#[cfg(any(feature = "farm", feature = "workflow"))]
-pub(crate) mod trail;
 pub(crate) mod user_code;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::executor::Executor;
-use super::heartbeat::{Sign, Silence, Watch};
+use super::heartbeat::{HeartbeatState, Silence, Watch};
 use super::user_code::UserCode;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -17,7 +17,7 @@ pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
 /// Outcomes of the user code of a protocol.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
-/// Value of [`Protocol::LOOKS_PER_SIMULATED_JOB`] for protocols whose messages need answers: an answer is delayed by less than 2 % of a
+/// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols whose messages need answers: an answer is delayed by less than 2 % of a
 /// job.
 pub(crate) const FREQUENT_LOOKS: u32 = 64;
 
@@ -30,7 +30,7 @@ pub(crate) trait Protocol: Sized {
 
     /// Frequency of polls for messages during a job in a simulator: with n, a message waits for at most one n-th of the time that the job has
     /// run. 1 if no message needs an answer before the job ends; more polls only slow down the simulation.
-    const LOOKS_PER_SIMULATED_JOB: u32 = 1;
+    const POLLS_PER_SIMULATED_JOB: u32 = 1;
 
     /// Number of messages received between two inline jobs. One by default, so that the sender can continue as soon as it has its answer;
     /// more for protocols whose decisions need messages of many ranks.
@@ -73,7 +73,12 @@ pub(crate) trait Protocol: Sized {
     fn on_idle(&mut self, _at: &Moment) {}
 
     /// Handles a heartbeat of another rank.
-    fn on_sign(&mut self, _from: usize, _sign: &Sign, _out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_heartbeat(
+        &mut self,
+        _from: usize,
+        _heartbeat_state: &HeartbeatState,
+        _out: &mut Outgoing<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -88,7 +93,7 @@ pub(crate) trait Protocol: Sized {
 
     /// Returns true if the next inline job may start without a poll for messages: for jobs that are short compared with a poll, as long as
     /// no rank waits for an answer.
-    fn goes_on(&self) -> bool {
+    fn may_skip_poll(&self) -> bool {
         false
     }
 
@@ -99,7 +104,7 @@ pub(crate) trait Protocol: Sized {
     }
 
     /// Returns true if the content of the next heartbeat has changed and other ranks need it now. Called in each turn.
-    fn has_news(&mut self, _at: &Moment) -> bool {
+    fn has_urgent_change(&mut self, _at: &Moment) -> bool {
         false
     }
 
@@ -129,7 +134,7 @@ pub(crate) trait Protocol: Sized {
     }
 
     /// Returns the state of the rank for its heartbeats.
-    fn sign(&self) -> Sign;
+    fn heartbeat_state(&self) -> HeartbeatState;
 
     /// Adds to `tally` the work that the protocol has measured itself since the last call, and the running commands.
     fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
@@ -140,7 +145,7 @@ pub(crate) trait Protocol: Sized {
     }
 
     /// Returns true if rank 0 waits for results of other ranks. If no rank computes meanwhile, no result will ever arrive.
-    fn is_held_up(&self) -> bool {
+    fn awaits_results(&self) -> bool {
         false
     }
 }
@@ -153,7 +158,7 @@ pub(crate) enum Next<T> {
     /// Wait for a message, an outcome, or the next tick.
     Wait,
     /// Poll for messages again at once, because sends progress only in polls, or because a decision needs all messages that have arrived.
-    LookAgain,
+    PollAgain,
     /// The rank has finished its part.
     Finished,
 }
@@ -164,9 +169,9 @@ pub(crate) struct Moment {
     clock: Clock,
     /// True if messages progress while user code runs, because user code runs on another thread or in a simulator. A thread that runs user
     /// code does not poll meanwhile, and MPI may transfer a large message only in polls.
-    pub(crate) looks_after_messages: bool,
+    pub(crate) messages_progress: bool,
     /// True if user code ran on this thread after the last empty poll, so that a message may have arrived some time ago.
-    pub(crate) is_late: bool,
+    pub(crate) computed_since_poll: bool,
     pub(crate) user_code: Place,
 }
 
@@ -185,18 +190,18 @@ impl Moment {
     pub(super) fn new<'scope, C: UserCode + 'scope>(
         (clock, real_time): (Clock, bool),
         executor: &Executor<'scope, '_, C>,
-        is_late: bool,
+        computed_since_poll: bool,
     ) -> Self {
         let (is_inline, is_fixed) = (executor.is_inline(), executor.is_fixed());
         let user_code = Place { is_inline, is_fixed, is_idle: executor.is_idle() };
-        Moment { clock, looks_after_messages: !is_inline || !real_time, is_late, user_code }
+        Moment { clock, messages_progress: !is_inline || !real_time, computed_since_poll, user_code }
     }
 
     /// Returns a moment for tests, at time zero, on a rank whose user code runs on a compute thread.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
         let user_code = Place { is_inline: false, is_fixed: true, is_idle: true };
-        Moment { clock: Clock::stopped(), looks_after_messages: true, is_late: false, user_code }
+        Moment { clock: Clock::stopped(), messages_progress: true, computed_since_poll: false, user_code }
     }
 
     /// Returns the time by the rank's clock. The clock is read only on demand, because a reading costs as much as the rest of a turn with

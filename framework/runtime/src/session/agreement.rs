@@ -144,7 +144,8 @@ impl Endpoint {
             match self.rank() {
                 0 => self.announce(mine)?,
                 _ => {
-                    let waits = Waits { whom: 0, limits: Limits { join: limit, peer: limit }, signs: &[] };
+                    let waits =
+                        Waits { rank: 0, limits: Limits { join: limit, peer: limit }, heartbeats_to: &[] };
                     self.await_opening(mine, &waits)?;
                 }
             }
@@ -210,7 +211,7 @@ impl Endpoint {
         let message = self.await_from(
             waits,
             |from, tag| from == 0 && tag == Control::Announce.byte() || is_piece(tag),
-            || format!("for rank {}, before it {}", waits.whom, mine.what),
+            || format!("for rank {}, before it {}", waits.rank, mine.what),
         )?;
         let root: Opening = wire::from_bytes(&message.body)?;
         self.learn_of(&root.lost);

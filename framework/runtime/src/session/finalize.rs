@@ -72,7 +72,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let mut watch = LeaveWatch::new(endpoint);
     loop {
         while let Some(message) = endpoint.poll()? {
-            watch.heard(endpoint);
+            watch.record_message(endpoint);
             if message.is(Control::Leave) {
                 here[message.from] = true;
                 if endpoint.is_lost(message.from) {
@@ -102,7 +102,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
                     return Err(Error::new(ErrorKind::Timeout, text).at_rank(0));
                 }
                 if here || endpoint.is_staying(rank) {
-                    endpoint.give_sign(rank)?;
+                    endpoint.send_heartbeat(rank)?;
                 }
             }
             watch.check(endpoint, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
@@ -117,7 +117,7 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
     let mut watch = LeaveWatch::new(endpoint);
     loop {
         while let Some(message) = endpoint.poll()? {
-            watch.heard(endpoint);
+            watch.record_message(endpoint);
             match message.tag::<Control>()? {
                 Control::Dismiss => return message.expect(Control::Dismiss)?.value(),
                 // Rank 0 is waiting as well and sends a heartbeat every second.
@@ -130,7 +130,7 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
                 let text = "rank 0 has died before it allowed this rank to leave";
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
-            endpoint.give_sign(0)?;
+            endpoint.send_heartbeat(0)?;
             watch.check(endpoint, limit, || "for rank 0 to allow it to leave".to_string())?;
         }
         watch.wait(endpoint)?;
@@ -152,8 +152,8 @@ struct LeaveWatch {
 impl LeaveWatch {
     fn new(endpoint: &mut Endpoint) -> Self {
         let now = endpoint.clock().now();
-        let here = endpoint.look(now);
-        (0..endpoint.size()).for_each(|rank| endpoint.heard_now(rank));
+        let here = endpoint.record_poll(now);
+        (0..endpoint.size()).for_each(|rank| endpoint.reset_silence(rank));
         LeaveWatch {
             here,
             last: here,
@@ -164,9 +164,9 @@ impl LeaveWatch {
         }
     }
 
-    fn heard(&mut self, endpoint: &mut Endpoint) {
+    fn record_message(&mut self, endpoint: &mut Endpoint) {
         let clock = endpoint.clock();
-        self.last = endpoint.look(clock.now());
+        self.last = endpoint.record_poll(clock.now());
         self.backoff.reset();
     }
 
@@ -178,7 +178,7 @@ impl LeaveWatch {
     /// Returns true if heartbeats are due.
     fn is_due(&mut self, endpoint: &mut Endpoint) -> bool {
         let now = endpoint.clock().now();
-        self.here = endpoint.look(now);
+        self.here = endpoint.record_poll(now);
         let due = endpoint.capabilities().real_time && now >= self.next;
         if due {
             self.next = now + HEARTBEAT_PERIOD;

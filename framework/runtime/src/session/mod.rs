@@ -315,7 +315,7 @@ fn on_rank(
     });
     let result = result.and_then(|()| endpoint.check_failure());
     if let Some(stopped) = stopped.as_ref().filter(|_| rank == 0) {
-        endpoint.note_kept(stopped.message().to_string());
+        endpoint.record_kept(stopped.message().to_string());
     }
     let result = result.and_then(|()| finalize::leave(&mut endpoint, config));
     match result {

@@ -79,16 +79,16 @@ impl Attempts {
     }
 
     /// Returns the attempts after death number `death`, whose relation to the task is `verdict`.
-    fn after(self, verdict: Verdict, death: u32) -> Self {
+    fn after(self, blame: Blame, death: u32) -> Self {
         let Attempts { failed, suspicion: was } = self;
-        match verdict {
-            Verdict::Innocent => self,
-            Verdict::Suspect(most) => {
+        match blame {
+            Blame::Innocent => self,
+            Blame::Suspect(most) => {
                 let most = if self.is_suspect() { most.min(was.most) } else { most };
                 Attempts { failed, suspicion: Suspicion { shared: was.shared + 1, death, most, ..was } }
             }
             // Earlier deaths of which the task was suspected become certain too.
-            Verdict::Guilty => {
+            Blame::Guilty => {
                 let deaths = was.shared + 1;
                 let suspicion = Suspicion { certain: was.certain + deaths, shared: 0, death: 0, most: 1 };
                 Attempts { failed: failed + deaths, suspicion }
@@ -130,7 +130,7 @@ impl Attempts {
 
 /// Relation of a death to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Blame {
     /// The task was not running on the rank.
     Innocent,
     /// The rank was in this task or in another one. The task is retried in a chunk of at most this number of tasks.
@@ -151,11 +151,11 @@ pub(crate) struct Deaths {
 impl Deaths {
     /// Returns the attempts of a task after the last death. If the task is blamed, the death explains the earlier death of which the task
     /// was suspected.
-    pub(crate) fn judge(&mut self, was: Attempts, verdict: Verdict) -> Attempts {
-        if verdict != Verdict::Innocent && was.suspicion.shared > 0 {
+    pub(crate) fn judge(&mut self, was: Attempts, blame: Blame) -> Attempts {
+        if blame != Blame::Innocent && was.suspicion.shared > 0 {
             self.explained.push(was.suspicion.death);
         }
-        was.after(verdict, self.last)
+        was.after(blame, self.last)
     }
 }
 
@@ -166,13 +166,13 @@ mod tests {
     #[test]
     fn suspected_deaths_count_once_a_task_is_guilty() {
         let was = Suspicion { certain: 0, shared: 2, death: 3, most: 5 };
-        let after = |verdict| {
-            let Attempts { failed, suspicion } = Attempts { failed: 1, suspicion: was }.after(verdict, 8);
+        let after = |blame| {
+            let Attempts { failed, suspicion } = Attempts { failed: 1, suspicion: was }.after(blame, 8);
             (failed, suspicion)
         };
-        assert_eq!(after(Verdict::Innocent), (1, was));
-        assert_eq!(after(Verdict::Suspect(9)), (1, Suspicion { shared: 3, death: 8, ..was }));
+        assert_eq!(after(Blame::Innocent), (1, was));
+        assert_eq!(after(Blame::Suspect(9)), (1, Suspicion { shared: 3, death: 8, ..was }));
         let guilty = Suspicion { certain: 3, shared: 0, death: 0, most: 1 };
-        assert_eq!(after(Verdict::Guilty), (4, guilty));
+        assert_eq!(after(Blame::Guilty), (4, guilty));
     }
 }

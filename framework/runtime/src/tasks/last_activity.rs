@@ -1,10 +1,10 @@
-//! Last activity of a dead rank, from its trail (a record in memory that outlives the rank) or from its last heartbeat.
+//! Last activity of a dead rank, from its flight record (a record in memory that outlives the rank) or from its last heartbeat.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rank::trail::{TrailLocation, TrailReader};
+use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecordReader};
 
 /// Last known activity of a lost rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,21 +16,21 @@ pub(crate) enum LastActivity {
     Behind(Option<u64>),
     /// The rank was in this chunk, and in this task of the chunk if the task is known. A workflow's chunk is a closure.
     Chunk { id: u64, task: Option<u64> },
-    /// Like `Behind`, for a rank whose trail names no chunk. The rank had begun no suspect, because the trail names a suspect before it begins.
-    Unnoted(Option<u64>),
+    /// Like `Behind`, for a rank whose flight record names no chunk. The rank had begun no suspect, because the flight record names a suspect before it begins.
+    Unrecorded(Option<u64>),
 }
 
-/// Trails of other ranks on this machine.
+/// Flight records of other ranks on this machine.
 #[derive(Debug, Default)]
-pub(crate) struct Trails(BTreeMap<usize, TrailReader>);
+pub(crate) struct FlightRecords(BTreeMap<usize, FlightRecordReader>);
 
-impl Trails {
-    /// Opens the trail of a rank, if the rank keeps a trail that this rank can read.
-    pub(crate) fn open(&mut self, rank: usize, location: Option<&TrailLocation>) {
-        self.0.extend(location.and_then(TrailReader::open).map(|reader| (rank, reader)));
+impl FlightRecords {
+    /// Opens the flight record of a rank, if the rank keeps a trail that this rank can read.
+    pub(crate) fn open(&mut self, rank: usize, location: Option<&FlightRecordLocation>) {
+        self.0.extend(location.and_then(FlightRecordReader::open).map(|reader| (rank, reader)));
     }
 
-    /// Closes the trail of a rank.
+    /// Closes the flight record of a rank.
     pub(crate) fn close(&mut self, rank: usize) {
         self.0.remove(&rank);
     }
@@ -38,10 +38,10 @@ impl Trails {
     /// Returns the last activity of a lost rank, whose last heartbeat named the task `reported`. `died` is true if the rank may have died of
     /// that activity.
     pub(crate) fn last_activity(&self, rank: usize, died: bool, reported: Option<u64>) -> LastActivity {
-        match self.0.get(&rank).map(TrailReader::read) {
+        match self.0.get(&rank).map(FlightRecordReader::read) {
             _ if !died => LastActivity::Innocent,
             Some(Some((id, task))) => LastActivity::Chunk { id, task },
-            Some(None) => LastActivity::Unnoted(reported),
+            Some(None) => LastActivity::Unrecorded(reported),
             None => LastActivity::Behind(reported),
         }
     }

@@ -4,5 +4,5 @@
 mod attempts;
 mod last_activity;
 
-pub(crate) use attempts::{Attempts, Deaths, Suspicion, Verdict};
-pub(crate) use last_activity::{LastActivity, Trails};
+pub(crate) use attempts::{Attempts, Blame, Deaths, Suspicion};
+pub(crate) use last_activity::{FlightRecords, LastActivity};

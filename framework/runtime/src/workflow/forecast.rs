@@ -183,7 +183,7 @@ impl Forecast {
     pub(super) fn on_done(&mut self, sample: Sample) {
         let Sample { task, rank, took, bytes, peak } = sample;
         let (kind, is_command) = (self.graph.kind_of[task], self.graph.needs(task).is_command);
-        let mut suspects = Vec::with_capacity(4);
+        let mut suspect_tasks = Vec::with_capacity(4);
         let assumed = self.graph.dag.work(task);
         if assumed > 0.0 && took > 0.0 {
             let cell = self.cells.entry((kind, rank)).or_default();
@@ -193,19 +193,19 @@ impl Forecast {
             let expected = assumed * self.works[kind].value * self.slowness[rank].value / self.known[rank];
             self.works[kind].since.add(took / expected);
             self.slowness[rank].since.add(took / expected);
-            suspects.extend([Suspect::Speed(rank), Suspect::Work(kind)]);
+            suspect_tasks.extend([Suspect::Speed(rank), Suspect::Work(kind)]);
         }
         if !is_command && !self.graph.is_final(task) {
             self.measured[task] = Some(bytes);
             self.sizes[kind].add(bytes, self.graph.output(task));
-            suspects.push(Suspect::Size(kind));
+            suspect_tasks.push(Suspect::Size(kind));
         }
         if let Some(peak) = peak {
             self.memories[kind].add(peak, self.graph.dag.memory(task));
-            suspects.push(Suspect::Memory(kind));
+            suspect_tasks.push(Suspect::Memory(kind));
         }
         if self.suspect.is_none() {
-            self.suspect = suspects.into_iter().find(|&suspect| self.factor(suspect).is_off());
+            self.suspect = suspect_tasks.into_iter().find(|&suspect| self.factor(suspect).is_off());
         }
     }
 

@@ -9,7 +9,7 @@ use crate::balance::probe::Speed;
 use crate::comm::message::Encode;
 use crate::comm::process::Process;
 use crate::golden::{Messages, RUN};
-use crate::rank::trail::TrailLocation;
+use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::wire::Codec;
 
 #[test]
@@ -62,7 +62,7 @@ fn workflow_message_encoding_is_unchanged() {
     let speed = Speed { alone: 2e9, took: 0.01, lost: 0.001 };
     keep("it is so fast", Content::Speed(speed));
     let process = Process { place: "host/4026531836".into(), number: 4711, started: 987_654 };
-    keep("a rank has come", Content::Join(Some(TrailLocation { process, file: 9 })));
+    keep("a rank has come", Content::Join(Some(FlightRecordLocation { process, file: 9 })));
     keep("a task begins of which ranks may have died", Content::Begun(300));
     keep("a rank has died", Content::Lost(3));
     keep("a value is gone", Content::Gone(300));

@@ -38,8 +38,8 @@ pub(super) struct Setting {
     pub(super) deaths: usize,
     /// Closure in which each rank except rank 0 dies.
     pub(super) deadly: Option<usize>,
-    /// True if the trail of a dead rank names the closure in which it died.
-    pub(super) trails: bool,
+    /// True if the flight record of a dead rank names the closure in which it died.
+    pub(super) flight_records: bool,
     pub(super) is_planned: bool,
     /// True if the plan comes from the planner and is replaced while the workflow runs.
     pub(super) is_replanned: bool,
@@ -58,7 +58,7 @@ pub(super) const SETTING: Setting = Setting {
     max_failures: 0,
     deaths: 0,
     deadly: None,
-    trails: false,
+    flight_records: false,
     is_planned: false,
     is_replanned: false,
     limit: false,
@@ -322,7 +322,7 @@ impl World {
                 "rank 0 runs what has killed a rank"
             );
             if rank > 0 {
-                let last = match self.setting.trails {
+                let last = match self.setting.flight_records {
                     true => LastActivity::Chunk { id: *task as u64, task: None },
                     false => LastActivity::Behind(None),
                 };
@@ -616,9 +616,15 @@ fn tasks_of_dead_ranks_are_repeated() {
 fn deadly_task_fails_and_never_runs_on_rank_0() {
     let mut runs = [0, 0];
     for seed in 0..80 {
-        let (deadly, trails) = (seed as usize % SETTING.tasks, seed % 2 == 0);
-        let setting =
-            Setting { seed, ranks: 4, deadly: Some(deadly), trails, max_failures: usize::MAX, ..SETTING };
+        let (deadly, flight_records) = (seed as usize % SETTING.tasks, seed % 2 == 0);
+        let setting = Setting {
+            seed,
+            ranks: 4,
+            deadly: Some(deadly),
+            flight_records,
+            max_failures: usize::MAX,
+            ..SETTING
+        };
         let mut world = World::new(Setting { is_planned: seed % 3 == 0, ..setting });
         world.play().unwrap();
         let dead = setting.ranks - world.alive().len();
@@ -626,7 +632,7 @@ fn deadly_task_fails_and_never_runs_on_rank_0() {
             // Rank 0 ran the task before it had killed a rank.
             continue;
         }
-        runs[usize::from(trails)] += 1;
+        runs[usize::from(flight_records)] += 1;
         let failed = world.master.failed();
         assert_eq!(failed.iter().map(super::FailedTask::task).collect::<Vec<_>>(), [deadly as u64]);
         assert_eq!((failed[0].tries(), dead), (2, 2), "a death is a try");

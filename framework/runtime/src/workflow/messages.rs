@@ -7,7 +7,7 @@ use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
 use crate::comm::message::messages;
-use crate::rank::trail::TrailLocation;
+use crate::rank::flight_recorder::FlightRecordLocation;
 
 /// Maximum number of tasks announced to a rank at a time, and number of orders whose inputs a rank requests early. With a smaller number,
 /// inputs arrive late on a rank that reads from many others; with a larger one, values occupy memory long before they are read.
@@ -145,8 +145,8 @@ messages! {
         MeasureSpeed = 39,
         /// Speed of the rank, to the master.
         Speed(speed: Speed) = 40,
-        /// Arrival of a rank, to the master, before all its other messages; with the location of its trail, if it has one.
-        Join(trail: Option<TrailLocation>) = 47,
+        /// Arrival of a rank, to the master, before all its other messages; with the location of its flight record, if it has one.
+        Join(flight_recorder: Option<FlightRecordLocation>) = 47,
         /// Beginning of a task in which ranks may have died, to the master.
         Begun(task: usize) = 48,
         /// Death of this rank, from the master.

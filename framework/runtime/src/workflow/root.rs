@@ -12,7 +12,7 @@ use super::master::{Cause, Change, Master};
 use super::planning::{AskAnew, Found, QUICK, Question};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
-use super::user_code::{ClosureTrail, Job};
+use super::user_code::{ClosureFlightRecorder, Job};
 use super::value::Value;
 use super::worker::WorkflowWorker;
 use crate::balance::probe::{self, Probe, Speed};
@@ -25,7 +25,7 @@ use crate::observe::words::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::heartbeat::Silence;
 use crate::rank::protocol::Outgoing;
-use crate::tasks::{LastActivity, Trails};
+use crate::tasks::{FlightRecords, LastActivity};
 
 /// State of rank 0. The module documentation describes it.
 pub(super) struct Root {
@@ -55,8 +55,8 @@ pub(super) struct Root {
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
-    /// Trails of the ranks on this machine.
-    pub(super) trails: Trails,
+    /// Flight records of the ranks on this machine.
+    pub(super) flight_records: FlightRecords,
 }
 
 /// Next step of the measurement of ranks and links.
@@ -249,8 +249,8 @@ impl Root {
     /// More tasks have failed for good than allowed, because ranks died in them; the journal cannot be written.
     pub(super) fn on_lost(&mut self, silence: &Silence, endpoint: &Endpoint, now: Duration) -> Result<u64> {
         let Silence { rank, error, .. } = silence;
-        let last = match self.trails.last_activity(*rank, silence.may_be_death(endpoint), None) {
-            LastActivity::Chunk { id: ClosureTrail::SHORT, .. } => LastActivity::Behind(None),
+        let last = match self.flight_records.last_activity(*rank, silence.may_be_death(endpoint), None) {
+            LastActivity::Chunk { id: ClosureFlightRecorder::SHORT, .. } => LastActivity::Behind(None),
             last => last,
         };
         let before = self.master.attempts();
@@ -258,7 +258,7 @@ impl Root {
         if let Some(journal) = &mut self.journal {
             for (task, attempts) in self.master.attempts().into_iter().enumerate() {
                 if attempts != before[task] {
-                    journal.note(task, attempts, now)?;
+                    journal.record_attempts(task, attempts, now)?;
                 }
             }
             // The notes are written before the error of this loss can end the job.
@@ -311,7 +311,7 @@ impl Root {
 
     /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same
     /// moment.
-    pub(super) fn stop_if_asked(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
+    pub(super) fn stop_if_requested(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
         if endpoint.is_stop_requested(now)? {
             self.master.stop();
         }

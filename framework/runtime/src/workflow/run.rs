@@ -16,7 +16,7 @@ use super::running::Running;
 use super::spill::SpillFolder;
 use super::summary::Summary;
 use super::task_journal::{Known, TaskJournal};
-use super::user_code::{ClosureTrail, TaskCode};
+use super::user_code::{ClosureFlightRecorder, TaskCode};
 use super::value::Value;
 use super::worker::{Settings, WorkflowWorker};
 use crate::balance::is_affordable;
@@ -29,7 +29,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::rank::protocol::Outgoing;
 use crate::session::{Config, Parts, RankCommands, Session};
-use crate::tasks::Trails;
+use crate::tasks::FlightRecords;
 
 /// Name of the skeleton, for messages.
 const NAME: &str = "the workflow";
@@ -134,11 +134,11 @@ impl Workflow<'_> {
             ended: None,
             wall_time: self.options.wall_time,
             graph: graph.clone(),
-            trails: Trails::default(),
+            flight_records: FlightRecords::default(),
         });
-        // The death of rank 0 ends the job, so no rank would read its trail.
-        let trail = (rank > 0 && endpoint.is_process()).then(ClosureTrail::new).flatten();
-        let place_of_trail = trail.as_ref().map(ClosureTrail::place);
+        // The death of rank 0 ends the job, so no rank would read its flight record.
+        let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
+        let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
         let is_heard_of = self.after_command.is_some();
         let code = TaskCode {
@@ -149,7 +149,7 @@ impl Workflow<'_> {
             context: Context::new(endpoint.place(), &graph.name),
             names,
             spill,
-            trail,
+            flight_recorder,
             clock,
         };
         let waker = endpoint.transport().waker();
@@ -168,7 +168,7 @@ impl Workflow<'_> {
                 (commands, files.take()),
                 (self.options.enforces_memory, is_heard_of),
             );
-            running.trail = place_of_trail;
+            running.flight_recorder = flight_record;
             running.log_events(config.events.as_deref(), endpoint);
             // The scope waits for the compute thread, which may be in user code for a long time. A failure is reported before the scope ends, so that
             // the other ranks do not wait for the compute thread.

@@ -21,9 +21,9 @@ use super::worker::WorkflowWorker;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Progress, Tally};
-use crate::rank::heartbeat::{Sign, Silence, Watch};
+use crate::rank::flight_recorder::FlightRecordLocation;
+use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
-use crate::rank::trail::TrailLocation;
 
 /// Time in tasks after which a rank reports them; an idle rank reports at once. It is shorter than the work that ranks are ordered in
 /// advance, so that the master can send further orders in time.
@@ -48,8 +48,8 @@ pub(super) struct Running<'c, 'w> {
     /// time, which is reset when the closure before it ends.
     limited: VecDeque<(usize, Duration)>,
     pub(super) events: EventLog,
-    /// Location of this rank's trail, until it is sent to rank 0.
-    pub(super) trail: Option<TrailLocation>,
+    /// Location of this rank's flight record, until it is sent to rank 0.
+    pub(super) flight_recorder: Option<FlightRecordLocation>,
     /// Time in tasks since the last report.
     unreported: Duration,
     /// Shares of the rank's time of commands that have ended and are not in the tally.
@@ -80,7 +80,7 @@ impl<'c, 'w> Running<'c, 'w> {
             is_to_measure: false,
             limited: VecDeque::new(),
             events: EventLog::off(),
-            trail: None,
+            flight_recorder: None,
             unreported: Duration::ZERO,
             untallied: Vec::new(),
             in_hand: None,
@@ -103,7 +103,7 @@ impl<'c, 'w> Running<'c, 'w> {
                 self.unreported = Duration::ZERO;
                 match &mut self.root {
                     Some(root) => {
-                        root.stop_if_asked(out.endpoint(), at.now())?;
+                        root.stop_if_requested(out.endpoint(), at.now())?;
                         root.master.on_report(0, report)?;
                     }
                     None => out.send(0, Content::Report(report))?,
@@ -219,13 +219,13 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     type Code = TaskCode<'c, 'w>;
 
     /// Other ranks request values while a task runs.
-    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.note_time(at);
         if self.root.is_none() && out.endpoint().is_process() {
             // The rank joins before it begins a task, because a task may end the process. After a rank has joined, other ranks can replace it.
-            out.send(0, Content::Join(self.trail.take()))?;
+            out.send(0, Content::Join(self.flight_recorder.take()))?;
         }
         if let Some(root) = &self.root {
             self.events.record(at.now(), || root.start_event(out.ranks()));
@@ -263,8 +263,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 }
                 self.worker.on_value(from, task, value);
             }
-            Content::Join(trail) => {
-                self.root(from)?.trails.open(from, trail.as_ref());
+            Content::Join(flight_recorder) => {
+                self.root(from)?.flight_records.open(from, flight_recorder.as_ref());
             }
             Content::Begun(task) => self.root(from)?.master.on_begun(from, task),
             Content::Lost(rank) => {
@@ -275,7 +275,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::Gone(task) => self.worker.on_gone(from, task),
             Content::Report(report) => {
                 let root = self.root(from)?;
-                root.stop_if_asked(out.endpoint(), at.now())?;
+                root.stop_if_requested(out.endpoint(), at.now())?;
                 root.master.on_report(from, report)?;
             }
             Content::Final(report) => self.root(from)?.finals[from] = Some(report),
@@ -450,7 +450,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.commands.none_runs()
     }
 
-    fn sign(&self) -> Sign {
+    fn heartbeat_state(&self) -> HeartbeatState {
         let is_computing = self.in_hand.is_some() || self.worker.is_running();
         let mut state = self.worker.state();
         if let Some(what) = self.in_hand {
@@ -462,7 +462,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         if let Some(root) = &self.root {
             state = format!("{state}; waits {}", root.waits_for());
         }
-        Sign::new(is_computing, state)
+        HeartbeatState::new(is_computing, state)
     }
 
     fn tally(&mut self, now: Duration, tally: &mut Tally) {
@@ -476,7 +476,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.root.as_ref().map(Root::progress)
     }
 
-    fn is_held_up(&self) -> bool {
+    fn awaits_results(&self) -> bool {
         let is_probing = self.root.as_ref().is_some_and(|root| root.probe.is_some());
         let is_fetching = self.files.as_ref().is_some_and(|files| !files.transfers.is_idle());
         !is_probing && !is_fetching && self.in_hand.is_none() && !self.worker.is_running()

@@ -119,8 +119,8 @@ impl TaskJournal {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn note(&mut self, task: usize, attempts: Attempts, now: Duration) -> Result<()> {
-        self.journal.note(now, &(task as u64, attempts))
+    pub(super) fn record_attempts(&mut self, task: usize, attempts: Attempts, now: Duration) -> Result<()> {
+        self.journal.annotate(now, &(task as u64, attempts))
     }
 
     /// Does the periodic work of the journal.

@@ -19,7 +19,7 @@ use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
-use crate::rank::trail::{NOTED, Trail, TrailLocation};
+use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecorder, MIN_RECORDED};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
@@ -68,40 +68,40 @@ pub(super) enum Outcome {
 
 /// Trail of a rank in a workflow.
 #[derive(Debug)]
-pub(super) struct ClosureTrail {
-    trail: Trail,
+pub(super) struct ClosureFlightRecorder {
+    flight_recorder: FlightRecorder,
     /// Time of the last closure, if there was one.
     took: Option<Duration>,
-    /// True if the trail holds [`SHORT`](ClosureTrail::SHORT), until a longer closure begins.
+    /// True if the flight record holds [`SHORT`](ClosureFlightRecorder::SHORT), until a longer closure begins.
     says_short: bool,
 }
 
-impl ClosureTrail {
-    /// Record of a trail while closures are so short that a record of each would be noticeable.
+impl ClosureFlightRecorder {
+    /// Record of a flight record while closures are so short that a record of each would be noticeable.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
-    /// Creates an empty trail; `None` if the system has no anonymous files.
+    /// Creates an empty flight record; `None` if the system has no anonymous files.
     pub(super) fn new() -> Option<Self> {
-        Some(ClosureTrail { trail: Trail::new()?, took: None, says_short: false })
+        Some(ClosureFlightRecorder { flight_recorder: FlightRecorder::new()?, took: None, says_short: false })
     }
 
-    pub(super) fn place(&self) -> TrailLocation {
-        self.trail.place()
+    pub(super) fn place(&self) -> FlightRecordLocation {
+        self.flight_recorder.place()
     }
 
     fn begin(&mut self, task: usize) {
-        let is_short = self.took.is_some_and(|took| took < NOTED);
+        let is_short = self.took.is_some_and(|took| took < MIN_RECORDED);
         if !is_short {
-            self.trail.begin(task as u64, None);
+            self.flight_recorder.begin(task as u64, None);
         } else if !self.says_short {
-            self.trail.begin(ClosureTrail::SHORT, None);
+            self.flight_recorder.begin(ClosureFlightRecorder::SHORT, None);
         }
         self.says_short = is_short;
     }
 
     fn end(&mut self) {
         if !self.says_short {
-            self.trail.end();
+            self.flight_recorder.end();
         }
     }
 
@@ -122,7 +122,7 @@ pub(super) struct TaskCode<'c, 'w> {
     pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
     /// Record of the running closure, which rank 0 reads if the rank dies.
-    pub(super) trail: Option<ClosureTrail>,
+    pub(super) flight_recorder: Option<ClosureFlightRecorder>,
     pub(super) clock: Clock,
 }
 
@@ -137,12 +137,12 @@ impl TaskCode<'_, '_> {
         self.begin(task, attempt);
         let mut inputs = Inputs::new(&self.graph, task, inputs);
         let closure = &mut self.closures[self.closure_of[task]];
-        if let Some(trail) = &mut self.trail {
-            trail.begin(task);
+        if let Some(flight_recorder) = &mut self.flight_recorder {
+            flight_recorder.begin(task);
         }
         let given = user_code::call(|| closure.call(&mut inputs, &self.context));
-        if let Some(trail) = &mut self.trail {
-            trail.end();
+        if let Some(flight_recorder) = &mut self.flight_recorder {
+            flight_recorder.end();
         }
         given
     }
@@ -202,8 +202,8 @@ impl UserCode for TaskCode<'_, '_> {
             Job::Measure => Outcome::Measured(probe::speed(self.clock)),
             Job::Run { task, attempt, inputs, .. } => {
                 let (given, took) = self.timed(|code| code.call(task, attempt, inputs));
-                if let Some(trail) = &mut self.trail {
-                    trail.took(took);
+                if let Some(flight_recorder) = &mut self.flight_recorder {
+                    flight_recorder.took(took);
                 }
                 let given =
                     given.map_err(|error| told(&error)).and_then(|value| self.in_time(task, value, took));

@@ -17,7 +17,7 @@ pub(super) struct Processor {
     /// Rest of the rank's turn at that time.
     turn_left: f64,
     /// Seconds that the rank had while the load was on.
-    beside: f64,
+    own_share: f64,
     effort: Effort,
 }
 
@@ -27,7 +27,7 @@ impl Processor {
             Sharing::Fluid => 0.0,
             Sharing::Turns(turn) => turn,
         };
-        Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, beside: 0.0, effort }
+        Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, own_share: 0.0, effort }
     }
 
     /// Simulates `seconds` processor seconds of computing from `start` on, which must not be before the end of the previous call. Returns the end
@@ -71,7 +71,7 @@ impl Processor {
             };
             left -= step.own;
             if self.is_on() {
-                self.beside += step.own;
+                self.own_share += step.own;
                 self.turn_left -= step.own;
             }
             // A time within rounding errors of the switch counts as the switch.
@@ -98,7 +98,7 @@ impl Processor {
         let Some(Load { off, on, .. }) = self.load else { return 0.0 };
         let periods = (end / (off + on)).floor();
         let whole = periods * on + (end - periods * (off + on) - off).max(0.0);
-        (whole - self.beside).max(0.0)
+        (whole - self.own_share).max(0.0)
     }
 
     /// Returns the seconds until the turn of the rank, which wants to compute from `start` on.

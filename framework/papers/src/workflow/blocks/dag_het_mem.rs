@@ -99,7 +99,7 @@ fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Erro
 #[derive(Default)]
 struct Range {
     begin: usize,
-    beside: Profile,
+    adjacent: Profile,
     /// Memory of files that stay until the end: the current size and the peak.
     resident: (u64, u64),
 }
@@ -112,10 +112,10 @@ impl Range {
         for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
             inside += edge.size;
             // While the tasks between producer and consumer run, the file occupies memory.
-            self.beside.add_from(place[edge.from] + 1, edge.size);
+            self.adjacent.add_from(place[edge.from] + 1, edge.size);
         }
         match model.crossing {
-            Crossing::Transit => self.beside.push(place[task], need),
+            Crossing::Transit => self.adjacent.push(place[task], need),
             Crossing::Resident => {
                 // Files from other blocks occupy memory from the beginning, while all previous tasks run.
                 let (kept, peak) = &mut self.resident;
@@ -128,7 +128,7 @@ impl Range {
     }
 
     fn peak(&self) -> u64 {
-        self.beside.most.max(self.resident.1)
+        self.adjacent.most.max(self.resident.1)
     }
 }
 

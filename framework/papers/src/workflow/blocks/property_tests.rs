@@ -35,9 +35,9 @@ proptest! {
         for plan in [&baseline, &best] {
             match plan {
                 Ok(plan) => {
-                    let verdict = verify(&graph, &cluster, plan);
-                    prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
-                    prop_assert_eq!(&verdict.peak, &plan.peak);
+                    let verification = verify(&graph, &cluster, plan);
+                    prop_assert!(verification.is_valid(), "{:?}", verification.violations);
+                    prop_assert_eq!(&verification.peak, &plan.peak);
                 }
                 Err(error) => prop_assert_eq!(error.kind(), armature_planner::ErrorKind::Infeasible),
             }

@@ -196,10 +196,10 @@ fn memory_steps_reach_the_peak_and_end_at_zero() {
     let workflow = Family::Montage.build(200, 1).unwrap();
     let cluster = paper_cluster(3, 10, 1.0).unwrap();
     let plan = dag_het_part(&workflow, &cluster, MemoryModel::default(), &DagHetPart::default()).unwrap();
-    let verdict = verify(&workflow, &cluster, &plan);
+    let verification = verify(&workflow, &cluster, &plan);
     let stairs = memory_over_time(&workflow, &cluster, &plan);
     assert_eq!(stairs.len(), cluster.len());
-    for (steps, peak) in stairs.iter().zip(&verdict.peak) {
+    for (steps, peak) in stairs.iter().zip(&verification.peak) {
         assert!(steps.windows(2).all(|two| two[0].0 < two[1].0));
         assert_eq!(steps.iter().map(|step| step.1).max().unwrap_or(0), *peak);
         assert_eq!(steps.last().map_or(0, |step| step.1), 0);

@@ -24,7 +24,7 @@ pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random
         single: vec![true; dag.len()],
         weight: (0..dag.len()).map(|vertex| dag.weight(vertex)).collect(),
         span: levels.iter().map(|&level| (level, level)).collect(),
-        beside: vec![Beside::None; dag.len()],
+        adjacent: vec![Adjacent::None; dag.len()],
         levels,
         most,
     };
@@ -40,7 +40,7 @@ pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random
 
 /// Clusters of several vertices that contain a neighbour of a vertex on an adjacent level.
 #[derive(Clone, Copy, PartialEq)]
-enum Beside {
+enum Adjacent {
     None,
     One(usize),
     Several,
@@ -57,7 +57,7 @@ struct Clusters<'a> {
     weight: Vec<f64>,
     /// Lowest and highest level of the clusters, by leader.
     span: Vec<(usize, usize)>,
-    beside: Vec<Beside>,
+    adjacent: Vec<Adjacent>,
 }
 
 impl Clusters<'_> {
@@ -84,10 +84,10 @@ impl Clusters<'_> {
         let (low, high) = self.span[leader];
         let near = high.max(level) - low.min(level) <= 1;
         let light = self.weight[leader] + self.dag.weight(vertex) <= self.most;
-        let free = |of: usize, cluster| match self.beside[of] {
-            Beside::None => true,
-            Beside::One(other) => other == cluster,
-            Beside::Several => false,
+        let free = |of: usize, cluster| match self.adjacent[of] {
+            Adjacent::None => true,
+            Adjacent::One(other) => other == cluster,
+            Adjacent::Several => false,
         };
         // A single neighbour becomes the leader of the new cluster, and must not be adjacent to another one.
         near && light && free(vertex, leader) && (!self.single[neighbour] || free(neighbour, leader))
@@ -103,19 +103,19 @@ impl Clusters<'_> {
         for member in [vertex, neighbour] {
             if self.single[member] {
                 self.single[member] = false;
-                self.tell_neighbours(member, leader);
+                self.update_neighbours(member, leader);
             }
         }
     }
 
-    fn tell_neighbours(&mut self, member: usize, leader: usize) {
+    fn update_neighbours(&mut self, member: usize, leader: usize) {
         for &(neighbour, _) in self.dag.inputs(member).iter().chain(self.dag.outputs(member)) {
             if self.levels[neighbour].abs_diff(self.levels[member]) == 1 {
-                let beside = &mut self.beside[neighbour];
-                *beside = match *beside {
-                    Beside::None => Beside::One(leader),
-                    Beside::One(other) if other == leader => Beside::One(leader),
-                    _ => Beside::Several,
+                let adjacent = &mut self.adjacent[neighbour];
+                *adjacent = match *adjacent {
+                    Adjacent::None => Adjacent::One(leader),
+                    Adjacent::One(other) if other == leader => Adjacent::One(leader),
+                    _ => Adjacent::Several,
                 };
             }
         }

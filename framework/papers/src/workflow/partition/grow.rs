@@ -86,11 +86,11 @@ impl<'a> End<'a> {
     /// connected parts of a graph thus come one after the other, whereas the cheapest-first order begins with a little of each.
     fn finishing(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.dag.len());
-        let mut is_begun = vec![false; self.dag.len()];
+        let mut has_started = vec![false; self.dag.len()];
         // Vertices that have been begun, with the number of their predecessors that have been examined.
         let mut open: Vec<(usize, usize)> = Vec::new();
         for last in (0..self.dag.len()).filter(|&vertex| self.after(vertex).is_empty()) {
-            is_begun[last] = true;
+            has_started[last] = true;
             open.push((last, 0));
             while let Some((vertex, looked_at)) = open.last_mut() {
                 match self.before(*vertex).get(*looked_at) {
@@ -100,7 +100,7 @@ impl<'a> End<'a> {
                     }
                     Some(&(before, _)) => {
                         *looked_at += 1;
-                        if !std::mem::replace(&mut is_begun[before], true) {
+                        if !std::mem::replace(&mut has_started[before], true) {
                             open.push((before, 0));
                         }
                     }

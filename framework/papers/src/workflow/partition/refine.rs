@@ -38,20 +38,20 @@ fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
 fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     let mut state = Pass::new(dag, second);
     let (mut best, mut kept, mut cut) = (Quality::new(state.weights, most, 0), 0, 0);
-    let mut moved = Vec::new();
+    let mut moved_vertices = Vec::new();
     while let Some(vertex) = state.next(most) {
         state.pass_over(vertex);
-        moved.push(vertex);
+        moved_vertices.push(vertex);
         let quality = Quality::new(state.weights, most, state.cut);
         let both = state.count[0] > 0 && state.count[1] > 0;
         if both && quality < best {
-            (best, kept, cut) = (quality, moved.len(), state.cut);
+            (best, kept, cut) = (quality, moved_vertices.len(), state.cut);
         }
-        if moved.len() - kept > patience(dag.len()) {
+        if moved_vertices.len() - kept > patience(dag.len()) {
             break;
         }
     }
-    let undo = moved.split_off(kept);
+    let undo = moved_vertices.split_off(kept);
     for vertex in undo {
         state.second[vertex] = !state.second[vertex];
     }
@@ -66,7 +66,7 @@ fn patience(vertices: usize) -> usize {
 struct Pass<'a> {
     dag: &'a Dag,
     second: &'a mut [bool],
-    moved: Vec<bool>,
+    moved_vertices: Vec<bool>,
     /// Number of neighbours that must move before each vertex can.
     blocked: Vec<usize>,
     /// For each half, the vertices that may leave it, the cheapest first.
@@ -80,7 +80,7 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(dag: &'a Dag, second: &'a mut [bool]) -> Self {
         let mut pass = Pass {
-            moved: vec![false; dag.len()],
+            moved_vertices: vec![false; dag.len()],
             blocked: vec![0; dag.len()],
             ready: Default::default(),
             weights: weights(dag, second),
@@ -113,7 +113,7 @@ impl<'a> Pass<'a> {
     }
 
     fn offer(&mut self, vertex: usize) {
-        if self.blocked[vertex] == 0 && !self.moved[vertex] {
+        if self.blocked[vertex] == 0 && !self.moved_vertices[vertex] {
             let half = usize::from(self.second[vertex]);
             self.ready[half].push(Reverse((self.cost(vertex), vertex)));
         }
@@ -141,7 +141,7 @@ impl<'a> Pass<'a> {
     fn drop_stale(&mut self, half: usize) {
         while let Some(&Reverse((_, vertex))) = self.ready[half].peek() {
             let there = usize::from(self.second[vertex]) == half;
-            if there && self.blocked[vertex] == 0 && !self.moved[vertex] {
+            if there && self.blocked[vertex] == 0 && !self.moved_vertices[vertex] {
                 return;
             }
             self.ready[half].pop();
@@ -155,7 +155,7 @@ impl<'a> Pass<'a> {
         self.weights[1 - half] += self.dag.weight(vertex);
         self.count[half] -= 1;
         self.count[1 - half] += 1;
-        self.moved[vertex] = true;
+        self.moved_vertices[vertex] = true;
         self.second[vertex] = half == 0;
         // Neighbours on the side that the vertex leaves wait for one vertex less, those on the side that it joins for one more.
         let (leaves, joins) = if half == 0 {

@@ -8,7 +8,7 @@ pub(super) struct ForkTree {
     jump: Vec<usize>,
     /// Children of each node, including removed ones.
     children: Vec<Vec<usize>>,
-    gone: Vec<bool>,
+    removed: Vec<bool>,
 }
 
 impl ForkTree {
@@ -19,7 +19,7 @@ impl ForkTree {
             depth: vec![0; nodes],
             jump: vec![0; nodes],
             children: vec![Vec::new(); nodes],
-            gone: vec![false; nodes],
+            removed: vec![false; nodes],
         }
     }
 
@@ -29,7 +29,7 @@ impl ForkTree {
         self.depth.push(0);
         self.jump.push(0);
         self.children.push(Vec::new());
-        self.gone.push(false);
+        self.removed.push(false);
     }
 
     /// Attaches a node without children below another node.
@@ -51,7 +51,7 @@ impl ForkTree {
     }
 
     pub(super) fn children(&self, node: usize) -> Vec<usize> {
-        self.children[node].iter().copied().filter(|&child| !self.gone[child]).collect()
+        self.children[node].iter().copied().filter(|&child| !self.removed[child]).collect()
     }
 
     pub(super) fn depth(&self, node: usize) -> usize {
@@ -86,7 +86,7 @@ impl ForkTree {
         let mut nodes = branches.to_vec();
         let mut next = 0;
         while let Some(&node) = nodes.get(next) {
-            self.gone[node] = true;
+            self.removed[node] = true;
             nodes.extend(self.children(node));
             next += 1;
         }

@@ -75,7 +75,7 @@ struct Growing<'a> {
     /// Total weight of the edges laid along the path to each fork that end there, minus those that begin there.
     laid: Vec<i64>,
     /// Vertex of synchronisation that has the open edges of a removed fork, or one on the way to it; other forks have their own number.
-    moved: Vec<usize>,
+    moved_forks: Vec<usize>,
 }
 
 impl<'a> Growing<'a> {
@@ -96,15 +96,15 @@ impl<'a> Growing<'a> {
             below: none(),
             open,
             laid: vec![0; forks],
-            moved: (0..forks).collect(),
+            moved_forks: (0..forks).collect(),
         }
     }
 
     /// Returns the fork that now has the open edges of this fork.
     fn holder(&mut self, mut fork: usize) -> usize {
-        while self.moved[fork] != fork {
-            self.moved[fork] = self.moved[self.moved[fork]];
-            fork = self.moved[fork];
+        while self.moved_forks[fork] != fork {
+            self.moved_forks[fork] = self.moved_forks[self.moved_forks[fork]];
+            fork = self.moved_forks[fork];
         }
         fork
     }
@@ -170,20 +170,20 @@ impl<'a> Growing<'a> {
             left.add(self.open[fork]);
         }
         left.remove(closed);
-        let joined = Composer::parallel(self.put_together(above, &ends), Composer::edge(laid));
+        let joined = Composer::parallel(self.merge(above, &ends), Composer::edge(laid));
         if left.edges == 0 {
             return (above, joined);
         }
         let synchronised = self.add_fork(above, joined, left);
         for fork in ends {
-            self.moved[fork] = synchronised;
+            self.moved_forks[fork] = synchronised;
         }
         (synchronised, Composer::edge(laid + closed.weight))
     }
 
     /// Composes branches of a fork with all of their open edges. `ends` lists their forks, parents first.
-    fn put_together(&mut self, above: usize, ends: &[usize]) -> Cuts {
-        let beside = |cuts: Option<Cuts>, other| match cuts {
+    fn merge(&mut self, above: usize, ends: &[usize]) -> Cuts {
+        let merged_cuts = |cuts: Option<Cuts>, other| match cuts {
             Some(cuts) => Composer::parallel(cuts, other),
             None => other,
         };
@@ -191,17 +191,17 @@ impl<'a> Growing<'a> {
             let mut below = self.below[fork].take();
             let open = std::mem::take(&mut self.open[fork]);
             if open.edges > 0 {
-                below = Some(beside(below, Composer::edge(open.weight)));
+                below = Some(merged_cuts(below, Composer::edge(open.weight)));
             }
             let laid = self.laid[fork];
-            let link = beside(self.link[fork].take(), Composer::edge(laid));
+            let link = merged_cuts(self.link[fork].take(), Composer::edge(laid));
             let branch = match below {
                 Some(below) => self.composer.series(link, None, below),
                 None => link,
             };
             let parent = self.tree.parent(fork);
             self.laid[parent] += laid;
-            self.below[parent] = Some(beside(self.below[parent].take(), branch));
+            self.below[parent] = Some(merged_cuts(self.below[parent].take(), branch));
         }
         self.below[above].take().unwrap_or_else(|| Composer::edge(0))
     }
@@ -214,7 +214,7 @@ impl<'a> Growing<'a> {
         self.below.push(None);
         self.open.push(open);
         self.laid.push(0);
-        self.moved.push(fork);
+        self.moved_forks.push(fork);
         fork
     }
 
@@ -225,7 +225,7 @@ impl<'a> Growing<'a> {
         let (fork, link) = self.join(&mut inputs);
         self.add_fork(fork, link, Open::default());
         let ends = self.tree.cut_off(&self.tree.children(SOURCE));
-        let all = self.put_together(SOURCE, &ends);
+        let all = self.merge(SOURCE, &ends);
         self.composer.tasks(all)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::super::chunking::Chunking;
-use crate::words::Percent;
+use crate::number_format::Percent;
 
 /// Selection of [`Chunking::Auto`](super::super::Chunking::Auto) with its input. Its `Display` is one sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

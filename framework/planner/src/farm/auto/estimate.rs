@@ -15,7 +15,7 @@ pub(super) struct Out {
     pub(super) worker: usize,
     pub(super) tasks: u64,
     /// Time of dispatch (s, by the caller's clock).
-    pub(super) given: f64,
+    pub(super) dispatched_at: f64,
     /// Earliest known time at which the worker can begin the chunk: it has arrived, and the previous chunk is complete.
     pub(super) arrives: f64,
 }
@@ -55,10 +55,10 @@ impl<'a> Estimate<'a> {
     /// Returns the times at which each worker sends requests, and the times at which each worker has finished all its chunks (s from now),
     /// for task times from `sample`, in which the outstanding tasks precede the remaining ones. A worker without outstanding chunks requests
     /// at once.
-    pub(super) fn asks(&self, sample: &Sample) -> (Vec<(f64, usize)>, Vec<Free>) {
+    pub(super) fn requests(&self, sample: &Sample) -> (Vec<(f64, usize)>, Vec<Free>) {
         let knowledge = self.view.knowledge;
         let mut place = 0_u64;
-        let mut asks = Vec::new();
+        let mut requests = Vec::new();
         let mut free = Vec::with_capacity(self.view.workers.len());
         for &worker in self.view.workers {
             let slow = self.slowness(worker);
@@ -72,14 +72,14 @@ impl<'a> Estimate<'a> {
                 at = end.max(0.5 * self.distribution.mean * slow);
                 let way_back =
                     if knowledge.master == Some(worker) { 0.0 } else { knowledge.return_time(out.tasks) };
-                asks.push((at + way_back, worker));
+                requests.push((at + way_back, worker));
                 chunks += 1;
             }
             free.push((worker, at.max(0.0)));
-            asks.extend((chunks..=knowledge.ahead).map(|_| (0.0, worker)));
+            requests.extend((chunks..=knowledge.ahead).map(|_| (0.0, worker)));
         }
-        asks.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (asks, free)
+        requests.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (requests, free)
     }
 }
 
@@ -185,19 +185,19 @@ mod tests {
     #[test]
     fn request_times_follow_from_outstanding_chunks() {
         let sample = Sample::draw(&Distribution { mean: 0.2, deviation: 0.0, block: 1.0 }, 65, 0);
-        let out = |worker, tasks, arrives| Out { worker, tasks, given: 0.0, arrives };
+        let out = |worker, tasks, arrives| Out { worker, tasks, dispatched_at: 0.0, arrives };
         let out = [out(1, 10, 4.0), out(2, 10, 1.0), out(1, 5, 4.5)];
         let done = [ChunkDone::timed(0, 1000, 200.0), ChunkDone::timed(1, 1000, 200.0)];
         with_view(5.0, &done, |view| {
             let estimate = Estimate::new(view, &out);
             assert_eq!((estimate.out(), estimate.slowness(1)), (25, 1.0));
-            let (asks, free) = estimate.asks(&sample);
+            let (requests, free) = estimate.requests(&sample);
             // Worker 2 is overdue and needs half of a task more; worker 1 needs 1 s, and 1 s after that.
             let expected = [(0.0, 0), (0.5 * estimate.distribution().mean, 2), (1.0, 1), (2.0, 1)];
-            assert_eq!(asks.len(), expected.len());
+            assert_eq!(requests.len(), expected.len());
             assert!(free[0] == (0, 0.0) && (free[1].1 - 2.0).abs() < 1e-9, "{free:?}");
-            for (found, expected) in asks.iter().zip(expected) {
-                assert!(found.1 == expected.1 && (found.0 - expected.0).abs() < 1e-9, "{asks:?}");
+            for (found, expected) in requests.iter().zip(expected) {
+                assert!(found.1 == expected.1 && (found.0 - expected.0).abs() < 1e-9, "{requests:?}");
             }
         });
     }

@@ -68,7 +68,7 @@ const CHEAP_ROUND: f64 = 1e-4;
 #[derive(Debug)]
 pub(super) struct Auto {
     policy: Box<dyn Policy>,
-    in_force: Chunking,
+    active_policy: Chunking,
     /// True if a probe has been measured, so that chunks follow the policy; otherwise chunks are probes.
     informed: bool,
     choice: Option<Choice>,
@@ -88,7 +88,7 @@ impl Default for Auto {
     fn default() -> Self {
         Auto {
             policy: published(Chunking::Policy(Published::Dpf)),
-            in_force: Chunking::Policy(Published::Dpf),
+            active_policy: Chunking::Policy(Published::Dpf),
             informed: false,
             choice: None,
             out: Vec::new(),
@@ -140,7 +140,7 @@ impl Auto {
             self.port = view.knowledge.now;
         }
         let (view, probes) = (&experienced(view), measured_probes(view));
-        self.policy = published(self.in_force);
+        self.policy = published(self.active_policy);
         self.policy.begin(view);
         if view.statistics.chunks() > 0 {
             self.choose(view, true);
@@ -177,13 +177,13 @@ impl Auto {
             self.port = self.port.max(now) + view.knowledge.send_time(size);
             self.port + view.knowledge.latency
         };
-        self.out.push(Out { worker, tasks: size, given: now, arrives });
+        self.out.push(Out { worker, tasks: size, dispatched_at: now, arrives });
         size
     }
 
     /// Records that dispatched tasks were returned undone. Tasks that are returned directly after [`next`](Auto::next) belong to the latest
     /// chunk, which then has fewer tasks; other tasks belong to a worker that has left.
-    pub(super) fn give_back(&mut self, tasks: u64) {
+    pub(super) fn return_tasks(&mut self, tasks: u64) {
         let Some(port_before) = self.port_before.take() else { return };
         let Some(newest) = self.out.last_mut() else { return };
         newest.tasks = newest.tasks.saturating_sub(tasks);
@@ -198,7 +198,7 @@ impl Auto {
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
         // The worker could not begin its next chunk before it had completed this one.
-        let back = out.given + range::amount_or_nearest(done.elapsed);
+        let back = out.dispatched_at + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
         }
@@ -209,7 +209,7 @@ impl Auto {
         self.port_before = None;
         let Some(out) = self.out.iter_mut().find(|out| out.worker == done.worker) else { return };
         out.tasks = out.tasks.saturating_sub(done.tasks);
-        out.arrives = out.arrives.max(out.given + range::amount_or_nearest(done.elapsed));
+        out.arrives = out.arrives.max(out.dispatched_at + range::amount_or_nearest(done.elapsed));
     }
 
     pub(super) fn leave(&mut self, worker: usize) {
@@ -242,8 +242,8 @@ impl Auto {
         }
         let budget = budget.clamp(once.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
         // The current policy continues from its state; the others begin with the remaining tasks.
-        let mut trials = vec![Trial::new(self.in_force, self.policy.copy())];
-        for chunking in POLICIES.into_iter().filter(|&chunking| chunking != self.in_force) {
+        let mut trials = vec![Trial::new(self.active_policy, self.policy.copy())];
+        for chunking in POLICIES.into_iter().filter(|&chunking| chunking != self.active_policy) {
             let mut policy = published(chunking);
             policy.begin(view);
             trials.push(Trial::new(chunking, policy));
@@ -264,7 +264,7 @@ impl Auto {
         self.choice = Some(Choice {
             now: view.knowledge.now,
             policy: trial.chunking,
-            before: self.in_force,
+            before: self.active_policy,
             left: view.left,
             workers: view.workers.len(),
             mean: distribution.mean,
@@ -275,7 +275,7 @@ impl Auto {
             predicted_before: before.map(mean),
             compared,
         });
-        self.in_force = trial.chunking;
+        self.active_policy = trial.chunking;
         self.policy = trial.policy;
         self.informed = true;
     }

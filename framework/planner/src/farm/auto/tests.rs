@@ -28,15 +28,15 @@ fn outstanding_chunks_are_tracked() {
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
     assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
     // Only five tasks were left for worker 2, and none for worker 0.
-    auto.give_back(2);
+    auto.return_tasks(2);
     assert_eq!(held(&auto), [(0, 10), (1, 10), (2, 5)]);
     assert_eq!((auto.next(0, 50, &view), auto.port), (10, 3.0));
-    auto.give_back(10);
+    auto.return_tasks(10);
     assert_eq!((held(&auto), auto.port), (vec![(0, 10), (1, 10), (2, 5)], 2.0));
     auto.done(&ChunkDone::timed(2, 5, 1.0));
     // Worker 1 dies and its tasks return, but worker 0 still has its chunk.
     auto.leave(1);
-    auto.give_back(10);
+    auto.return_tasks(10);
     assert_eq!(held(&auto), [(0, 10)]);
 }
 

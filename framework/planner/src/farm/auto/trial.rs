@@ -5,7 +5,7 @@ use super::super::knowledge::ChunkDone;
 use super::super::policy::{Policy, View};
 use super::estimate::Estimate;
 use super::sample::Sample;
-use crate::simulate::farm::{Dispatcher, Farm, Standing};
+use crate::simulate::farm::{Dispatcher, Farm, InitialState};
 
 /// Policy that is compared with others on equal samples of tasks.
 #[derive(Debug)]
@@ -32,18 +32,18 @@ pub(super) fn simulate(
     port: f64,
     budget: u64,
 ) -> u64 {
-    let (asks, free) = estimate.asks(sample);
-    let standing = Standing { asks: &asks, port, free: &free };
+    let (requests, free) = estimate.requests(sample);
+    let initial_state = InitialState { requests: &requests, port, free: &free };
     // The outstanding chunks take the same time with every policy.
-    let out = asks.iter().map(|&(time, _)| time).fold(0.0, f64::max);
+    let out = requests.iter().map(|&(time, _)| time).fold(0.0, f64::max);
     let mut simulated = 0;
     for trial in trials {
         let Some(seconds) = trial.seconds else { continue };
         let policy = trial.policy.copy();
         let mut rest =
-            Rest { view, estimate, sample, policy, left: view.left, chunks: 0, budget, given_up: false };
-        let run = Farm::new(*view.knowledge).run_from(&standing, &mut rest);
-        trial.seconds = (!rest.given_up).then_some(seconds + run.time.max(out));
+            Rest { view, estimate, sample, policy, left: view.left, chunks: 0, budget, is_aborted: false };
+        let run = Farm::new(*view.knowledge).run_from(&initial_state, &mut rest);
+        trial.seconds = (!rest.is_aborted).then_some(seconds + run.time.max(out));
         simulated += rest.chunks;
     }
     simulated
@@ -58,13 +58,13 @@ struct Rest<'a> {
     left: u64,
     chunks: u64,
     budget: u64,
-    given_up: bool,
+    is_aborted: bool,
 }
 
 impl Dispatcher for Rest<'_> {
     fn next(&mut self, worker: usize, _now: f64) -> Option<u64> {
-        self.given_up |= self.left > 0 && self.chunks == self.budget;
-        if self.left == 0 || self.given_up {
+        self.is_aborted |= self.left > 0 && self.chunks == self.budget;
+        if self.left == 0 || self.is_aborted {
             return None;
         }
         self.chunks += 1;

@@ -53,12 +53,12 @@ impl Prepared {
     /// Removes the next chunk, of which at most `most` tasks are dispatched; the rest of the chunk stays at the front.
     pub(super) fn take(&mut self, most: u64) -> Option<u64> {
         let size = self.sizes.pop_front()?;
-        let given = size.min(most);
-        if given < size {
-            self.sizes.push_front(size - given);
+        let dispatched = size.min(most);
+        if dispatched < size {
+            self.sizes.push_front(size - dispatched);
         }
-        self.tasks -= given;
-        Some(given)
+        self.tasks -= dispatched;
+        Some(dispatched)
     }
 
     fn push(&mut self, size: u64) {

@@ -66,7 +66,7 @@ pub(super) struct Tss {
     last: f64,
     step: f64,
     /// Number of chunks begun; `rest` is the number of tasks of the latest chunk that were not dispatched because of a limit.
-    given: f64,
+    dispatched: f64,
     rest: u64,
     /// Number of tasks that remain if no tasks are returned or added.
     expected: u64,
@@ -78,7 +78,7 @@ impl Policy for Tss {
         (self.first, self.last) = (first as f64, 1.0);
         let chunks = (2.0 * view.left as f64 / (self.first + self.last)).ceil();
         self.step = if chunks > 1.0 { (self.first - self.last) / (chunks - 1.0) } else { 0.0 };
-        (self.given, self.rest) = (0.0, 0);
+        (self.dispatched, self.rest) = (0.0, 0);
         self.expected = view.left;
     }
 
@@ -87,8 +87,8 @@ impl Policy for Tss {
             self.begin(view);
         }
         if self.rest == 0 {
-            self.rest = (self.first - self.given * self.step).floor().max(self.last) as u64;
-            self.given += 1.0;
+            self.rest = (self.first - self.dispatched * self.step).floor().max(self.last) as u64;
+            self.dispatched += 1.0;
         }
         let size = self.rest;
         self.rest -= size.min(most);

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::loops::moves::Move;
+use crate::number_format::{Percent, Seconds};
 use crate::tuner::{Reason, Verdict};
-use crate::words::{Percent, Seconds};
 
 /// Result of one interaction: its input and the decision.
 ///

@@ -23,8 +23,8 @@ pub struct Report {
 impl Report {
     /// Returns the rate in units per second; `None` if it cannot be determined. A rank without units gives no rate.
     pub(in crate::loops) fn rate(&self) -> Option<f64> {
-        let is_told = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
-        is_told.then(|| self.units / self.seconds)
+        let has_reported = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
+        has_reported.then(|| self.units / self.seconds)
     }
 }
 
@@ -65,8 +65,8 @@ impl Interaction<'_> {
     pub(in crate::loops) fn check(&self, ranks: usize, last: Option<f64>) -> Result<()> {
         let &Interaction { now, reports, phase, cost, ahead } = self;
         if reports.len() != ranks {
-            let came = reports.len();
-            return invalid(format!("{came} reports came from {ranks} ranks: there must be one of each"));
+            let received = reports.len();
+            return invalid(format!("{received} reports came from {ranks} ranks: there must be one of each"));
         }
         let last = last.unwrap_or(f64::NEG_INFINITY);
         let usable = |value: f64| range::amount(value).is_some();

@@ -16,7 +16,7 @@ pub const LEAST_PERIOD: f64 = 5e-3;
 /// Returns true if the turns of the operating system have averaged out in a report of `seconds` seconds of computing, `span` seconds after the
 /// previous report. `shortest` is [the time that this takes](crate::loops::LoopBalancer::shortest_period). Half of it is enough, because periods
 /// consist of whole passes or blocks. A rank that mostly waits may never compute for that long, so a long `span` is enough too.
-pub fn tells_rate(seconds: f64, span: f64, shortest: f64) -> bool {
+pub fn has_averaged_out(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
 }
 
@@ -39,7 +39,7 @@ pub struct RateAccumulator {
     units: f64,
     seconds: f64,
     span: f64,
-    is_told: bool,
+    has_reported: bool,
 }
 
 impl RateAccumulator {
@@ -56,11 +56,11 @@ impl RateAccumulator {
 
     /// Returns the report of the rank, which has `held` units, for the balancer.
     pub fn report(&mut self, held: u64, shortest: f64) -> Report {
-        let RateAccumulator { units, seconds, span, is_told } = *self;
-        if is_told && !tells_rate(seconds, span, shortest) {
+        let RateAccumulator { units, seconds, span, has_reported } = *self;
+        if has_reported && !has_averaged_out(seconds, span, shortest) {
             return Report { held, ..Report::default() };
         }
-        *self = RateAccumulator { is_told: is_told || seconds > 0.0, ..RateAccumulator::default() };
+        *self = RateAccumulator { has_reported: has_reported || seconds > 0.0, ..RateAccumulator::default() };
         Report { units, seconds, held }
     }
 }

@@ -29,14 +29,14 @@ pub(in crate::pipeline) fn dpm(
     let flat = Platform::uniform(platform.processors(), speed, mean_link(platform))?;
     let costs = Costs::new(&flat, spec);
     let found = Hedpm::new(&flat, spec, &costs, dispatch, radius).sweep();
-    let looked_at = found.len();
+    let evaluated = found.len();
     let mut best = (Vec::new(), f64::INFINITY);
     for candidate in found {
         if candidate.1 < best.1 || best.0.is_empty() {
             best = candidate;
         }
     }
-    Ok((best.0, looked_at))
+    Ok((best.0, evaluated))
 }
 
 #[cfg(test)]

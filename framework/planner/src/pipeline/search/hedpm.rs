@@ -164,15 +164,15 @@ impl Pass<'_> {
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;
         // Each remaining range of unmatched stages needs a processor.
-        let spare = self.free.len().saturating_sub(self.runs_without(&stages));
+        let reserve = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
             return self.use_up(stages);
         }
         let time = self.time(&stages, &self.free[..1]);
-        if time > (1.0 + self.hedpm.radius) * ideal && replicable && spare > 1 {
-            self.replicate(stages, ideal, spare)
-        } else if time < (1.0 - self.hedpm.radius) * ideal || spare < 1 {
+        if time > (1.0 + self.hedpm.radius) * ideal && replicable && reserve > 1 {
+            self.replicate(stages, ideal, reserve)
+        } else if time < (1.0 - self.hedpm.radius) * ideal || reserve < 1 {
             self.gather(stages, ideal)
         } else {
             (stages, self.free[..1].to_vec(), time)
@@ -180,9 +180,9 @@ impl Pass<'_> {
     }
 
     /// Adds replicas until the stage is fast enough, and returns the number of replicas whose time was closest to the ideal.
-    fn replicate(&self, stages: Range<usize>, ideal: f64, spare: usize) -> (Range<usize>, Vec<usize>, f64) {
+    fn replicate(&self, stages: Range<usize>, ideal: f64, reserve: usize) -> (Range<usize>, Vec<usize>, f64) {
         let mut best = (1, f64::INFINITY);
-        for replicas in 1..=spare {
+        for replicas in 1..=reserve {
             let time = self.time(&stages, &self.free[..replicas]);
             if (time - ideal).abs() < (best.1 - ideal).abs() {
                 best = (replicas, time);

@@ -10,7 +10,7 @@ pub struct Dispatch<'a> {
     chunker: &'a mut Chunker,
     tasks: &'a Tasks,
     knowledge: Knowledge,
-    given: u64,
+    dispatched: u64,
     /// Time in seconds at the beginning of the iteration.
     clock: f64,
     slowness: &'a [f64],
@@ -19,7 +19,7 @@ pub struct Dispatch<'a> {
 impl<'a> Dispatch<'a> {
     /// Creates a dispatcher whose workers take the times in `tasks`. The iteration begins at `knowledge.now`.
     pub fn new(chunker: &'a mut Chunker, tasks: &'a Tasks, knowledge: Knowledge) -> Self {
-        Dispatch { chunker, tasks, clock: knowledge.now, knowledge, given: 0, slowness: &[] }
+        Dispatch { chunker, tasks, clock: knowledge.now, knowledge, dispatched: 0, slowness: &[] }
     }
 
     /// Sets the slowness of the workers: worker w takes `slowness[w]` times as long. The slowness of workers without an entry is 1.
@@ -30,14 +30,14 @@ impl<'a> Dispatch<'a> {
 
     /// Begins an iteration of the chunker and simulates it.
     pub fn iteration(&mut self, farm: &Farm, workers: &[usize]) -> Run {
-        self.given = 0;
+        self.dispatched = 0;
         self.chunker.begin(Supply::Exactly(self.tasks.len()), workers, &self.knowledge);
         farm.run(workers, self)
     }
 
     /// Simulates the tasks as a stream, whose end the chunker learns only when it is reached.
     pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
-        self.given = 0;
+        self.dispatched = 0;
         self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);
         farm.run(workers, self)
     }
@@ -46,7 +46,7 @@ impl<'a> Dispatch<'a> {
 impl Dispatcher for Dispatch<'_> {
     fn next(&mut self, worker: usize, now: f64) -> Option<u64> {
         self.knowledge.now = self.clock + now;
-        let left = self.tasks.len() - self.given;
+        let left = self.tasks.len() - self.dispatched;
         if left == 0 && !matches!(self.chunker.left(), Supply::Exactly(_)) {
             self.chunker.set_supply(Supply::Exactly(0), &self.knowledge);
         }
@@ -55,8 +55,8 @@ impl Dispatcher for Dispatch<'_> {
     }
 
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
-        let (sum, squares) = self.tasks.sums(self.given, tasks);
-        self.given += tasks;
+        let (sum, squares) = self.tasks.sums(self.dispatched, tasks);
+        self.dispatched += tasks;
         let slow = self.slowness.get(worker).copied().unwrap_or(1.0);
         (slow * sum, slow * slow * squares)
     }

@@ -26,10 +26,10 @@ pub struct Farm {
 
 /// State of a farm at the beginning of a simulation. The default has no requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Standing<'a> {
+pub struct InitialState<'a> {
     /// Requests: time (s) and worker. If a worker sends several requests, each is served at its time, and its chunks are computed one after the
     /// other.
-    pub asks: &'a [(f64, usize)],
+    pub requests: &'a [(f64, usize)],
     /// Time from which the master's port is free (s).
     pub port: f64,
     /// Workers with the times (s) at which they finish the chunks that they already hold. Other workers hold no chunks.
@@ -76,17 +76,17 @@ impl Farm {
     /// Simulates one iteration of `workers`, all of which send a request at the beginning.
     pub fn run(&self, workers: &[usize], dispatcher: &mut impl Dispatcher) -> Run {
         let rounds = 0..=self.knowledge.ahead;
-        let asks: Vec<(f64, usize)> =
+        let requests: Vec<(f64, usize)> =
             rounds.flat_map(|_| workers.iter().map(|&worker| (0.0, worker))).collect();
-        self.run_from(&Standing { asks: &asks, ..Standing::default() }, dispatcher)
+        self.run_from(&InitialState { requests: &requests, ..InitialState::default() }, dispatcher)
     }
 
     /// Simulates an iteration from any state. The chunks that workers hold at the beginning do not count in the result.
-    pub fn run_from(&self, standing: &Standing<'_>, dispatcher: &mut impl Dispatcher) -> Run {
+    pub fn run_from(&self, initial_state: &InitialState<'_>, dispatcher: &mut impl Dispatcher) -> Run {
         let Knowledge { master, .. } = self.knowledge;
-        let Standing { asks, mut port, free } = *standing;
+        let InitialState { requests, mut port, free } = *initial_state;
         // Indices of the workers among those that send requests.
-        let mut workers: Vec<usize> = asks.iter().map(|&(_, worker)| worker).collect();
+        let mut workers: Vec<usize> = requests.iter().map(|&(_, worker)| worker).collect();
         workers.sort_unstable();
         workers.dedup();
         let place = |worker: usize| workers.binary_search(&worker);
@@ -98,19 +98,19 @@ impl Farm {
         }
         // Times are not negative, so the order of their bits is the order of the numbers.
         let key = |time: f64, sequence: u64| Reverse((time.max(0.0).to_bits(), sequence));
-        let mut requests: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::with_capacity(asks.len());
-        let asking = asks.iter().filter_map(|&(time, worker)| Some((time, place(worker).ok()?)));
-        requests.extend((0..).zip(asking).map(|(sequence, (time, place))| (key(time, sequence), place)));
-        let mut sequence = asks.len() as u64;
-        let mut coming: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::new();
+        let mut queue: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::with_capacity(requests.len());
+        let first_requests = requests.iter().filter_map(|&(time, worker)| Some((time, place(worker).ok()?)));
+        queue.extend((0..).zip(first_requests).map(|(sequence, (time, place))| (key(time, sequence), place)));
+        let mut sequence = requests.len() as u64;
+        let mut arriving: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::new();
         let mut sent: Vec<Sent> = Vec::new();
         let mut run = Run::default();
-        while let Some((Reverse((bits, _)), place)) = requests.pop() {
+        while let Some((Reverse((bits, _)), place)) = queue.pop() {
             let (now, worker) = (f64::from_bits(bits), workers[place]);
-            while let Some(&(Reverse((back, _)), which)) = coming.peek()
+            while let Some(&(Reverse((back, _)), which)) = arriving.peek()
                 && back <= bits
             {
-                coming.pop();
+                arriving.pop();
                 dispatcher.done(&sent[which].done);
             }
             let Some(tasks) = dispatcher.next(worker, now) else { continue };
@@ -129,15 +129,15 @@ impl Farm {
                 port = finish;
             }
             let back = finish + way_back;
-            coming.push((key(back, sequence), sent.len()));
+            arriving.push((key(back, sequence), sent.len()));
             sent.push(Sent { done: ChunkDone { worker, tasks, sum, squares, elapsed: back - now }, back });
-            requests.push((key(back, sequence), place));
+            queue.push((key(back, sequence), place));
             sequence += 1;
             run.chunks += 1;
             run.busy += sum;
             run.time = run.time.max(back);
         }
-        while let Some((_, which)) = coming.pop() {
+        while let Some((_, which)) = arriving.pop() {
             dispatcher.done(&sent[which].done);
         }
         debug_assert!(sent.iter().all(|chunk| chunk.back <= run.time));

@@ -36,5 +36,5 @@ mod engine;
 mod tasks;
 
 pub use dispatch::Dispatch;
-pub use engine::{Dispatcher, Farm, Run, Standing};
+pub use engine::{Dispatcher, Farm, InitialState, Run};
 pub use tasks::Tasks;

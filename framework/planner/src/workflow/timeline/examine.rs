@@ -60,9 +60,9 @@ impl Timeline<'_> {
             candidate.peak = waiting + need + processor.leaving_bytes;
             return Some(0);
         }
-        let must_go = (waiting + need).saturating_sub(capacity);
-        if must_go > 0 {
-            let freed = self.evict(candidate, task, p, must_go)?;
+        let must_leave = (waiting + need).saturating_sub(capacity);
+        if must_leave > 0 {
+            let freed = self.evict(candidate, task, p, must_leave)?;
             waiting -= freed;
         }
         let allowed = capacity - need - waiting;

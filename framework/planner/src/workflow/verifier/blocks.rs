@@ -1,7 +1,7 @@
 //! Check of a plan of blocks, with its makespan and peak memory.
 
 use super::steps::{Stairs, add_step};
-use super::verdict::{Rule, Verdict, near};
+use super::verification::{Rule, Verification, near};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::memory::Crossing;
@@ -12,22 +12,24 @@ pub(super) fn check(
     cluster: &Cluster,
     plan: &Plan,
     crossing: Crossing,
-    verdict: &mut Verdict,
+    verification: &mut Verification,
 ) {
     if !plan.transfers.is_empty() || !plan.evictions.is_empty() {
-        verdict.add(Rule::Shape, "a plan of blocks has no times of single files, but this plan has".into());
+        verification
+            .add(Rule::Shape, "a plan of blocks has no times of single files, but this plan has".into());
     }
     let place = places(graph, plan);
     for edge in graph.edges() {
         let same = plan.processor_of[edge.from] == plan.processor_of[edge.to];
         if same && place[edge.from] > place[edge.to] {
             let (from, to) = (graph.name(edge.from), graph.name(edge.to));
-            verdict.add(Rule::Order, format!("task {to:?} reads from {from:?}, but is to run before it"));
+            verification
+                .add(Rule::Order, format!("task {to:?} reads from {from:?}, but is to run before it"));
         }
     }
-    check_times(graph, cluster, plan, verdict);
+    check_times(graph, cluster, plan, verification);
     for (p, order) in plan.orders.iter().enumerate() {
-        check_memory(graph, cluster, plan, crossing, (p, order, &place), verdict);
+        check_memory(graph, cluster, plan, crossing, (p, order, &place), verification);
     }
 }
 
@@ -47,9 +49,9 @@ pub(super) fn staircase(graph: &Workflow, plan: &Plan, crossing: Crossing) -> Ve
     let place = places(graph, plan);
     let of_one = |(p, order): (usize, &Vec<usize>)| {
         let mut stairs = Stairs::new();
-        walk(graph, plan, crossing, (p, order, &place), |task, held, beside| {
+        walk(graph, plan, crossing, (p, order, &place), |task, held, resident_inputs| {
             add_step(&mut stairs, plan.start[task], u64::try_from(held).unwrap_or(u64::MAX));
-            add_step(&mut stairs, plan.finish[task], u64::try_from(beside).unwrap_or(u64::MAX));
+            add_step(&mut stairs, plan.finish[task], u64::try_from(resident_inputs).unwrap_or(u64::MAX));
         });
         stairs
     };
@@ -76,7 +78,7 @@ fn messages(graph: &Workflow, plan: &Plan, order: &[usize]) -> Vec<(usize, u64)>
 }
 
 /// Checks that a block begins when all messages to it have arrived, and that its tasks run one after the other.
-fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
+fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verification: &mut Verification) {
     let messages: Vec<_> = plan.orders.iter().map(|order| messages(graph, plan, order)).collect();
     let mut missing = vec![0; cluster.len()];
     for &(receiver, _) in messages.iter().flatten() {
@@ -93,7 +95,7 @@ fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut V
             start[task] = now;
             now += graph.work(task) / cluster.processors()[p].speed;
         }
-        verdict.makespan = verdict.makespan.max(now);
+        verification.makespan = verification.makespan.max(now);
         for &(receiver, size) in &messages[p] {
             begins[receiver] = begins[receiver].max(now + cluster.transfer_time(p, receiver, size));
             missing[receiver] -= 1;
@@ -106,16 +108,18 @@ fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut V
         let circle: Vec<String> =
             (0..cluster.len()).filter(|&p| missing[p] > 0).map(|p| p.to_string()).collect();
         let message = format!("the blocks of processors {} wait for one another", circle.join(", "));
-        verdict.add(Rule::Order, message);
+        verification.add(Rule::Order, message);
         return;
     }
     for (task, &start) in start.iter().enumerate() {
         let finish = start + graph.work(task) / cluster.processors()[plan.processor_of[task]].speed;
-        let said = (plan.start[task], plan.finish[task]);
-        if !near(said.0, start, verdict.makespan) || !near(said.1, finish, verdict.makespan) {
+        let recorded = (plan.start[task], plan.finish[task]);
+        if !near(recorded.0, start, verification.makespan) || !near(recorded.1, finish, verification.makespan)
+        {
             let name = graph.name(task);
-            let message = format!("task {name:?} runs from {start} to {finish}, but the plan says {said:?}");
-            verdict.add(Rule::Time, message);
+            let message =
+                format!("task {name:?} runs from {start} to {finish}, but the plan says {recorded:?}");
+            verification.add(Rule::Time, message);
         }
     }
 }
@@ -127,7 +131,7 @@ fn check_memory(
     plan: &Plan,
     crossing: Crossing,
     block: (usize, &[usize], &[usize]),
-    verdict: &mut Verdict,
+    verification: &mut Verification,
 ) {
     let p = block.0;
     let capacity = u128::from(cluster.processors()[p].memory);
@@ -137,10 +141,10 @@ fn check_memory(
         if held > capacity {
             let name = graph.name(task);
             let message = format!("processor {p} holds {held} with task {name:?}, but has {capacity}");
-            verdict.add(Rule::Memory, message);
+            verification.add(Rule::Memory, message);
         }
     });
-    verdict.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
+    verification.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }
 
 /// Reports for each task of a block the memory held while it runs, and after its end.
@@ -154,17 +158,18 @@ fn walk(
     let inside = |task: usize| plan.processor_of[task] == p;
     let resident = crossing == Crossing::Resident;
     let outside_inputs = order.iter().flat_map(|&task| graph.inputs(task)).filter(|edge| !inside(edge.from));
-    let mut beside: u128 = if resident { outside_inputs.map(|edge| u128::from(edge.size)).sum() } else { 0 };
+    let mut resident_inputs: u128 =
+        if resident { outside_inputs.map(|edge| u128::from(edge.size)).sum() } else { 0 };
     for &task in order {
         for edge in graph.inputs(task) {
             let counted = if inside(edge.from) { place[edge.from] < place[task] } else { resident };
-            beside -= if counted { u128::from(edge.size) } else { 0 };
+            resident_inputs -= if counted { u128::from(edge.size) } else { 0 };
         }
-        let held = beside + u128::from(graph.requirement(task, plan.task_memory));
+        let held = resident_inputs + u128::from(graph.requirement(task, plan.task_memory));
         for edge in graph.outputs(task) {
             let counted = if inside(edge.to) { place[edge.to] > place[task] } else { resident };
-            beside += if counted { u128::from(edge.size) } else { 0 };
+            resident_inputs += if counted { u128::from(edge.size) } else { 0 };
         }
-        tell(task, held, beside);
+        tell(task, held, resident_inputs);
     }
 }

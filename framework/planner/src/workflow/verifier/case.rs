@@ -1,6 +1,6 @@
 //! Input of the verifier.
 
-use super::verdict::{Rule, Verdict};
+use super::verification::{Rule, Verification};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::plan::Plan;
@@ -48,7 +48,7 @@ impl Case<'_> {
     }
 
     /// Checks that tasks which have started are unchanged, and that no other task runs on a lost processor or in the past.
-    pub(super) fn check_history(&self, verdict: &mut Verdict) {
+    pub(super) fn check_history(&self, verification: &mut Verification) {
         for task in 0..self.graph.len() {
             let plan = self.plan;
             let (p, name) = (plan.processor_of[task], self.graph.name(task));
@@ -58,19 +58,19 @@ impl Case<'_> {
                         let message = format!(
                             "task {name:?} has run on processor {processor} from {start} to {finish}, but the plan says otherwise"
                         );
-                        verdict.add(Rule::Shape, message);
+                        verification.add(Rule::Shape, message);
                     }
                 }
                 Progress::Waiting if self.situation.is_lost(p) => {
                     let message = format!("task {name:?} is to run on processor {p}, which is lost");
-                    verdict.add(Rule::Shape, message);
+                    verification.add(Rule::Shape, message);
                 }
                 Progress::Waiting if plan.start[task] < self.situation.now => {
                     let message = format!(
                         "task {name:?} is to start at {}, but it is {} already",
                         plan.start[task], self.situation.now
                     );
-                    verdict.add(Rule::Time, message);
+                    verification.add(Rule::Time, message);
                 }
                 Progress::Waiting => {}
             }

@@ -10,13 +10,13 @@ mod shape;
 mod staircase;
 mod steps;
 mod times;
-mod verdict;
+mod verification;
 
 pub use staircase::memory_over_time;
-pub use verdict::{Rule, Verdict, Violation};
+pub use verification::{Rule, Verification, Violation};
 
 use case::Case;
-use verdict::near;
+use verification::near;
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
@@ -41,40 +41,42 @@ use super::situation::Situation;
 /// assert!(verdict.certificate().unwrap_err().message().contains("\"large\""));
 /// # Ok::<(), armature_planner::Error>(())
 /// ```
-pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
+pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verification {
     verify_rest(graph, cluster, &Situation::new(graph, cluster), plan)
 }
 
 /// Checks a plan for the rest of a run. Tasks that have started must be unchanged in it.
-pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, plan: &Plan) -> Verdict {
-    let mut verdict = Verdict::of(cluster, plan);
+pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, plan: &Plan) -> Verification {
+    let mut verification = Verification::of(cluster, plan);
     let case = Case { graph, cluster, plan, situation };
-    shape::check(case, &mut verdict);
-    if !verdict.is_valid() {
-        return verdict;
+    shape::check(case, &mut verification);
+    if !verification.is_valid() {
+        return verification;
     }
-    case.check_history(&mut verdict);
+    case.check_history(&mut verification);
     match plan.execution {
-        Execution::Blocks { crossing } => blocks::check(graph, cluster, plan, crossing, &mut verdict),
+        Execution::Blocks { crossing } => blocks::check(graph, cluster, plan, crossing, &mut verification),
         Execution::Events => {
-            times::check(case, &mut verdict);
-            residence::check(case, &mut verdict);
+            times::check(case, &mut verification);
+            residence::check(case, &mut verification);
         }
     }
-    check_summary(plan, &mut verdict);
-    verdict
+    check_summary(plan, &mut verification);
+    verification
 }
 
 /// Checks the makespan and the peak memories that the plan states.
-fn check_summary(plan: &Plan, verdict: &mut Verdict) {
-    if !near(plan.makespan, verdict.makespan, verdict.makespan) {
-        let message = format!("the makespan is {}, but the plan says {}", verdict.makespan, plan.makespan);
-        verdict.add(Rule::Time, message);
+fn check_summary(plan: &Plan, verification: &mut Verification) {
+    if !near(plan.makespan, verification.makespan, verification.makespan) {
+        let message =
+            format!("the makespan is {}, but the plan says {}", verification.makespan, plan.makespan);
+        verification.add(Rule::Time, message);
     }
-    for (p, &said) in plan.peak.iter().enumerate() {
-        let peak = verdict.peak[p];
-        if said < peak {
-            verdict.add(Rule::Memory, format!("processor {p} holds up to {peak}, but the plan says {said}"));
+    for (p, &recorded) in plan.peak.iter().enumerate() {
+        let peak = verification.peak[p];
+        if recorded < peak {
+            verification
+                .add(Rule::Memory, format!("processor {p} holds up to {peak}, but the plan says {recorded}"));
         }
     }
 }

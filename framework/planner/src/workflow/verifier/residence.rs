@@ -3,7 +3,7 @@
 use super::case::{Case, Origin};
 use super::steps::{Stairs, add_step};
 use super::times::file;
-use super::verdict::{Rule, Verdict};
+use super::verification::{Rule, Verification};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::plan::{Eviction, Plan, Transfer};
@@ -40,17 +40,17 @@ enum Phase {
 /// Rank of files that leave for another processor, which is before all tasks.
 const LEAVES: usize = 0;
 
-pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
+pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, cluster, .. } = case;
-    let mut changes = changes(case, verdict);
+    let mut changes = changes(case, verification);
     for p in 0..cluster.len() {
-        judge_memory(graph, cluster, p, &mut changes.memory[p], verdict);
-        judge_buffer(cluster, p, &mut changes.buffer[p], verdict);
+        judge_memory(graph, cluster, p, &mut changes.memory[p], verification);
+        check_buffer(cluster, p, &mut changes.buffer[p], verification);
     }
 }
 
 /// Returns the contents of each processor's memory over time.
-pub(super) fn staircase(case: Case<'_>, verdict: &mut Verdict) -> Vec<Stairs> {
+pub(super) fn staircase(case: Case<'_>, verification: &mut Verification) -> Vec<Stairs> {
     let of_one = |mut changes: Vec<Change>| {
         in_order(&mut changes);
         let (mut held, mut stairs) = (0_i128, Stairs::new());
@@ -60,10 +60,10 @@ pub(super) fn staircase(case: Case<'_>, verdict: &mut Verdict) -> Vec<Stairs> {
         }
         stairs
     };
-    changes(case, verdict).memory.into_iter().map(of_one).collect()
+    changes(case, verification).memory.into_iter().map(of_one).collect()
 }
 
-fn changes<'a>(case: Case<'a>, verdict: &mut Verdict) -> Changes<'a> {
+fn changes<'a>(case: Case<'a>, verification: &mut Verification) -> Changes<'a> {
     let Case { graph, plan, .. } = case;
     let mut changes = Changes::new(graph, plan);
     for task in (0..graph.len()).filter(|&task| !case.is_started(task)) {
@@ -74,7 +74,7 @@ fn changes<'a>(case: Case<'a>, verdict: &mut Verdict) -> Changes<'a> {
         memory.push(Change { at: starts, bytes: needs, task: Some(task) });
         memory.push(Change { at: ends, bytes: -needs, task: None });
     }
-    let (sent, evicted) = movements(case, &changes, verdict);
+    let (sent, evicted) = movements(case, &changes, verification);
     for (number, edge) in graph.edges().iter().enumerate() {
         let Some(origin) = case.origin(number) else { continue };
         changes.lies_at_sender(edge, origin, sent[number], evicted[number]);
@@ -89,7 +89,7 @@ fn changes<'a>(case: Case<'a>, verdict: &mut Verdict) -> Changes<'a> {
 fn movements<'a>(
     case: Case<'a>,
     changes: &Changes<'_>,
-    verdict: &mut Verdict,
+    verification: &mut Verification,
 ) -> (Vec<Option<&'a Transfer>>, Vec<Option<&'a Eviction>>) {
     let Case { graph, plan, .. } = case;
     let mut sent = vec![None; graph.edges().len()];
@@ -104,9 +104,9 @@ fn movements<'a>(
             let before = graph.name(eviction.before);
             let message =
                 format!("{} is evicted at {} for {before:?}, but is not in memory then", name(), eviction.at);
-            verdict.add(Rule::Buffer, message);
+            verification.add(Rule::Buffer, message);
         } else if evicted[eviction.edge].replace(eviction).is_some() {
-            verdict.add(Rule::Buffer, format!("{} is evicted more than once", name()));
+            verification.add(Rule::Buffer, format!("{} is evicted more than once", name()));
         }
     }
     (sent, evicted)
@@ -207,7 +207,7 @@ fn judge_memory(
     cluster: &Cluster,
     p: usize,
     changes: &mut [Change],
-    verdict: &mut Verdict,
+    verification: &mut Verification,
 ) {
     in_order(changes);
     let capacity = i128::from(cluster.processors()[p].memory);
@@ -226,13 +226,13 @@ fn judge_memory(
         {
             let message =
                 format!("processor {p} holds {held} at {} with {with}, but has {capacity}", change.at.0);
-            verdict.add(Rule::Memory, message);
+            verification.add(Rule::Memory, message);
         }
     }
-    verdict.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
+    verification.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }
 
-fn judge_buffer(cluster: &Cluster, p: usize, changes: &mut [(f64, i128)], verdict: &mut Verdict) {
+fn check_buffer(cluster: &Cluster, p: usize, changes: &mut [(f64, i128)], verification: &mut Verification) {
     changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let capacity = i128::from(cluster.processors()[p].buffer);
     let (mut held, mut peak, mut peak_at) = (0, 0, 0.0);
@@ -244,7 +244,7 @@ fn judge_buffer(cluster: &Cluster, p: usize, changes: &mut [(f64, i128)], verdic
     }
     if peak > capacity {
         let message = format!("the buffer of processor {p} holds {peak} at {peak_at}, but has {capacity}");
-        verdict.add(Rule::Buffer, message);
+        verification.add(Rule::Buffer, message);
     }
-    verdict.buffer_peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
+    verification.buffer_peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }

@@ -1,9 +1,9 @@
 //! Check that a plan is complete, and that its tasks, files and processors exist.
 
 use super::case::Case;
-use super::verdict::{Rule, Verdict};
+use super::verification::{Rule, Verification};
 
-pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
+pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, cluster, plan, .. } = case;
     let (tasks, count) = (graph.len(), cluster.len());
     for (what, length, expected) in [
@@ -15,34 +15,37 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
         ("peaks", plan.peak.len(), count),
     ] {
         if length != expected {
-            verdict.add(Rule::Shape, format!("the plan has {length} {what}, but must have {expected}"));
+            verification.add(Rule::Shape, format!("the plan has {length} {what}, but must have {expected}"));
         }
     }
-    if !verdict.is_valid() {
+    if !verification.is_valid() {
         return;
     }
     let mut seen = vec![false; tasks];
     for (p, order) in plan.orders.iter().enumerate() {
         for &task in order {
             if task >= tasks {
-                verdict.add(Rule::Shape, format!("processor {p} runs task {task}, but there are {tasks}"));
+                verification
+                    .add(Rule::Shape, format!("processor {p} runs task {task}, but there are {tasks}"));
             } else if std::mem::replace(&mut seen[task], true) {
-                verdict.add(Rule::Shape, format!("task {:?} runs more than once", graph.name(task)));
+                verification.add(Rule::Shape, format!("task {:?} runs more than once", graph.name(task)));
             } else if plan.processor_of[task] != p {
-                let said = plan.processor_of[task];
+                let recorded = plan.processor_of[task];
                 let name = graph.name(task);
-                verdict
-                    .add(Rule::Shape, format!("task {name:?} is on processor {said}, but {p} is to run it"));
+                verification.add(
+                    Rule::Shape,
+                    format!("task {name:?} is on processor {recorded}, but {p} is to run it"),
+                );
             }
         }
     }
     for task in (0..tasks).filter(|&task| !seen[task]) {
-        verdict.add(Rule::Shape, format!("task {:?} is never run", graph.name(task)));
+        verification.add(Rule::Shape, format!("task {:?} is never run", graph.name(task)));
     }
-    check_sequence(case, verdict);
+    check_sequence(case, verification);
     for (task, (&start, &finish)) in plan.start.iter().zip(&plan.finish).enumerate() {
         if !(start >= 0.0 && start <= finish && finish.is_finite()) {
-            verdict.add(
+            verification.add(
                 Rule::Shape,
                 format!("task {:?} is to run from {start} to {finish}, which are no times", graph.name(task)),
             );
@@ -52,23 +55,23 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     let named = plan.transfers.iter().map(|transfer| transfer.edge);
     for edge in named.chain(plan.evictions.iter().map(|eviction| eviction.edge)) {
         if edge >= files {
-            verdict.add(Rule::Shape, format!("the plan names edge {edge}, but there are {files}"));
+            verification.add(Rule::Shape, format!("the plan names edge {edge}, but there are {files}"));
         }
     }
     for before in plan.evictions.iter().map(|eviction| eviction.before).filter(|&before| before >= tasks) {
         let message = format!("the plan evicts a file before task {before}, but there are {tasks}");
-        verdict.add(Rule::Shape, message);
+        verification.add(Rule::Shape, message);
     }
     let moments = plan.transfers.iter().flat_map(|transfer| [transfer.start, transfer.finish]);
     for at in moments.chain(plan.evictions.iter().map(|eviction| eviction.at)) {
         if !(at >= 0.0 && at.is_finite()) {
-            verdict.add(Rule::Shape, format!("a file is to move at {at}, which is no time"));
+            verification.add(Rule::Shape, format!("a file is to move at {at}, which is no time"));
         }
     }
 }
 
 /// Checks that the sequence agrees with the orders of the processors and with the inputs of the tasks.
-fn check_sequence(case: Case<'_>, verdict: &mut Verdict) {
+fn check_sequence(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, plan, .. } = case;
     let mut next = vec![0; plan.orders.len()];
     let mut placed = vec![false; graph.len()];
@@ -80,7 +83,7 @@ fn check_sequence(case: Case<'_>, verdict: &mut Verdict) {
         });
         if expected != Some(&task) {
             let message = format!("the sequence has task {task} where its processor has another, or none");
-            verdict.add(Rule::Order, message);
+            verification.add(Rule::Order, message);
             return;
         }
         placed[task] = true;
@@ -89,7 +92,7 @@ fn check_sequence(case: Case<'_>, verdict: &mut Verdict) {
             && let Some(edge) = graph.inputs(task).find(|edge| !placed[edge.from])
         {
             let (early, parent) = (graph.name(task), graph.name(edge.from));
-            verdict.add(
+            verification.add(
                 Rule::Order,
                 format!("the sequence has {early:?} before {parent:?}, from which it reads"),
             );

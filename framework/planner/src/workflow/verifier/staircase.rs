@@ -2,14 +2,14 @@
 
 use super::case::Case;
 use super::steps::Stairs;
-use super::{Verdict, blocks, residence, shape};
+use super::{Verification, blocks, residence, shape};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::plan::{Execution, Plan};
 use crate::workflow::situation::Situation;
 
 /// Returns for each processor the steps of its memory use in a plan: the time in seconds, and the bytes from that time on. Of several changes at
-/// one time only the last one is a step, so a use within one point in time is in no step, although it counts in [`peak`](Verdict::peak). There are
+/// one time only the last one is a step, so a use within one point in time is in no step, although it counts in [`peak`](Verification::peak). There are
 /// no steps if the plan violates the rules of [shape](super::Rule::Shape) or order.
 ///
 /// ```
@@ -29,15 +29,15 @@ use crate::workflow::situation::Situation;
 /// ```
 pub fn memory_over_time(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Vec<Stairs> {
     let situation = &Situation::new(graph, cluster);
-    let mut verdict = Verdict::of(cluster, plan);
+    let mut verification = Verification::of(cluster, plan);
     let case = Case { graph, cluster, plan, situation };
-    shape::check(case, &mut verdict);
-    if !verdict.is_valid() {
+    shape::check(case, &mut verification);
+    if !verification.is_valid() {
         return vec![Stairs::new(); cluster.len()];
     }
     match plan.execution {
         Execution::Blocks { crossing } => blocks::staircase(graph, plan, crossing),
-        Execution::Events => residence::staircase(case, &mut verdict),
+        Execution::Events => residence::staircase(case, &mut verification),
     }
 }
 
@@ -54,10 +54,10 @@ mod tests {
         let workflow = Family::Montage.build(200, 1).unwrap();
         let cluster = paper_cluster(3, 10, 1.0).unwrap();
         let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive).unwrap();
-        let verdict = verify(&workflow, &cluster, &plan);
+        let verification = verify(&workflow, &cluster, &plan);
         let stairs = memory_over_time(&workflow, &cluster, &plan);
         assert_eq!(stairs.len(), cluster.len());
-        for (steps, peak) in stairs.iter().zip(&verdict.peak) {
+        for (steps, peak) in stairs.iter().zip(&verification.peak) {
             assert!(steps.windows(2).all(|two| two[0].0 < two[1].0));
             assert_eq!(steps.iter().map(|step| step.1).max().unwrap_or(0), *peak);
             assert_eq!(steps.last().map_or(0, |step| step.1), 0);

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 
 use super::case::Case;
-use super::verdict::{Rule, Verdict, near};
+use super::verification::{Rule, Verification, near};
 use crate::workflow::graph::Workflow;
 use crate::workflow::plan::Transfer;
 
-pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
-    verdict.makespan = case.plan.finish.iter().copied().fold(0.0, f64::max);
-    check_tasks(case, verdict);
-    check_disks(case, verdict);
+pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
+    verification.makespan = case.plan.finish.iter().copied().fold(0.0, f64::max);
+    check_tasks(case, verification);
+    check_disks(case, verification);
     let is_copy = copies(case);
-    check_transfers(case, &is_copy, verdict);
-    check_channels(case, &is_copy, verdict);
+    check_transfers(case, &is_copy, verification);
+    check_channels(case, &is_copy, verification);
 }
 
 /// Returns for each edge whether its transfer needs no time, because its task writes one value for all readers, and the value was sent to the same
@@ -43,7 +43,7 @@ fn copies(case: Case<'_>) -> Vec<bool> {
 }
 
 /// Checks that each task takes its time, after the previous task on its processor.
-fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
+fn check_tasks(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, cluster, plan, .. } = case;
     for (p, order) in plan.orders.iter().enumerate() {
         let mut free = 0.0;
@@ -51,15 +51,15 @@ fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
             let (start, finish) = (plan.start[task], plan.finish[task]);
             let name = graph.name(task);
             let takes = graph.work(task) / cluster.processors()[p].speed;
-            if !case.is_started(task) && !near(finish - start, takes, verdict.makespan) {
+            if !case.is_started(task) && !near(finish - start, takes, verification.makespan) {
                 let message =
                     format!("task {name:?} takes {takes} s, but is to run from {start} to {finish}");
-                verdict.add(Rule::Time, message);
+                verification.add(Rule::Time, message);
             }
             if !case.is_started(task) && start < free {
                 let message =
                     format!("task {name:?} starts at {start}, but processor {p} is busy until {free}");
-                verdict.add(Rule::Time, message);
+                verification.add(Rule::Time, message);
             }
             free = finish.max(free);
         }
@@ -67,7 +67,7 @@ fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
 }
 
 /// Checks the time of a processor for writing evicted files after the previous task, and for reading them back before a task starts.
-fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
+fn check_disks(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, cluster, plan, situation } = case;
     let (mut written, mut is_evicted) = (vec![0; graph.len()], vec![false; graph.edges().len()]);
     for eviction in &plan.evictions {
@@ -95,10 +95,10 @@ fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
     }
     for eviction in &plan.evictions {
         let (at, from) = (eviction.at, room[eviction.before]);
-        if at < from && !near(at, from, verdict.makespan) {
+        if at < from && !near(at, from, verification.makespan) {
             let (file, before) = (file(graph, eviction.edge), graph.name(eviction.before));
             let message = format!("{file} is evicted at {at}, but {before:?} evicts files until {from}");
-            verdict.add(Rule::Time, message);
+            verification.add(Rule::Time, message);
         }
     }
     for task in (0..graph.len()).filter(|&task| !case.is_started(task)) {
@@ -107,29 +107,30 @@ fn check_disks(case: Case<'_>, verdict: &mut Verdict) {
         let back =
             inputs.iter().filter(|&&file| is_evicted[file]).map(|&file| graph.edges()[file].size).sum();
         let (start, from) = (plan.start[task], ready + cluster.disk_time(back));
-        if back > 0 && start < from && !near(start, from, verdict.makespan) {
+        if back > 0 && start < from && !near(start, from, verification.makespan) {
             let name = graph.name(task);
             let message =
                 format!("task {name:?} starts at {start}, but its files in the buffer are read until {from}");
-            verdict.add(Rule::Time, message);
+            verification.add(Rule::Time, message);
         }
     }
 }
 
 /// Checks that each file for another processor is sent once, after it was written and before it is read.
-fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
+fn check_transfers(case: Case<'_>, is_copy: &[bool], verification: &mut Verification) {
     let Case { graph, cluster, plan, .. } = case;
     let mut sent = vec![None; graph.edges().len()];
     for transfer in &plan.transfers {
         if sent[transfer.edge].replace(transfer).is_some() {
-            verdict.add(Rule::Transfer, format!("{} is sent more than once", file(graph, transfer.edge)));
+            verification
+                .add(Rule::Transfer, format!("{} is sent more than once", file(graph, transfer.edge)));
         }
     }
     for (number, edge) in graph.edges().iter().enumerate() {
         let name = || file(graph, number);
         let Some(origin) = case.origin(number) else {
             if sent[number].is_some() || !case.is_started(edge.to) {
-                verdict.add(
+                verification.add(
                     Rule::Transfer,
                     format!("{} has no location, or is on its reader's processor already", name()),
                 );
@@ -142,7 +143,8 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
             None if from != to => format!("{} is not sent from processor {from} to {to}", name()),
             Some(_) if from == to => format!("{} is sent, but stays on processor {from}", name()),
             None if read < written => {
-                verdict.add(Rule::Order, format!("{} is read at {read}, but written at {written}", name()));
+                verification
+                    .add(Rule::Order, format!("{} is read at {read}, but written at {written}", name()));
                 continue;
             }
             None => continue,
@@ -153,7 +155,7 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
                     format!("{} is sent at {start}, but written at {written}", name())
                 } else if read < finish {
                     format!("{} is read at {read}, but arrives at {finish}", name())
-                } else if !near(finish - start, takes, verdict.makespan) {
+                } else if !near(finish - start, takes, verification.makespan) {
                     format!(
                         "the transfer of {} takes {takes} s, but is planned from {start} to {finish}",
                         name()
@@ -163,12 +165,12 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
                 }
             }
         };
-        verdict.add(Rule::Transfer, fault);
+        verification.add(Rule::Transfer, fault);
     }
 }
 
 /// Checks that each channel carries one file at a time.
-fn check_channels(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
+fn check_channels(case: Case<'_>, is_copy: &[bool], verification: &mut Verification) {
     let Case { graph, plan, .. } = case;
     let channel = |edge: usize| {
         case.origin(edge).map(|origin| (origin.processor, plan.processor_of[graph.edges()[edge].to]))
@@ -189,7 +191,7 @@ fn check_channels(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
                 first.finish,
                 file(graph, first.edge)
             );
-            verdict.add(Rule::Transfer, message);
+            verification.add(Rule::Transfer, message);
         }
     }
 }

@@ -17,7 +17,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The errors of the transport.
-    pub(crate) fn give_sign(&mut self, rank: usize) -> Result<()> {
+    pub(crate) fn send_heartbeat(&mut self, rank: usize) -> Result<()> {
         self.send(rank, Control::Heartbeat, &())
     }
 

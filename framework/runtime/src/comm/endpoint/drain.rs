@@ -40,12 +40,12 @@ impl Endpoint {
     }
 
     fn drain_with(&mut self, limit: Duration, patience: Duration, others: Others) -> Result<()> {
-        let start = self.look(self.clock.now());
+        let start = self.record_poll(self.clock.now());
         let mut check = start + HEARTBEAT_PERIOD;
         let (mut backoff, mut reminder) = (self.backoff(), Reminder::new());
         while !self.transport.sends_done()? {
-            let here = self.look(self.clock.now());
-            let waited = here.saturating_sub(start);
+            let polled = self.record_poll(self.clock.now());
+            let waited = polled.saturating_sub(start);
             if waited >= patience && self.receivers().is_empty() {
                 return Ok(());
             }
@@ -55,8 +55,8 @@ impl Endpoint {
             let what = |endpoint: &Endpoint| {
                 format!("for rank(s) {:?} to receive this rank's messages", endpoint.receivers())
             };
-            if others == Others::Needed && here >= check {
-                check = here + HEARTBEAT_PERIOD;
+            if others == Others::Needed && polled >= check {
+                check = polled + HEARTBEAT_PERIOD;
                 self.check_alive(|| what(self))?;
             }
             if waited > limit {

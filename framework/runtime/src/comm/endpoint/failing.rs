@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Endpoint, FLUSH};
 use crate::comm::Frame;
-use crate::comm::message::{Control, FRAME_HEADER, FailureNote};
+use crate::comm::message::{Control, FRAME_HEADER, FailureMessage};
 #[cfg(feature = "mpi")]
 use crate::comm::message::{open, run_of};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ use crate::wire;
 const GRACE: Duration = Duration::from_secs(5);
 /// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
 /// rank needs to send its failure.
-const HEARSAY: Duration = Duration::from_secs(1);
+const FAILURE_MESSAGE_LIMIT: Duration = Duration::from_secs(1);
 
 impl Endpoint {
     /// Records the failure of this rank and sends it to all other ranks, if they can be reached.
@@ -28,11 +28,11 @@ impl Endpoint {
         let restart = may_restart(error.kind());
         // The job status is written first, because the launcher may kill this rank as soon as another rank ends.
         self.job_status.fail(error, restart);
-        let note = FailureNote { message: error.to_string(), restart };
+        let failure = FailureMessage { message: error.to_string(), restart };
         let me = self.rank();
         for to in (0..self.size()).filter(|&r| r != me) {
             // Best effort: the job ends even if this message does not arrive.
-            let _ = self.send(to, Control::Failure, &note);
+            let _ = self.send(to, Control::Failure, &failure);
         }
         let _ = self.drain(FLUSH);
         self.transport.fail(error);
@@ -65,8 +65,8 @@ impl Endpoint {
     /// error.
     fn await_failure(&mut self) {
         let start = self.clock().now();
-        while self.failure.is_none() && self.clock().now().saturating_sub(start) < HEARSAY {
-            if self.poll().is_err() || self.transport.wait(Some(HEARSAY / 100)).is_err() {
+        while self.failure.is_none() && self.clock().now().saturating_sub(start) < FAILURE_MESSAGE_LIMIT {
+            if self.poll().is_err() || self.transport.wait(Some(FAILURE_MESSAGE_LIMIT / 100)).is_err() {
                 return;
             }
         }
@@ -76,11 +76,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the message cannot be decoded.
-    pub(super) fn hear_failure(&mut self, frame: &Frame) -> Result<Error> {
-        let note: FailureNote = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
-        let error = Error::new(ErrorKind::Peer, note.message);
+    pub(super) fn on_failure(&mut self, frame: &Frame) -> Result<Error> {
+        let failure: FailureMessage = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
+        let error = Error::new(ErrorKind::Peer, failure.message);
         self.failure = Some(error.clone());
-        self.job_status.fail(&error, note.restart);
+        self.job_status.fail(&error, failure.restart);
         Ok(error)
     }
 

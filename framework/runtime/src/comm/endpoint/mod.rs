@@ -64,7 +64,7 @@ pub(crate) struct Endpoint {
     /// Journals and directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
     /// Total duration of skeleton runs since progress was last reported.
-    pub(crate) untold: Duration,
+    pub(crate) unreported_progress: Duration,
 }
 
 impl Endpoint {
@@ -88,7 +88,7 @@ impl Endpoint {
             exchanged: Exchanged::new(transport.size()),
             stops: StopRequests::default(),
             claimed: BTreeSet::new(),
-            untold: Duration::ZERO,
+            unreported_progress: Duration::ZERO,
             transport,
         }
     }
@@ -139,12 +139,12 @@ impl Endpoint {
 
     /// Reports the number of completed tasks, items, units or sweeps of the current run to the job status. Tasks that an earlier run
     /// completed and recorded in a journal or a checkpoint are included. Called on rank 0.
-    pub(crate) fn note_done(&mut self, tasks: u64) {
+    pub(crate) fn record_done(&mut self, tasks: u64) {
         self.job_status.done(tasks, self.clock.now());
     }
 
     /// Records the sentence about the stop and the kept results in the job status. Called on rank 0.
-    pub(crate) fn note_kept(&mut self, kept: String) {
+    pub(crate) fn record_kept(&mut self, kept: String) {
         self.job_status.stop(kept);
     }
 
@@ -244,18 +244,18 @@ impl Endpoint {
 
     /// Updates the failure detector at time `now`; called at about every poll. Returns the time during which this rank has polled, which is
     /// the time base for the silence of other ranks.
-    pub(crate) fn look(&mut self, now: Duration) -> Duration {
-        self.liveness.look(now)
+    pub(crate) fn record_poll(&mut self, now: Duration) -> Duration {
+        self.liveness.record_poll(now)
     }
 
-    /// Returns the time since the last message from `rank`, counting only time in which this rank has [polled](Endpoint::look).
+    /// Returns the time since the last message from `rank`, counting only time in which this rank has [polled](Endpoint::record_poll).
     pub(crate) fn silence(&self, rank: usize) -> Duration {
         self.liveness.silence(rank)
     }
 
     /// Resets the silence of `rank`, as if a message from it had just arrived.
-    pub(crate) fn heard_now(&mut self, rank: usize) {
-        self.liveness.heard(rank);
+    pub(crate) fn reset_silence(&mut self, rank: usize) {
+        self.liveness.record_message(rank);
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
@@ -325,7 +325,7 @@ impl Endpoint {
             return Ok(Some(message));
         }
         while let Some(arrival) = self.arrival()? {
-            self.liveness.heard(arrival.from);
+            self.liveness.record_message(arrival.from);
             if let Some(message) = self.admit(arrival)? {
                 return Ok(Some(message));
             }
@@ -349,7 +349,7 @@ impl Endpoint {
             return Ok(Some(open(early)));
         }
         while let Some(arrival) = self.arrival()? {
-            self.liveness.heard(arrival.from);
+            self.liveness.record_message(arrival.from);
             if is_failure(&arrival.frame)? {
                 return self.admit(arrival);
             }
@@ -366,7 +366,7 @@ impl Endpoint {
         let frame = &arrival.frame;
         let run = run_of(frame)?;
         if is_failure(frame)? {
-            return Err(self.hear_failure(frame)?);
+            return Err(self.on_failure(frame)?);
         }
         match run.cmp(&self.run) {
             Ordering::Equal => Ok(Some(open(arrival))),

@@ -37,10 +37,10 @@ impl Endpoint {
         let _ = self.drain(FLUSH);
         let mut backoff = self.backoff();
         let mut early = std::mem::take(&mut self.early);
-        self.heard_now(0);
+        self.reset_silence(0);
         let dismissal = loop {
             let now = self.clock.now();
-            self.look(now);
+            self.record_poll(now);
             let Some(Arrival { from, frame }) =
                 early.pop_front().map_or_else(|| self.arrival(), |early| Ok(Some(early)))?
             else {
@@ -51,7 +51,7 @@ impl Endpoint {
                 continue;
             };
             backoff.reset();
-            self.liveness.heard(from);
+            self.liveness.record_message(from);
             match frame.head.get(TAG_AT) {
                 Some(&tag) if tag == Control::Dismiss.byte() => break Some(frame),
                 // The failure of another rank ends the job.

@@ -40,7 +40,7 @@ impl Endpoint {
     /// The errors of the transport.
     pub(crate) fn poll_for_stop(&mut self) -> Result<bool> {
         while let Some(arrival) = self.arrival()? {
-            self.liveness.heard(arrival.from);
+            self.liveness.record_message(arrival.from);
             self.early.push_back(arrival);
         }
         self.is_stop_requested(self.clock.now())

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
-use crate::comm::message::FailureNote;
+use crate::comm::message::FailureMessage;
 use crate::wire;
 
 impl Endpoint {
     /// Polls all the time between the seconds `from` and `to` after `start`. Returns the time of the last poll.
     pub(crate) fn look_on(&mut self, start: Duration, (from, to): (u64, u64)) -> Duration {
         for tenth in from * 10..=to * 10 {
-            self.look(start + Duration::from_millis(100 * tenth));
+            self.record_poll(start + Duration::from_millis(100 * tenth));
         }
         start + Duration::from_secs(to)
     }
@@ -47,7 +47,7 @@ fn later_run_messages_are_queued_and_earlier_dropped() {
 fn failure_is_received_in_any_run() {
     let (mut a, mut b) = pair();
     b.next_run();
-    let note = FailureNote { message: "rank 0: stage seg: item 1: no".into(), restart: false };
+    let note = FailureMessage { message: "rank 0: stage seg: item 1: no".into(), restart: false };
     a.send(1, Control::Failure, &note).unwrap();
     let error = b.poll().unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Peer, "rank 0: stage seg: item 1: no"));

@@ -25,7 +25,7 @@ const POSTED: usize = 64;
 /// whereas a real connection transfers them one after the other. Two receives are enough to keep the link busy.
 const POSTED_SIMULATED: usize = 2;
 
-/// Number of receives tested by one call of [`look`](Assembly::look).
+/// Number of receives tested by one call of [`test_receives`](Assembly::test_receives).
 const WINDOW: usize = 64;
 
 /// Complete messages with their sender, in the order of completion.
@@ -274,12 +274,12 @@ impl Assembly {
     }
 
     /// Tests some of the posted receives and processes those that are complete. Returns true if at least one was complete.
-    pub(super) fn look(&mut self, ready: &mut Ready) -> Result<bool> {
+    pub(super) fn test_receives(&mut self, ready: &mut Ready) -> Result<bool> {
         if self.requests.is_empty() {
             return Ok(false);
         }
         if self.marked {
-            return self.look_at_marks(ready);
+            return self.test_marked(ready);
         }
         if self.cursor >= self.requests.len() {
             self.cursor = 0;
@@ -318,7 +318,7 @@ impl Assembly {
     }
 
     /// Finds one complete receive by its mark and processes it. Receives without a mark are completed by a wait for any request.
-    fn look_at_marks(&mut self, ready: &mut Ready) -> Result<bool> {
+    fn test_marked(&mut self, ready: &mut Ready) -> Result<bool> {
         let is_filled = |owner: &Owner| {
             // SAFETY: the receive is posted, so its buffer exists, was marked, and only the simulator writes to it.
             owner.mark.is_some_and(|start| unsafe { mark::is_gone(start) })

@@ -24,14 +24,13 @@ use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
 mod assembly;
-mod beside;
 mod bindings;
 mod call;
+mod embedding;
 mod envelope;
 mod exit;
 #[cfg(test)]
 mod golden_tests;
-mod late;
 mod launcher;
 mod mark;
 mod memory;
@@ -41,11 +40,12 @@ mod send;
 pub(crate) mod simgrid;
 mod split;
 mod start;
+mod start_reminder;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::beside::{Given, is_initialised};
 pub use self::bindings::{Communicator, mpi};
+pub(crate) use self::embedding::{EmbeddedCommunicator, is_initialised};
 pub(crate) use self::launcher::LauncherFacts;
 pub(crate) use self::options::MpiOptions;
 
@@ -95,7 +95,7 @@ impl MpiTransport {
     /// - [`ErrorKind::Config`] for options out of range;
     /// - [`ErrorKind::Transport`] if MPI has been finalised already, grants too low a thread level, or sees one rank where the launcher has
     ///   started several.
-    pub(crate) fn open(options: MpiOptions, given: Option<&Given>) -> Result<Self> {
+    pub(crate) fn open(options: MpiOptions, given: Option<&EmbeddedCommunicator>) -> Result<Self> {
         options.check()?;
         let simulated = simgrid::simulated();
         let lets_ranks_end = launcher::lets_ranks_end(|name| std::env::var(name).ok(), simulated);
@@ -142,8 +142,8 @@ impl MpiTransport {
         if found && !self.polls.is_multiple_of(LOOK_AROUND) {
             return Ok(true);
         }
-        let landed = self.assembly.look(&mut self.ready)?;
-        self.outbox.look()?;
+        let landed = self.assembly.test_receives(&mut self.ready)?;
+        self.outbox.test_sends()?;
         if !found && let Some(control) = self.slots.another()? {
             self.assembly.accept(control, &mut self.ready)?;
             return Ok(true);
@@ -255,7 +255,7 @@ impl Transport for MpiTransport {
     }
 
     fn sends_done(&mut self) -> Result<bool> {
-        self.outbox.look()?;
+        self.outbox.test_sends()?;
         Ok(self.outbox.is_empty())
     }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::call::{check, transport};
 use crate::error::Result;
 
-/// Number of sends tested by one call of [`look`](Outbox::look), so that its cost does not grow with the queue.
+/// Number of sends tested by one call of [`test_sends`](Outbox::test_sends), so that its cost does not grow with the queue.
 const WINDOW: usize = 64;
 
 /// Sends that MPI has started and whose buffers it may still read.
@@ -70,15 +70,15 @@ impl Outbox {
             ffi::MPI_Isend(data.as_ptr().cast(), count, ffi::RSMPI_UINT8_T, rank, tag, comm, &mut request)
         };
         check(code, "MPI_Isend")?;
-        let mut gone = 0;
+        let mut completed = 0;
         // SAFETY: the request is active and the pointers are valid for the calls.
         let code = unsafe {
             match self.at_once {
                 AtOnce::Test(most) if data.len() <= most => {
-                    ffi::MPI_Test(&mut request, &mut gone, ffi::RSMPI_STATUS_IGNORE)
+                    ffi::MPI_Test(&mut request, &mut completed, ffi::RSMPI_STATUS_IGNORE)
                 }
                 AtOnce::Wait(limit) if data.len() < limit => {
-                    gone = 1;
+                    completed = 1;
                     ffi::MPI_Wait(&mut request, ffi::RSMPI_STATUS_IGNORE)
                 }
                 _ => ffi::MPI_SUCCESS as c_int,
@@ -88,7 +88,7 @@ impl Outbox {
             std::mem::forget(data);
             return Err(error);
         }
-        if gone != 0 {
+        if completed != 0 {
             return Ok(());
         }
         self.requests.push(request);
@@ -97,7 +97,7 @@ impl Outbox {
     }
 
     /// Tests some of the sends and frees the buffers of those that are complete.
-    pub(super) fn look(&mut self) -> Result<()> {
+    pub(super) fn test_sends(&mut self) -> Result<()> {
         if self.requests.is_empty() {
             return Ok(());
         }

@@ -93,7 +93,7 @@ pub(crate) fn now() -> Duration {
 }
 
 /// Does `work` without advancing simulated time by the cost declared in it. Returns the result and the time at which the work is complete.
-pub(crate) fn put_off<R>(work: impl FnOnce() -> R) -> (R, Duration) {
+pub(crate) fn postpone<R>(work: impl FnOnce() -> R) -> (R, Duration) {
     *ahead() = Some(0.0);
     let result = work();
     let done = now();

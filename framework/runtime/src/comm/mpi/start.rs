@@ -8,10 +8,10 @@ use ::mpi::environment::{Threading, Universe};
 use ::mpi::ffi;
 use ::mpi::traits::FromRaw;
 
-use super::beside::{Given, check_initialised, is_initialised};
 use super::bindings::Communicator;
 use super::call::{check, transport};
-use super::late::Start;
+use super::embedding::{EmbeddedCommunicator, check_initialised, is_initialised};
+use super::start_reminder::StartReminder;
 use super::{LauncherFacts, launcher, memory, simgrid};
 use crate::error::Result;
 
@@ -68,7 +68,7 @@ fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
 /// # Errors
 /// If the library is of another kind than the headers, if MPI has been finalised in this process, if it grants too low a thread level, or
 /// if it sees one rank where the launcher has started several.
-pub(super) fn start(given: Option<&Given>) -> Result<World> {
+pub(super) fn start(given: Option<&EmbeddedCommunicator>) -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
     if let Some(why) = other_handles(size_of::<ffi::MPI_Comm>(), &library) {
@@ -93,7 +93,7 @@ pub(super) fn start(given: Option<&Given>) -> Result<World> {
     {
         return Err(transport(why));
     }
-    let world = given.map_or(Ok(world), Given::raw)?;
+    let world = given.map_or(Ok(world), EmbeddedCommunicator::raw)?;
     sleep_precisely();
     if !simulated {
         memory::tune_allocator();
@@ -136,7 +136,7 @@ fn initialise(
     if !simulated {
         wait_without_yielding(library);
     }
-    let waits = facts.and_then(|facts| facts.rank).filter(|_| !simulated).and_then(Start::of);
+    let waits = facts.and_then(|facts| facts.rank).filter(|_| !simulated).and_then(StartReminder::of);
     let used = || transport("another part of this process initialised MPI while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);

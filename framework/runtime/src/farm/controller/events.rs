@@ -56,11 +56,11 @@ pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
 
 /// Returns the decision as an event. The tuner compares the time multiplied by √n, so that additional workers have a price; the event
 /// contains the time itself.
-pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, over: bool) -> Event {
+pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, is_settled: bool) -> Event {
     let current = decision.situation.current;
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);
     let weight = (current.max(1) as f64).sqrt();
-    let acted = match over {
+    let acted = match is_settled {
         true => "the number of workers changes once at most and has been changed",
         false => "the gain is large enough, pays for the change and has lasted",
     };
@@ -77,12 +77,12 @@ pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, over: bool) 
         works_s: Vec::new(),
         speeds: Vec::new(),
         inputs,
-        acted: decision.is_act() && !over,
+        acted: decision.is_act() && !is_settled,
         reason: decision.reason().unwrap_or_else(|| acted.to_string()),
     }
 }
 
-pub(super) fn came_of_it(outcome: &CountOutcome, change: u32) -> Event {
+pub(super) fn outcome_event(outcome: &CountOutcome, change: u32) -> Event {
     let CountOutcome { before_s, predicted_s, after_s, .. } = *outcome;
     Event::Outcome { of: Subject::Workers, epoch: change, before_s, predicted_s, after_s }
 }

@@ -12,7 +12,7 @@ use armature_planner::farm::{
     FarmFit, IterationModel, MessageCosts, Protocol, Repeated, StreamModel, WorkerCount,
 };
 
-use events::{came_of_it, event, inputs, regret, shared, why};
+use events::{event, inputs, outcome_event, regret, shared, why};
 use round_trips::RoundTrips;
 pub(crate) use situation::Situation;
 
@@ -62,7 +62,7 @@ struct Sample {
     /// Time of all workers in tasks, in seconds.
     compute: f64,
     /// Time for the creation of the next tasks, in seconds.
-    made: f64,
+    creating: f64,
     /// Time for making and sending chunks, and the same time plus that for handling results, in seconds.
     sending: f64,
     served: f64,
@@ -80,8 +80,8 @@ pub(crate) struct WorkerController {
     round_trips: RoundTrips,
     span: Sample,
     /// Duration of the last check.
-    looking: Duration,
-    looks: u32,
+    replanning_time: Duration,
+    replans: u32,
     /// Number of consecutive checks that found more workers than rank 0 can serve.
     overloaded: u32,
     changes: u32,
@@ -118,8 +118,8 @@ impl WorkerController {
             bytes: (0.0, 0.0),
             round_trips: RoundTrips::default(),
             span: Sample { since: now, ..Sample::default() },
-            looking: Duration::ZERO,
-            looks: 0,
+            replanning_time: Duration::ZERO,
+            replans: 0,
             overloaded: 0,
             changes: 0,
             why: None,
@@ -142,7 +142,7 @@ impl WorkerController {
     }
 
     /// Records that the result of `tasks` tasks was handled within `took`; their worker spent `busy` seconds in the tasks.
-    pub(crate) fn got(&mut self, tasks: u32, bytes: usize, busy: f64, took: Duration) {
+    pub(crate) fn received(&mut self, tasks: u32, bytes: usize, busy: f64, took: Duration) {
         self.span.away += u64::from(tasks);
         self.span.back += bytes as f64;
         self.span.compute += busy.max(0.0);
@@ -157,7 +157,7 @@ impl WorkerController {
 
     /// Records the end of an iteration. `took` is the time in which the tasks of the next iteration were created.
     pub(crate) fn iteration(&mut self, took: Duration) {
-        self.span.made += took.as_secs_f64();
+        self.span.creating += took.as_secs_f64();
         self.span.iterations += 1;
     }
 
@@ -168,16 +168,16 @@ impl WorkerController {
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
             // No decision is possible before every worker can have sent a result.
             true if self.span.away < splittable as u64 => return false,
-            true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.looks.min(16))),
+            true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.replans.min(16))),
         };
         let period = now.saturating_sub(self.span.since);
-        self.is_on() && period >= least && is_affordable(self.looking, period)
+        self.is_on() && period >= least && is_affordable(self.replanning_time, period)
     }
 
     /// Returns the number of sub-masters for a stream whose workers rank 0 alone cannot serve, with the reason, once this state has lasted.
     /// Sub-masters save rank 0 the messages, but not the handling of results.
     fn split(&mut self, situation: Situation, span: &Sample) -> Option<(usize, String)> {
-        self.looks += 1;
+        self.replans += 1;
         let most = situation.most;
         // Number of workers that compute while one chunk is sent to each. The conversion saturates.
         let capability = (span.compute / span.sending.max(f64::MIN_POSITIVE)) as usize;
@@ -257,7 +257,7 @@ impl WorkerController {
         } else {
             self.weigh(situation, period, &model, least(situation, &model), inputs(&model))
         };
-        self.looking = clock().saturating_sub(begin);
+        self.replanning_time = clock().saturating_sub(begin);
         replan
     }
 
@@ -271,15 +271,15 @@ impl WorkerController {
         inputs: Vec<Input>,
     ) -> Option<Replan> {
         let cost = self.round_trips.round().unwrap_or(FIRST_COST);
-        let over = self.once && self.changes > 0;
+        let is_settled = self.once && self.changes > 0;
         let count = self.count.as_mut()?;
         let now = situation.now.as_secs_f64();
         let range = least..=situation.most;
-        let decision = count.look(now, period, situation.workers, range.clone(), model, None, cost);
-        let mut events = vec![event(&decision, inputs, over)];
+        let decision = count.evaluate(now, period, situation.workers, range.clone(), model, None, cost);
+        let mut events = vec![event(&decision, inputs, is_settled)];
         let mut target = None;
         if decision.is_act() {
-            if over {
+            if is_settled {
                 count.abandoned(now);
             } else {
                 let wanted = count.wanted(range, model);
@@ -290,13 +290,13 @@ impl WorkerController {
             }
         }
         if let Some(outcome) = count.outcome() {
-            events.push(came_of_it(&outcome, self.changes));
+            events.push(outcome_event(&outcome, self.changes));
             if outcome.take_back && target.is_none() {
                 count.acted(now, cost);
                 self.why = Some(regret(situation, &outcome));
                 target = Some(outcome.before.min(situation.most));
             }
-            if over {
+            if is_settled {
                 self.count = None;
             }
         }
@@ -317,7 +317,8 @@ impl WorkerController {
         let spans = if situation.stream { tasks } else { f64::from(span.iterations.max(1)) };
         // The model's bytes are those of all tasks, including tasks that stay on rank 0. In iterations the time for serving is part of the
         // messages; in a stream it is divided among the tasks that go to workers.
-        let master = if situation.stream { span.served * tasks / span.away.max(1) as f64 } else { span.made };
+        let master =
+            if situation.stream { span.served * tasks / span.away.max(1) as f64 } else { span.creating };
         let [out, back, compute, master] =
             [tasks * self.bytes.0, tasks * self.bytes.1, span.compute, master].map(|total| total / spans);
         self.fit.iteration(out, back, compute, master);

@@ -25,7 +25,7 @@ fn iterations(balance: Balance, mut workers: usize, most: usize) -> (Vec<usize>,
         let bytes = model.volume / 2.0 / workers as f64;
         for _ in 0..workers {
             controller.sent(bytes as usize, Duration::from_secs_f64(1e-3));
-            controller.got(1, bytes as usize, model.compute / workers as f64, Duration::ZERO);
+            controller.received(1, bytes as usize, model.compute / workers as f64, Duration::ZERO);
         }
         controller.iteration(Duration::from_secs_f64(model.master));
         now += Duration::from_secs_f64(model.time(workers));
@@ -105,7 +105,7 @@ fn stream(
     for _ in 0..12 {
         for _ in 0..1_000 {
             controller.sent(100, serving / 2);
-            controller.got(1, 100, 20e-3, serving / 2);
+            controller.received(1, 100, 20e-3, serving / 2);
             if computes {
                 controller.own(1, 20e-3);
             }
@@ -176,7 +176,7 @@ fn farm_with_too_many_workers_for_rank_0_is_split() {
             // workers.
             for _ in 0..1_000 {
                 controller.sent(100, Duration::from_micros(50));
-                controller.got(1, 100, 10e-3, Duration::ZERO);
+                controller.received(1, 100, 10e-3, Duration::ZERO);
             }
             now += Duration::from_millis(100);
             let situation =

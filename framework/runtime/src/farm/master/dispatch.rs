@@ -41,20 +41,20 @@ impl MasterRank {
             self.state.update_knowledge(left, self.clock.now());
             let most = self.state.max_chunk();
             // The worker with the fewest chunks gets the available tasks, except for tasks that failed on it.
-            let (mut gave, mut asked) = (false, 0);
+            let (mut dispatched, mut asked) = (false, 0);
             loop {
                 let Some(worker) = self.state.workers().requesting(ahead).nth(asked) else { break };
                 asked += 1;
-                gave = if self.state.groups.is_leader(worker) {
+                dispatched = if self.state.groups.is_leader(worker) {
                     self.serve_group(source, worker, (ahead, most), out)?
                 } else {
                     self.serve_one(source, worker, most, out)?
                 };
-                if gave || (self.state.tasks.waiting() == 0 && !self.state.sizes.has_reserved()) {
+                if dispatched || (self.state.tasks.waiting() == 0 && !self.state.sizes.has_reserved()) {
                     break;
                 }
             }
-            if !gave {
+            if !dispatched {
                 return Ok(moved);
             }
             moved = true;
@@ -73,7 +73,7 @@ impl MasterRank {
         let begin = self.clock.now();
         let Packed { header, attempts, frame, payload } = self.pack(worker, pending)?;
         let bytes = payload.len();
-        self.state.traffic.gave(header.count.into(), bytes);
+        self.state.traffic.dispatched(header.count.into(), bytes);
         self.state.hand_out((worker, worker), (header, attempts), payload, self.clock.now());
         out.send(worker, self.incumbent.add(worker, frame)?)?;
         let took = self.clock.now().saturating_sub(begin);
@@ -83,7 +83,7 @@ impl MasterRank {
     }
 
     /// Returns true if a worker requests a chunk.
-    pub(super) fn somebody_asks(&self, source: &dyn Source) -> bool {
+    pub(super) fn has_request(&self, source: &dyn Source) -> bool {
         let left = self.state.unassigned(source.to_share());
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
@@ -168,9 +168,9 @@ impl MasterRank {
             return Ok(None);
         }
         if drawn < size {
-            self.state.sizes.give_back(size - drawn);
+            self.state.sizes.return_tasks(size - drawn);
         }
-        if source.drew_suspects() {
+        if source.drew_suspect_tasks() {
             attempts.suspicion = Suspicion::BELOW;
             self.state.tasks.count_deaths_from(1);
         }

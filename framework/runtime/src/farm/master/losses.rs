@@ -14,9 +14,9 @@ use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
 use crate::observe::Event;
-use crate::rank::heartbeat::{Sign, Silence, Watch};
+use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::Outgoing;
-use crate::tasks::{Attempts, LastActivity, Verdict};
+use crate::tasks::{Attempts, Blame, LastActivity};
 
 /// Describes tasks for messages.
 fn describe(tasks: Range<u64>) -> String {
@@ -44,7 +44,7 @@ impl MasterRank {
         }
         let limit = self.options.task_limit.unwrap_or_default();
         let why = format!("task {task} has exceeded the limit of {limit:?}");
-        let chunks = self.let_go(worker, WorkerState::TimedOut);
+        let chunks = self.take_chunks_of(worker, WorkerState::TimedOut);
         let tasks = count(&chunks);
         log::warn!("farm {}: {tasks} tasks of rank {worker} are requeued: {why}", shown(&self.name));
         self.record_event(|| Event::Lost { rank: worker, tasks, why });
@@ -77,10 +77,16 @@ impl MasterRank {
     }
 
     /// Handles a heartbeat of a rank.
-    pub(super) fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(super) fn on_heartbeat(
+        &mut self,
+        from: usize,
+        heartbeat_state: &HeartbeatState,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
         self.readmit(from, out)?;
-        let here = out.endpoint().look(self.clock.now());
-        let loss = self.detector.on_sign(from, sign, self.state.workers().held(from), here)?;
+        let here = out.endpoint().record_poll(self.clock.now());
+        let loss =
+            self.detector.on_heartbeat(from, heartbeat_state, self.state.workers().held(from), here)?;
         loss.map_or(Ok(()), |loss| self.lose(&loss, out))
     }
 
@@ -109,7 +115,7 @@ impl MasterRank {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let state = if loss.certain { WorkerState::Dead } else { WorkerState::Suspected };
-        chunks.extend(self.let_go(loss.rank, state));
+        chunks.extend(self.take_chunks_of(loss.rank, state));
         self.reassign(loss, &chunks, last_activity)?;
         if loss.certain {
             out.endpoint().lose(loss.rank, &loss.why);
@@ -138,27 +144,27 @@ impl MasterRank {
         let reassigned = self.state.assess_loss(loss, chunks, last_activity);
         for (attempts, Share { chunk, places, blame }) in reassigned {
             let chunk = &chunks[chunk];
-            if blame != Verdict::Innocent {
+            if blame != Blame::Innocent {
                 let tasks = chunk.first + u64::from(places.start)..chunk.first + u64::from(places.end);
                 blamed_tasks.push(describe(tasks.clone()));
-                self.note_attempts(tasks, attempts)?;
+                self.record_attempts(tasks, attempts)?;
             }
             self.requeue(chunk, places, attempts, avoid)?;
         }
-        self.state.tasks.clear_suspects();
+        self.state.tasks.clear_suspicions();
         let tasks = count(chunks);
-        let over = match blamed_tasks.is_empty() {
+        let running = match blamed_tasks.is_empty() {
             true => String::new(),
             false => format!("; it was running {}", blamed_tasks.join(" or ")),
         };
-        log::warn!("farm {}: {tasks} tasks of rank {rank} are requeued: {why}{over}", shown(&self.name));
-        let why = format!("{why}{over}");
+        log::warn!("farm {}: {tasks} tasks of rank {rank} are requeued: {why}{running}", shown(&self.name));
+        let why = format!("{why}{running}");
         self.record_event(|| Event::Lost { rank, tasks, why });
         Ok(())
     }
 
     /// Ends tasks in which ranks may have died and that no rank may run any more as failed tasks.
-    pub(super) fn give_up(&mut self, delivery: &mut dyn Deliver) -> Result<()> {
+    pub(super) fn fail_abandoned(&mut self, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && let Some(pending) = self.state.tasks.take_abandoned()
         {
@@ -197,9 +203,9 @@ impl MasterRank {
         self.adjust_workers(out)
     }
 
-    fn let_go(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
-        self.detector.trails.close(rank);
-        self.state.let_go(rank, state)
+    fn take_chunks_of(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
+        self.detector.flight_records.close(rank);
+        self.state.take_chunks_of(rank, state)
     }
 
     /// Requeues the tasks at `places` of a chunk. The rank `avoid` runs them only if no other rank can.

@@ -34,7 +34,7 @@ use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::count;
 use crate::observe::{EventLog, Progress};
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Outgoing;
 use crate::session::{Balance, Config, Driver as Choice};
 
@@ -61,7 +61,7 @@ pub(super) struct MasterRank {
     /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
     /// True if the job was asked to stop.
-    stop_asked: bool,
+    stop_requested: bool,
     /// Set if the run was stopped before all tasks were dispatched: the total number of tasks, if it is known.
     cut: Option<Option<u64>>,
     /// Rank that has answered the current probe.
@@ -104,7 +104,7 @@ impl MasterRank {
             rests: VecDeque::new(),
             choice_recorded: false,
             streaming: false,
-            stop_asked: false,
+            stop_requested: false,
             cut: None,
             echo: None,
             probed: 0,
@@ -135,14 +135,14 @@ impl MasterRank {
     }
 
     /// Returns the heartbeat of rank 0. `busy` describes the caller's code that runs for the farm, if any runs.
-    fn sign(&self, busy: Option<&str>) -> Sign {
+    fn heartbeat_state(&self, busy: Option<&str>) -> HeartbeatState {
         let tasks = self.state.tasks.describe();
         let state = match (busy, self.own.get().1) {
             (Some(busy), _) => format!("{busy}; {tasks}"),
             (None, Some(task)) => format!("in task {task} or the chunk that begins with it; {tasks}"),
             (None, None) => tasks,
         };
-        Sign::new(busy.is_some(), state).or_rests(!self.state.computes)
+        HeartbeatState::new(busy.is_some(), state).or_rests(!self.state.computes)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -193,7 +193,7 @@ impl MasterRank {
 
     fn on_join(&mut self, from: usize, join: &Join, out: &mut Outgoing<'_>) -> Result<()> {
         self.detector.active(from);
-        self.detector.trails.open(from, join.trail.as_ref());
+        self.detector.flight_records.open(from, join.flight_recorder.as_ref());
         match self.state.join(from, join.warm_up) {
             Joined::Parked => out.send(from, ToWorker::Park(true)),
             Joined::Works | Joined::Again => Ok(()),
@@ -233,7 +233,7 @@ impl MasterRank {
 
     /// Does periodic work: checks the number of workers of a stream, and writes the log of events.
     fn on_tick(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
-        self.look_at_stream(now, out)?;
+        self.replan_stream(now, out)?;
         // In a simulator the log of events is not written at intervals of time.
         if !out.endpoint().capabilities().real_time {
             return Ok(());

@@ -94,9 +94,10 @@ impl MasterRank {
     }
 
     /// Records the attempts of tasks in which a rank may have died, if there is a journal.
-    pub(super) fn note_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
-        let noted = self.journal.as_mut().map_or(Ok(()), |journal| journal.note(tasks, attempts));
-        noted.map_err(|e| e.in_farm(&self.name).at_rank(0))
+    pub(super) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
+        let recorded =
+            self.journal.as_mut().map_or(Ok(()), |journal| journal.record_attempts(tasks, attempts));
+        recorded.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
     /// Clears the suspicion of failed tasks at the end of the run. Failed tasks of a stream are retried when the stream is run again,
@@ -104,7 +105,7 @@ impl MasterRank {
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {
-            self.note_attempts(task..task + 1, Attempts::default())?;
+            self.record_attempts(task..task + 1, Attempts::default())?;
         }
         Ok(())
     }
@@ -117,8 +118,8 @@ impl MasterRank {
     pub(super) fn next_stretch(&self, first: u64) -> (u64, Attempts) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);
-        let (end, noted) = journal.noted(first).unwrap_or((u64::MAX, None));
-        let attempts = noted.unwrap_or_default();
+        let (end, recorded) = journal.recorded(first).unwrap_or((u64::MAX, None));
+        let attempts = recorded.unwrap_or_default();
         let is_renewed = self.options.fail_fast && attempts.is_exhausted(self.state.tasks.tries());
         let others = self.state.workers().size().saturating_sub(1);
         (known.min(end), if is_renewed { attempts.renewed(others) } else { attempts })

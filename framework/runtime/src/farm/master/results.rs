@@ -54,14 +54,14 @@ impl MasterRank {
         }
         let count = done.count as usize - done.failures.len();
         let bytes = payload.len();
-        self.state.traffic.got(done.count.into(), done.times.took, bytes);
-        self.state.window.got(count as u64, bytes);
+        self.state.traffic.received(done.count.into(), done.times.took, bytes);
+        self.state.window.received(count as u64, bytes);
         let results = self.codecs.results.decode(payload.head, payload.parts, count).map_err(|e| {
             let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
             Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
         })?;
         self.settle(&done, by, (&chunk, is_last), (results, bytes as u64), delivery, out)?;
-        self.controller.got(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
+        self.controller.received(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
         Ok(())
     }
 
@@ -77,8 +77,8 @@ impl MasterRank {
         let ChunkHeader { id, first, count, .. } = header;
         let Some((chunk, is_last)) = self.state.take_result(0, id, count) else { return Ok(()) };
         let bytes = result.results.weigh();
-        self.state.traffic.made(count.into(), bytes);
-        self.state.window.got(result.results.len() as u64, bytes);
+        self.state.traffic.received_bytes(count.into(), bytes);
+        self.state.window.received(result.results.len() as u64, bytes);
         let done = ResultHeader { id, first, count, failures: result.failures, times };
         self.settle(&done, 0, (&chunk, is_last), (result.results, bytes as u64), delivery, out)
     }
@@ -213,12 +213,12 @@ impl MasterRank {
         self.state
             .results
             .put(first, (run, bytes), &mut |first, run, bytes| delivery.put(first, run, bytes))?;
-        self.note_progress(delivery);
+        self.update_progress(delivery);
         Ok(())
     }
 
     /// Updates the progress of the sink.
-    pub(super) fn note_progress(&mut self, delivery: &dyn Deliver) {
+    pub(super) fn update_progress(&mut self, delivery: &dyn Deliver) {
         let (undelivered, stopped) = delivery.progress();
         self.state.undelivered = undelivered;
         self.state.stopped |= stopped;

@@ -101,7 +101,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
     }
 
     /// Runs `work` of the caller on a thread, so that rank 0 sends heartbeats to the workers meanwhile.
-    pub(in super::super) fn beside<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> Result<R> {
+    pub(in super::super) fn on_thread<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> Result<R> {
         if !self.endpoint.capabilities().threads || self.endpoint.size() == 1 {
             return Ok(work());
         }

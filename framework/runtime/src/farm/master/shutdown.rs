@@ -31,8 +31,8 @@ impl MasterRank {
 
     /// Ends the source if the job was asked to stop: the remaining tasks are not dispatched, and outstanding chunks are waited for. Returns true if
     /// tasks remained.
-    pub(super) fn stop_if_asked(&mut self, source: &mut dyn Source) -> bool {
-        let remain = self.stop_asked && !(source.has_ended() && self.state.tasks.waiting() == 0);
+    pub(super) fn stop_if_requested(&mut self, source: &mut dyn Source) -> bool {
+        let remain = self.stop_requested && !(source.has_ended() && self.state.tasks.waiting() == 0);
         if remain {
             let (left, is_certain) = source.left();
             let all = is_certain && self.streaming;
@@ -92,7 +92,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             }
         }
         self.wait_until(None, |master, out| {
-            master.let_leaders_go(out)?;
+            master.dismiss_submasters(out)?;
             Ok((1..size).all(|rank| master.state.is_gone(rank)))
         })?;
         let MasterRun { mut master, endpoint, driver } = self;
@@ -105,7 +105,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             }
         }
         let counts = master.state.tasks.counts();
-        endpoint.note_done(counts.ended);
+        endpoint.record_done(counts.ended);
         driver.finish()?;
         let (mut events, clock) = (std::mem::replace(&mut master.events, EventLog::off()), master.clock);
         let summary = Summary {

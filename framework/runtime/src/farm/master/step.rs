@@ -11,7 +11,7 @@ use crate::comm::message::Message;
 use crate::error::Result;
 use crate::observe::Progress;
 use crate::rank::driver::BURST;
-use crate::rank::heartbeat::{Sign, Silence, Watch};
+use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 
 /// A step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
@@ -28,7 +28,7 @@ pub(super) trait Step {
     }
 
     /// Returns true if the step is complete.
-    fn is_over(&self) -> bool;
+    fn has_finished(&self) -> bool;
 
     /// Returns true if no thread of the step has work.
     fn leaves_the_core(&self) -> bool {
@@ -61,7 +61,7 @@ pub(super) struct Stepping<'m, 'w, 'f, S> {
 impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     type Code = TaskRunner<'w, 'f>;
 
-    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     /// Results that arrive together are not answered one by one, and rank 0's own tasks do not wait for long.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
@@ -87,13 +87,13 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
         let command = self.step.next(self.master, at)?;
         Ok(match command {
             Some(command) => Next::Task(command),
-            None if self.step.is_over() => Next::Finished,
+            None if self.step.has_finished() => Next::Finished,
             None => Next::Wait,
         })
     }
 
     fn is_dismissed(&self) -> bool {
-        self.step.is_over()
+        self.step.has_finished()
     }
 
     fn leaves_the_core(&self) -> bool {
@@ -105,7 +105,7 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     }
 
     fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
-        self.master.stop_asked = true;
+        self.master.stop_requested = true;
         Ok(())
     }
 
@@ -113,8 +113,13 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
         self.master.on_tick(now, out).map(|()| false)
     }
 
-    fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
-        self.master.on_sign(from, sign, out)
+    fn on_heartbeat(
+        &mut self,
+        from: usize,
+        heartbeat_state: &HeartbeatState,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        self.master.on_heartbeat(from, heartbeat_state, out)
     }
 
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
@@ -125,8 +130,8 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
         self.master.watch(rank)
     }
 
-    fn sign(&self) -> Sign {
-        self.master.sign(self.step.busy())
+    fn heartbeat_state(&self) -> HeartbeatState {
+        self.master.heartbeat_state(self.step.busy())
     }
 
     fn progress(&mut self) -> Option<Progress> {
@@ -140,12 +145,12 @@ pub(super) struct Stream<'s, 'scope, 'env> {
     delivery: &'s mut Delivery<'scope, 'env>,
     /// True if workers request chunks: rank 0 polls for messages again and serves them before it takes tasks itself.
     others_first: bool,
-    is_over: bool,
+    has_finished: bool,
 }
 
 impl<'s, 'scope, 'env> Stream<'s, 'scope, 'env> {
     pub(super) fn new(source: &'s mut dyn Source, delivery: &'s mut Delivery<'scope, 'env>) -> Self {
-        Stream { source, delivery, others_first: false, is_over: false }
+        Stream { source, delivery, others_first: false, has_finished: false }
     }
 }
 
@@ -157,38 +162,38 @@ impl Step for Stream<'_, '_, '_> {
     /// Delivers due results, draws tasks, and dispatches them.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = self.delivery.advance()?;
-        master.note_progress(self.delivery);
+        master.update_progress(self.delivery);
         if master.state.stopped {
             self.source.end();
             master.state.tasks.drop_waiting();
-            self.is_over = true;
+            self.has_finished = true;
             return Ok(true);
         }
         moved |= self.source.advance()?;
-        moved |= master.stop_if_asked(self.source);
+        moved |= master.stop_if_requested(self.source);
         master.replay(self.source, self.delivery)?;
-        master.give_up(self.delivery)?;
+        master.fail_abandoned(self.delivery)?;
         let served = master.serve(self.source, out)?;
         master.replay(self.source, self.delivery)?;
         if let Some(journal) = &mut master.journal {
             journal.tick()?;
         }
-        self.others_first = served && master.somebody_asks(self.source);
-        self.is_over = self.has_ended(master);
+        self.others_first = served && master.has_request(self.source);
+        self.has_finished = self.has_ended(master);
         Ok(moved || served)
     }
 
     fn next(&mut self, master: &mut MasterRank, at: &Moment) -> Result<Option<Command>> {
-        if self.is_over || self.others_first {
+        if self.has_finished || self.others_first {
             return Ok(None);
         }
         let command = master.compute(self.source, at.user_code.is_inline)?;
-        self.is_over = self.has_ended(master);
+        self.has_finished = self.has_ended(master);
         Ok(command)
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
+    fn has_finished(&self) -> bool {
+        self.has_finished
     }
 
     fn leaves_the_core(&self) -> bool {
@@ -225,13 +230,13 @@ pub(super) struct Waiting<U> {
     until: U,
     /// Description of the caller's code that runs meanwhile.
     busy: Option<&'static str>,
-    is_over: bool,
+    has_finished: bool,
     nothing: NoDelivery,
 }
 
 impl<U> Waiting<U> {
     pub(super) fn until(until: U, busy: Option<&'static str>) -> Self {
-        Waiting { until, busy, is_over: false, nothing: NoDelivery }
+        Waiting { until, busy, has_finished: false, nothing: NoDelivery }
     }
 }
 
@@ -244,12 +249,12 @@ where
     }
 
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.is_over = (self.until)(master, out)?;
-        Ok(self.is_over)
+        self.has_finished = (self.until)(master, out)?;
+        Ok(self.has_finished)
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
+    fn has_finished(&self) -> bool {
+        self.has_finished
     }
 
     fn busy(&self) -> Option<&'static str> {

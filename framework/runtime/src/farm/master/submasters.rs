@@ -54,7 +54,7 @@ impl MasterRank {
             let Some(worker) = self.state.next_member(leader) else { break };
             let Some((pending, worker)) = self.next_tasks(source, leader, worker, most)? else { break };
             let Packed { header, attempts, payload, .. } = self.pack(leader, pending)?;
-            self.state.traffic.gave(header.count.into(), payload.len());
+            self.state.traffic.dispatched(header.count.into(), payload.len());
             self.state.hand_out((leader, worker), (header, attempts), payload.clone(), self.clock.now());
             bytes += payload.len();
             chunks.push((header, payload));
@@ -115,7 +115,7 @@ impl MasterRank {
     }
 
     /// Dismisses the sub-masters whose members have left. Until then a sub-master must receive the messages of its members.
-    pub(super) fn let_leaders_go(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(super) fn dismiss_submasters(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
             self.dismiss(leader, out)?;
         }

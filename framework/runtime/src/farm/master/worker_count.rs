@@ -57,12 +57,12 @@ impl MasterRank {
     }
 
     /// Replans the number of workers of a stream, if a check is due.
-    pub(super) fn look_at_stream(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(super) fn replan_stream(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let splittable =
             if self.may_split() { self.state.workers().working() + self.state.workers().parked() } else { 0 };
         let due =
             self.streaming && self.state.groups.len() == 0 && self.controller.is_due(now, true, splittable);
-        if due { self.look(now, true, out) } else { Ok(()) }
+        if due { self.replan(now, true, out) } else { Ok(()) }
     }
 
     /// Returns true if sub-masters may be introduced when they pay.
@@ -70,7 +70,7 @@ impl MasterRank {
         self.options.sub_masters.is_none() && self.options.task_limit.is_none()
     }
 
-    fn look(&mut self, now: Duration, stream: bool, out: &mut Outgoing<'_>) -> Result<()> {
+    fn replan(&mut self, now: Duration, stream: bool, out: &mut Outgoing<'_>) -> Result<()> {
         let workers = self.state.workers();
         let (workers, most) = (workers.working(), workers.working() + workers.parked());
         let clock = self.clock;
@@ -110,7 +110,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             self.round_trips(bytes)?;
         }
         if self.master.controller.is_due(now, false, 0) {
-            self.master.look(now, false, &mut Outgoing::new(self.endpoint))?;
+            self.master.replan(now, false, &mut Outgoing::new(self.endpoint))?;
         }
         self.master.controller.resume(clock.now());
         Ok(())
@@ -137,8 +137,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             self.master.echo = None;
             self.endpoint.send_ready(to, question)?;
             self.wait_until(None, |master, _| {
-                let is_late = || has_limit && clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT;
-                Ok(master.echo == Some(to) || is_late())
+                let is_timed_out = || has_limit && clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT;
+                Ok(master.echo == Some(to) || is_timed_out())
             })?;
             if self.master.echo != Some(to) {
                 return Ok(());

@@ -20,7 +20,7 @@ pub(super) use incumbent::{carries_incumbent, with_incumbent, without_incumbent}
 use super::state::LastActivity;
 use super::summary::RankReport;
 use crate::comm::message::messages;
-use crate::rank::trail::TrailLocation;
+use crate::rank::flight_recorder::FlightRecordLocation;
 
 messages! {
     "a farm":
@@ -79,8 +79,8 @@ messages! {
 pub(crate) struct Join {
     /// Time for the creation of the worker.
     pub(crate) warm_up: Duration,
-    /// Location of the worker's trail, if it leaves one.
-    pub(crate) trail: Option<TrailLocation>,
+    /// Location of the worker's flight record, if it leaves one.
+    pub(crate) flight_recorder: Option<FlightRecordLocation>,
 }
 
 /// State of a rank that computes, in its heartbeats to its master.

@@ -76,8 +76,8 @@ impl ChunkSizes {
     }
 
     /// Reports to the policy that `tasks` tasks of an earlier size are not in a chunk after all.
-    pub(crate) fn give_back(&mut self, tasks: u64) {
-        self.chunker.give_back(tasks);
+    pub(crate) fn return_tasks(&mut self, tasks: u64) {
+        self.chunker.return_tasks(tasks);
     }
 
     /// Reserves a chunk for `worker`, which gets the tasks when the source returns them.

@@ -53,8 +53,9 @@ impl Groups {
         for part in 0..count {
             let (from, to) = (part * ranks.len() / count, (part + 1) * ranks.len() / count);
             let (leader, members) = (ranks[from], ranks[from + 1..to].to_vec());
-            let has_come = |&member: &usize| (member, workers.state_of(member) != WorkerState::Expected);
-            let lead = Lead { members: members.iter().map(has_come).collect(), order: self.next_order(None) };
+            let has_joined = |&member: &usize| (member, workers.state_of(member) != WorkerState::Expected);
+            let lead =
+                Lead { members: members.iter().map(has_joined).collect(), order: self.next_order(None) };
             workers.set_capacity(leader, members.len() as u32);
             members.iter().for_each(|&member| workers.set(member, WorkerState::Delegated));
             self.groups.insert(leader, Group { members, turn: 0 });

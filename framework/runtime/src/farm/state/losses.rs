@@ -2,13 +2,13 @@
 
 use super::super::failure_detector::Loss;
 use super::{LastActivity, MasterState, Sent, Share, WorkerState};
-use crate::tasks::{Attempts, Verdict};
+use crate::tasks::{Attempts, Blame};
 
 impl MasterState {
     /// Sets `rank` to `state`, in which it runs no tasks. Returns its chunks.
-    pub(crate) fn let_go(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
+    pub(crate) fn take_chunks_of(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
         let chunks = self.tasks.lose(rank, state);
-        self.are_back(&chunks);
+        self.release_window(&chunks);
         self.sizes.leave(rank);
         if state != WorkerState::Suspected {
             self.lost.push(rank);
@@ -20,7 +20,7 @@ impl MasterState {
     /// if `member` was a member of `leader`.
     pub(crate) fn lose_member(&mut self, leader: usize, member: usize, ids: &[u64]) -> (Vec<Sent>, bool) {
         let chunks = self.tasks.lose_member(leader, ids);
-        self.are_back(&chunks);
+        self.release_window(&chunks);
         let was_led = self.groups.lose_member(self.tasks.workers_mut(), (leader, member), self.ending);
         (chunks, was_led)
     }
@@ -31,14 +31,14 @@ impl MasterState {
             return None;
         }
         let chunks = self.tasks.lose(leader, WorkerState::Expected);
-        self.are_back(&chunks);
+        self.release_window(&chunks);
         self.groups.retire(self.tasks.workers_mut(), leader);
         Some(chunks)
     }
 
     /// Removes chunks that no rank holds any more from the window.
-    fn are_back(&mut self, chunks: &[Sent]) {
-        chunks.iter().for_each(|given| self.window.returned(given.kept.payload.len()));
+    fn release_window(&mut self, chunks: &[Sent]) {
+        chunks.iter().for_each(|outstanding| self.window.returned(outstanding.kept.payload.len()));
     }
 
     /// Returns the tasks of a lost rank with their new attempts. Records the tasks of which the rank may have died.
@@ -52,7 +52,7 @@ impl MasterState {
         for (_, Share { chunk, places, blame }) in &reassigned {
             let first = chunks[*chunk].first;
             let tasks = first + u64::from(places.start)..first + u64::from(places.end);
-            self.deaths.record(loss, tasks, *blame != Verdict::Innocent);
+            self.deaths.record(loss, tasks, *blame != Blame::Innocent);
         }
         reassigned
     }

@@ -195,7 +195,7 @@ impl MasterState {
                 self.sizes.reserve(first, sized_for, size);
                 return None;
             }
-            self.sizes.give_back(size);
+            self.sizes.return_tasks(size);
         }
         let room = self.window.room(self.in_flight());
         // Until sizes are known, each worker holds at most one task.
@@ -224,14 +224,14 @@ impl MasterState {
         let size = self.sizes.next(sized_for, most);
         let pending = self.tasks.take_requeued(worker, size);
         let taken = pending.as_ref().map_or(0, |pending| pending.tasks.len() as u64);
-        self.sizes.give_back(size - taken);
+        self.sizes.return_tasks(size - taken);
         pending
     }
 
     /// Requeues tasks. The chunk policy no longer counts them as dispatched.
     pub(crate) fn requeue(&mut self, pending: PendingTasks) {
-        self.sizes.give_back(pending.tasks.len() as u64);
-        self.tasks.put_back(pending);
+        self.sizes.return_tasks(pending.tasks.len() as u64);
+        self.tasks.requeue(pending);
     }
 
     /// Returns the tasks and results between the source and the sink.
@@ -259,17 +259,17 @@ impl MasterState {
         now: Duration,
     ) {
         let ChunkHeader { first, count, .. } = header;
-        self.window.gave(count.into(), payload.len());
-        self.tasks.give(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
+        self.window.dispatched(count.into(), payload.len());
+        self.tasks.dispatch(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
     }
 
     /// Records a result of the next `count` tasks of a chunk from `worker`. Returns the value of [`TaskTable::done`].
     pub(crate) fn take_result(&mut self, worker: usize, id: u64, count: u32) -> Option<(Sent, bool)> {
-        let (given, is_last) = self.tasks.done(worker, id, count)?;
+        let (outstanding, is_last) = self.tasks.done(worker, id, count)?;
         if is_last {
-            self.window.returned(given.kept.payload.len());
+            self.window.returned(outstanding.kept.payload.len());
         }
-        Some((given, is_last))
+        Some((outstanding, is_last))
     }
 
     /// Adds a result computed by rank `by` to the report of the rank, the traffic and the chunk policy. The result covers a part of a
@@ -278,17 +278,17 @@ impl MasterState {
         &mut self,
         done: &ResultHeader,
         by: usize,
-        (given, is_last): (&Sent, bool),
+        (outstanding, is_last): (&Sent, bool),
         now: Duration,
     ) {
         self.reports[by].add(done.count, done.times.sum, is_last);
-        let elapsed = now.saturating_sub(given.since);
+        let elapsed = now.saturating_sub(outstanding.since);
         // Results of a sub-master's members wait at the sub-master for further results, so their round trips are not measured.
-        if given.alone && by != 0 && by == given.worker {
+        if outstanding.alone && by != 0 && by == outstanding.worker {
             self.traffic.exchanged(elapsed.saturating_sub(done.times.took));
         }
         let (sum, squares, elapsed) = (done.times.sum, done.times.squares, elapsed.as_secs_f64());
-        let (worker, tasks) = (given.kept.sized_for, done.count.into());
+        let (worker, tasks) = (outstanding.kept.sized_for, done.count.into());
         self.sizes.done(&ChunkDone { worker, tasks, sum, squares, elapsed }, is_last);
     }
 

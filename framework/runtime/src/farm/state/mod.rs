@@ -9,7 +9,7 @@ mod groups;
 mod losses;
 mod master;
 mod submaster;
-mod suspects;
+mod suspect_tasks;
 #[cfg(test)]
 mod tests;
 mod worker_table;
@@ -25,7 +25,7 @@ pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
 pub(crate) use master::{Joined, MasterState, Sent};
 pub(crate) use submaster::SubmasterState;
-pub(crate) use suspects::Share;
+pub(crate) use suspect_tasks::Share;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
 /// Consecutive tasks at the master: drawn but not dispatched, or requeued.
@@ -77,10 +77,10 @@ pub(crate) struct TaskTable<K> {
     target: usize,
     /// Requeued tasks, oldest first.
     back: VecDeque<PendingTasks>,
-    given: BTreeMap<u64, OutstandingChunk<K>>,
+    outstanding: BTreeMap<u64, OutstandingChunk<K>>,
     next_id: u64,
     deaths: Deaths,
-    /// Number of dispatched tasks without a result, over all chunks in `given`.
+    /// Number of dispatched tasks without a result, over all chunks in `outstanding`.
     out: u64,
     /// Number of requeued tasks in `back`.
     waiting: u64,
@@ -99,7 +99,7 @@ pub(crate) struct TaskCounts {
     pub(crate) again: u64,
     pub(crate) chunks: u64,
     /// Number of results dropped because their sender does not hold the chunk any more.
-    pub(crate) late: u64,
+    pub(crate) stale: u64,
 }
 
 impl<K> TaskTable<K> {
@@ -110,7 +110,7 @@ impl<K> TaskTable<K> {
             tries: retries.saturating_add(1),
             target: usize::MAX,
             back: VecDeque::new(),
-            given: BTreeMap::new(),
+            outstanding: BTreeMap::new(),
             next_id: 0,
             deaths: Deaths::default(),
             out: 0,
@@ -183,7 +183,7 @@ impl<K> TaskTable<K> {
 
     /// Returns true if no task is dispatched or requeued. If the source has ended as well, the run is complete.
     pub(crate) fn is_empty(&self) -> bool {
-        self.given.is_empty() && self.back.is_empty()
+        self.outstanding.is_empty() && self.back.is_empty()
     }
 
     /// Takes the oldest requeued tasks that `worker` may run, at most `most` of them.
@@ -244,7 +244,7 @@ impl<K> TaskTable<K> {
     }
 
     /// Records that `worker` holds `count` tasks from `first` on. Returns the number of the new chunk.
-    pub(crate) fn give(
+    pub(crate) fn dispatch(
         &mut self,
         worker: usize,
         (first, count): (u64, u32),
@@ -255,7 +255,7 @@ impl<K> TaskTable<K> {
         let id = self.next_id;
         self.next_id += 1;
         let alone = self.workers.held(worker) == 0;
-        self.given.insert(
+        self.outstanding.insert(
             id,
             OutstandingChunk { id, worker, first, count, skip: 0, attempts, since: now, alone, kept },
         );
@@ -264,7 +264,7 @@ impl<K> TaskTable<K> {
         if attempts.failed > 0 {
             self.counts.retried += u64::from(count);
         }
-        self.workers.gave(worker);
+        self.workers.dispatched(worker);
         if attempts.is_suspect() {
             self.workers.make_exclusive(worker);
         }
@@ -277,27 +277,29 @@ impl<K> TaskTable<K> {
     where
         K: Clone,
     {
-        let Some(given) = self.given.get_mut(&id).filter(|given| given.worker == worker) else {
-            self.counts.late += 1;
+        let Some(outstanding) =
+            self.outstanding.get_mut(&id).filter(|outstanding| outstanding.worker == worker)
+        else {
+            self.counts.stale += 1;
             return None;
         };
-        if count > 0 && count < given.count {
-            let part = OutstandingChunk { count, ..given.clone() };
-            given.first += u64::from(count);
-            given.count -= count;
-            given.skip += count;
-            given.alone = false;
+        if count > 0 && count < outstanding.count {
+            let part = OutstandingChunk { count, ..outstanding.clone() };
+            outstanding.first += u64::from(count);
+            outstanding.count -= count;
+            outstanding.skip += count;
+            outstanding.alone = false;
             self.out -= u64::from(count);
             return Some((part, false));
         }
-        let given = self.given.remove(&id)?;
-        self.out -= u64::from(given.count);
-        self.workers.got(worker);
-        Some((given, true))
+        let outstanding = self.outstanding.remove(&id)?;
+        self.out -= u64::from(outstanding.count);
+        self.workers.received(worker);
+        Some((outstanding, true))
     }
 
     /// Requeues tasks, because they failed or their worker was lost.
-    pub(crate) fn put_back(&mut self, pending: PendingTasks) {
+    pub(crate) fn requeue(&mut self, pending: PendingTasks) {
         if pending.tasks.len() > 0 {
             self.waiting += pending.tasks.len() as u64;
             self.back.push_back(pending);
@@ -311,26 +313,27 @@ impl<K> TaskTable<K> {
     }
 
     /// Sets `worker` to `state` and takes its chunks away. Returns the chunks, oldest first; the caller has to [put
-    /// back](TaskTable::put_back) their tasks.
+    /// back](TaskTable::requeue) their tasks.
     pub(crate) fn lose(&mut self, worker: usize, state: WorkerState) -> Vec<OutstandingChunk<K>> {
         self.workers.set(worker, state);
         self.workers.forget(worker);
         let ids: Vec<u64> =
-            self.given.iter().filter(|(_, g)| g.worker == worker).map(|(id, _)| *id).collect();
+            self.outstanding.iter().filter(|(_, g)| g.worker == worker).map(|(id, _)| *id).collect();
         self.take_from(&ids)
     }
 
     /// Takes the chunks with the numbers `ids` from the sub-master `leader`, one of whose workers is lost. Returns the chunks like
     /// [`lose`](TaskTable::lose).
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
-        let its = |id: &u64| self.given.get(id).is_some_and(|g| g.worker == leader);
+        let its = |id: &u64| self.outstanding.get(id).is_some_and(|g| g.worker == leader);
         let ids: Vec<u64> = ids.iter().copied().filter(its).collect();
-        ids.iter().for_each(|_| self.workers.got(leader));
+        ids.iter().for_each(|_| self.workers.received(leader));
         self.take_from(&ids)
     }
 
     fn take_from(&mut self, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
-        let lost: Vec<OutstandingChunk<K>> = ids.iter().filter_map(|id| self.given.remove(id)).collect();
+        let lost: Vec<OutstandingChunk<K>> =
+            ids.iter().filter_map(|id| self.outstanding.remove(id)).collect();
         let tasks: u64 = lost.iter().map(|g| u64::from(g.count)).sum();
         self.out -= tasks;
         self.counts.again += tasks;
@@ -349,10 +352,10 @@ impl<K> TaskTable<K> {
             "{} tasks ended, {} out in {} chunks, {} waiting to be tried again",
             self.counts.ended,
             self.out,
-            self.given.len(),
+            self.outstanding.len(),
             self.waiting
         );
-        if let Some(oldest) = self.given.values().next() {
+        if let Some(oldest) = self.outstanding.values().next() {
             text += &format!(
                 "; the oldest chunk is tasks {} to {} on rank {}",
                 oldest.first,

@@ -16,7 +16,7 @@ pub(crate) struct SubmasterState<K, R> {
     members: Vec<usize>,
     /// Chunks that no member holds, in the order of dispatch.
     stock: VecDeque<(ChunkHeader, K)>,
-    given: BTreeMap<u64, (usize, ChunkHeader, K)>,
+    outstanding: BTreeMap<u64, (usize, ChunkHeader, K)>,
     /// Results to be sent to the master.
     results: Vec<R>,
     /// Number of chunks that a member may hold in addition to the running one.
@@ -30,8 +30,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
         (0..size)
             .filter(|rank| !members.contains(rank))
             .for_each(|rank| workers.set(rank, WorkerState::Left));
-        let (stock, given, results) = (VecDeque::new(), BTreeMap::new(), Vec::new());
-        SubmasterState { workers, members, stock, given, results, ahead: 0 }
+        let (stock, outstanding, results) = (VecDeque::new(), BTreeMap::new(), Vec::new());
+        SubmasterState { workers, members, stock, outstanding, results, ahead: 0 }
     }
 
     pub(crate) fn workers(&self) -> &WorkerTable {
@@ -60,13 +60,13 @@ impl<K: Clone, R> SubmasterState<K, R> {
     }
 
     /// Returns the next chunk to be sent, with the member that receives it.
-    pub(crate) fn give(&mut self) -> Option<(usize, ChunkHeader, K)> {
+    pub(crate) fn dispatch(&mut self) -> Option<(usize, ChunkHeader, K)> {
         // A chunk that must run alone waits for a member without chunks, and the chunks behind it wait too.
         let alone = self.stock.front()?.0.alone;
         let member = self.workers.next_requesting(if alone { 0 } else { self.ahead })?;
         let (header, kept) = self.stock.pop_front()?;
-        self.given.insert(header.id, (member, header, kept.clone()));
-        self.workers.gave(member);
+        self.outstanding.insert(header.id, (member, header, kept.clone()));
+        self.workers.dispatched(member);
         if alone {
             self.workers.make_exclusive(member);
         }
@@ -81,7 +81,9 @@ impl<K: Clone, R> SubmasterState<K, R> {
     /// Records a result of the next `count` tasks of chunk `id`. Returns false, and drops the result, if `member` does not hold the chunk
     /// any more.
     pub(crate) fn done(&mut self, member: usize, (id, count): (u64, u32), result: R) -> bool {
-        let Some((_, header, _)) = self.given.get_mut(&id).filter(|given| given.0 == member) else {
+        let Some((_, header, _)) =
+            self.outstanding.get_mut(&id).filter(|outstanding| outstanding.0 == member)
+        else {
             return false;
         };
         if count < header.count {
@@ -89,8 +91,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
             header.count -= count;
             header.skip += count;
         } else {
-            self.given.remove(&id);
-            self.workers.got(member);
+            self.outstanding.remove(&id);
+            self.workers.received(member);
         }
         self.results.push(result);
         true
@@ -125,12 +127,16 @@ impl<K: Clone, R> SubmasterState<K, R> {
     }
 
     fn chunks_of(&mut self, member: usize) -> Vec<(ChunkHeader, K)> {
-        let ids: Vec<u64> = self.given.iter().filter(|(_, g)| g.0 == member).map(|(id, _)| *id).collect();
-        ids.iter().filter_map(|id| self.given.remove(id)).map(|(_, header, kept)| (header, kept)).collect()
+        let ids: Vec<u64> =
+            self.outstanding.iter().filter(|(_, g)| g.0 == member).map(|(id, _)| *id).collect();
+        ids.iter()
+            .filter_map(|id| self.outstanding.remove(id))
+            .map(|(_, header, kept)| (header, kept))
+            .collect()
     }
 
     /// Records a message from a rank. A suspected member becomes active again.
-    pub(crate) fn heard(&mut self, rank: usize) {
+    pub(crate) fn readmit(&mut self, rank: usize) {
         if self.workers.state_of(rank) == WorkerState::Suspected {
             self.workers.set(rank, WorkerState::Active);
         }
@@ -138,7 +144,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
 
     /// Returns the number of chunks in stock and at members, plus the number of unsent results.
     pub(crate) fn holds(&self) -> usize {
-        self.stock.len() + self.given.len() + self.results.len()
+        self.stock.len() + self.outstanding.len() + self.results.len()
     }
 
     /// Returns true if all members are dead.

@@ -43,21 +43,22 @@ fn every_result_is_forwarded_once_despite_deaths() {
                     let member = members[below(members.len())];
                     match submaster.workers().state_of(member) {
                         WorkerState::Active => submaster.doubt(member),
-                        _ => submaster.heard(member),
+                        _ => submaster.readmit(member),
                     }
                 }
                 5..8 => {
-                    if let Some((member, header, kept)) = submaster.give() {
+                    if let Some((member, header, kept)) = submaster.dispatch() {
                         assert_eq!(kept, 100 + header.id);
                         assert!(submaster.workers().state_of(member) == WorkerState::Active);
                         assert!(
                             !header.alone || submaster.workers().held(member) == 1,
                             "seed {seed}: done alone"
                         );
-                        let exclusive =
-                            |id: &u64| submaster.given.get(id).is_some_and(|g| g.0 == member && g.1.alone);
+                        let exclusive = |id: &u64| {
+                            submaster.outstanding.get(id).is_some_and(|g| g.0 == member && g.1.alone)
+                        };
                         assert!(
-                            !submaster.given.keys().any(|id| *id != header.id && exclusive(id)),
+                            !submaster.outstanding.keys().any(|id| *id != header.id && exclusive(id)),
                             "seed {seed}"
                         );
                         held.push((member, header.id));
@@ -65,7 +66,7 @@ fn every_result_is_forwarded_once_despite_deaths() {
                 }
                 _ if !held.is_empty() => {
                     let (member, id) = held.swap_remove(below(held.len()));
-                    let is_its = submaster.given.get(&id).is_some_and(|&(holder, ..)| holder == member);
+                    let is_its = submaster.outstanding.get(&id).is_some_and(|&(holder, ..)| holder == member);
                     let lost = matches!(
                         submaster.workers().state_of(member),
                         WorkerState::Dead | WorkerState::Suspected
@@ -106,16 +107,18 @@ fn results_are_aggregated_while_all_members_are_busy() {
     let mut submaster = SubmasterState::<(), ()>::new(34, (2..34).collect());
     (2..34).for_each(|member| submaster.joined(member));
     (0..40).for_each(|id| submaster.take(chunk(id), ()));
-    while submaster.give().is_some() {}
+    while submaster.dispatch().is_some() {}
     assert_eq!((submaster.holds(), submaster.is_due()), (40, false));
     for (id, member) in (0..3).zip(2..) {
-        assert!(submaster.done(member, (id, 10), ()) && submaster.give().is_some() && !submaster.is_due());
+        assert!(
+            submaster.done(member, (id, 10), ()) && submaster.dispatch().is_some() && !submaster.is_due()
+        );
     }
     assert!(submaster.done(5, (3, 10), ()));
     assert!(submaster.is_due(), "an eighth of the members");
     assert_eq!(submaster.deliver().len(), 4);
-    while submaster.give().is_some() {}
-    assert!(submaster.done(20, (18, 10), ()) && submaster.give().is_some() && !submaster.is_due());
+    while submaster.dispatch().is_some() {}
+    assert!(submaster.done(20, (18, 10), ()) && submaster.dispatch().is_some() && !submaster.is_due());
 }
 
 #[test]
@@ -126,11 +129,14 @@ fn idle_members_are_detected() {
     assert!(!submaster.somebody_is_idle(), "nobody has come");
     (0..4).for_each(|id| submaster.take(chunk(id), ()));
     submaster.joined(2);
-    assert!(submaster.somebody_is_idle() && submaster.give().is_some() && !submaster.somebody_is_idle());
+    assert!(submaster.somebody_is_idle() && submaster.dispatch().is_some() && !submaster.somebody_is_idle());
     // Member 3 has no chunk, so it receives its first chunk before member 2 receives a second one.
     submaster.joined(3);
     assert!(submaster.somebody_is_idle());
-    assert_eq!((submaster.give().map(|given| given.0), submaster.somebody_is_idle()), (Some(3), false));
+    assert_eq!(
+        (submaster.dispatch().map(|outstanding| outstanding.0), submaster.somebody_is_idle()),
+        (Some(3), false)
+    );
 }
 
 #[test]
@@ -138,11 +144,11 @@ fn rest_of_a_partial_chunk_goes_to_another_member() {
     let mut submaster = SubmasterState::<(), u32>::new(4, vec![2, 3]);
     [2, 3].into_iter().for_each(|member| submaster.joined(member));
     submaster.take(chunk(1), ());
-    assert_eq!(submaster.give().map(|given| given.0), Some(2));
+    assert_eq!(submaster.dispatch().map(|outstanding| outstanding.0), Some(2));
     assert!(submaster.done(2, (1, 4), 0) && submaster.done(2, (1, 1), 1));
     assert!(submaster.workers().held(2) == 1 && submaster.deliver() == [0, 1]);
     submaster.doubt(2);
-    let (member, rest, ()) = submaster.give().expect("member 3 has nothing");
+    let (member, rest, ()) = submaster.dispatch().expect("member 3 has nothing");
     assert_eq!((member, rest.first, rest.count, rest.skip), (3, 15, 5, 5));
     assert!(!submaster.done(2, (1, 1), 2), "it is another's by now");
     assert!(submaster.done(3, (1, 5), 3) && submaster.holds() == 1 && submaster.deliver() == [3]);

@@ -85,7 +85,7 @@ impl World {
                 tasks.len() as u64 <= size && tasks.iter().copied().eq(first..first + tasks.len() as u64)
             );
             let range = (first, tasks.len() as u32);
-            let id = self.master.give(worker, range, attempts, tasks.clone(), Duration::ZERO);
+            let id = self.master.dispatch(worker, range, attempts, tasks.clone(), Duration::ZERO);
             self.held.push(Held { id, worker, tasks, attempt: attempts.failed });
             return;
         }
@@ -102,9 +102,14 @@ impl World {
         let count = 1 + self.dice.below(tasks.len());
         let mut tasks = tasks;
         let rest = tasks.split_off(count);
-        let Some((given, is_last)) = self.master.done(worker, id, count as u32) else { return };
-        assert_eq!((given.first, given.worker, given.attempts.failed), (tasks[0], worker, attempt));
-        assert!(given.kept[given.skip as usize..].starts_with(&tasks) && is_last == rest.is_empty());
+        let Some((outstanding, is_last)) = self.master.done(worker, id, count as u32) else { return };
+        assert_eq!(
+            (outstanding.first, outstanding.worker, outstanding.attempts.failed),
+            (tasks[0], worker, attempt)
+        );
+        assert!(
+            outstanding.kept[outstanding.skip as usize..].starts_with(&tasks) && is_last == rest.is_empty()
+        );
         if !is_last {
             self.held.push(Held { id, worker, tasks: rest, attempt });
         }
@@ -119,7 +124,7 @@ impl World {
                 true => self.end(task, true),
                 false => {
                     let avoid = Some(worker);
-                    self.master.put_back(PendingTasks { attempts, avoid, ..fresh(task, vec![task]) });
+                    self.master.requeue(PendingTasks { attempts, avoid, ..fresh(task, vec![task]) });
                 }
             }
         }
@@ -131,10 +136,10 @@ impl World {
     }
 
     fn lose(&mut self, worker: usize, state: WorkerState) {
-        for given in self.master.lose(worker, state) {
-            let (first, attempts) = (given.first, given.attempts);
-            let left = given.kept[given.skip as usize..].to_vec();
-            self.master.put_back(PendingTasks { attempts, ..fresh(first, left) });
+        for outstanding in self.master.lose(worker, state) {
+            let (first, attempts) = (outstanding.first, outstanding.attempts);
+            let left = outstanding.kept[outstanding.skip as usize..].to_vec();
+            self.master.requeue(PendingTasks { attempts, ..fresh(first, left) });
         }
     }
 
@@ -220,7 +225,7 @@ fn every_task_ends_once_despite_deaths_and_failures() {
 fn failed_task_is_retried_on_another_rank_if_possible() {
     let mut master = TaskTable::<()>::new(3, 1);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
-    master.put_back(PendingTasks { attempts: failed(1), avoid: Some(1), ..fresh(7, vec![7u8, 8, 9]) });
+    master.requeue(PendingTasks { attempts: failed(1), avoid: Some(1), ..fresh(7, vec![7u8, 8, 9]) });
     assert!(master.take_requeued(1, 9).is_none());
     let pending = master.take_requeued(2, 2).unwrap();
     assert_eq!((pending.first, typed::<u8>(pending.tasks).unwrap(), master.waiting()), (7, vec![7, 8], 1));
@@ -236,20 +241,20 @@ fn failed_task_is_retried_on_another_rank_if_possible() {
 fn results_count_only_from_the_holder_of_the_chunk() {
     let mut master = TaskTable::<&str>::new(3, 0);
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
-    let id = master.give(1, (0, 4), Default::default(), "kept", Duration::ZERO);
+    let id = master.dispatch(1, (0, 4), Default::default(), "kept", Duration::ZERO);
     assert!(master.done(2, id, 4).is_none() && master.done(1, id + 1, 4).is_none());
     let lost = master.lose(1, WorkerState::Dead);
     assert_eq!((lost.len(), lost[0].kept, lost[0].count), (1, "kept", 4));
     assert!(master.done(1, id, 4).is_none());
-    assert_eq!((master.counts().late, master.counts().again), (3, 4));
+    assert_eq!((master.counts().stale, master.counts().again), (3, 4));
 }
 
 #[test]
 fn parked_ranks_finish_chunks_and_replace_dead_ranks() {
     let mut master = TaskTable::<&str>::new(4, 0);
     (1..4).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
-    let id = master.give(3, (0, 4), Default::default(), "kept", Duration::ZERO);
-    let lost = master.give(2, (4, 4), Default::default(), "lost", Duration::ZERO);
+    let id = master.dispatch(3, (0, 4), Default::default(), "kept", Duration::ZERO);
+    let lost = master.dispatch(2, (4, 4), Default::default(), "lost", Duration::ZERO);
     master.set_target(1);
     let change = master.adjust_active(|rank| Some(rank as f64));
     assert_eq!((change.parked, master.workers().requesting(9).collect::<Vec<_>>()), (vec![2, 3], vec![1]));
@@ -268,7 +273,7 @@ fn parked_rank_is_woken_to_retry_a_failed_task() {
     (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
     master.set_target(1);
     assert_eq!(master.adjust_active(|_| None).parked, [2]);
-    master.put_back(PendingTasks { attempts: failed(1), avoid: Some(1), ..fresh(7, vec![7u8]) });
+    master.requeue(PendingTasks { attempts: failed(1), avoid: Some(1), ..fresh(7, vec![7u8]) });
     assert!(master.take_requeued(1, 1).is_none());
     assert_eq!(master.adjust_active(|_| None).woken, [2]);
     assert_eq!(master.take_requeued(2, 1).map(|p| p.first), Some(7));

@@ -220,11 +220,11 @@ impl WorkerTable {
         change
     }
 
-    pub(super) fn gave(&mut self, rank: usize) {
+    pub(super) fn dispatched(&mut self, rank: usize) {
         self.count(rank, self.held[rank] + 1);
     }
 
-    pub(super) fn got(&mut self, rank: usize) {
+    pub(super) fn received(&mut self, rank: usize) {
         self.count(rank, self.held[rank].saturating_sub(1));
     }
 
@@ -261,15 +261,15 @@ mod tests {
         (0..4).for_each(|r| workers.set(r, WorkerState::Active));
         let mut served = Vec::new();
         while let Some(rank) = workers.next_requesting(1) {
-            workers.gave(rank);
+            workers.dispatched(rank);
             served.push(rank);
         }
         assert_eq!(served, [1, 2, 3, 1, 2, 3]);
-        workers.got(2);
+        workers.received(2);
         assert_eq!(workers.next_requesting(1), Some(2));
         workers.set(2, WorkerState::Dead);
         assert_eq!((workers.next_requesting(1), workers.held(2), workers.working()), (None, 0, 3));
-        workers.got(3);
+        workers.received(3);
         assert_eq!((workers.next_requesting(1), workers.held(3)), (Some(3), 1));
     }
 
@@ -278,7 +278,7 @@ mod tests {
         let mut workers = WorkerTable::new(5);
         let seconds = |rank: usize| [None, Some(0.2), Some(0.1), None, Some(0.9)][rank];
         (0..5).for_each(|r| workers.set(r, WorkerState::Active));
-        workers.gave(4);
+        workers.dispatched(4);
         let change = workers.adjust_active(3, seconds);
         assert_eq!(change, Change { parked: vec![3, 4], woken: vec![] });
         change.parked.into_iter().for_each(|r| workers.set(r, WorkerState::Parked));
@@ -288,7 +288,7 @@ mod tests {
             (Change::default(), vec![3])
         );
         assert_eq!(workers.adjust_active(0, seconds).parked, [1, 2], "rank 0 goes on");
-        workers.got(4);
+        workers.received(4);
         workers.set(4, WorkerState::Active);
         assert_eq!(
             (workers.held(4), workers.parked(), workers.adjust_active(9, seconds).woken),

@@ -63,23 +63,23 @@ pub(super) struct BlockSize {
 struct Candidate {
     size: u64,
     /// Seconds per unit in the last blocks of this size.
-    looks: [f64; ROUNDS as usize],
+    unit_times: [f64; ROUNDS as usize],
     next: usize,
 }
 
 impl Candidate {
     fn new(size: u64) -> Self {
-        Candidate { size, looks: [f64::INFINITY; ROUNDS as usize], next: 0 }
+        Candidate { size, unit_times: [f64::INFINITY; ROUNDS as usize], next: 0 }
     }
 
-    fn look(&mut self, unit: f64) {
-        self.looks[self.next] = unit;
-        self.next = (self.next + 1) % self.looks.len();
+    fn record_unit_time(&mut self, unit: f64) {
+        self.unit_times[self.next] = unit;
+        self.next = (self.next + 1) % self.unit_times.len();
     }
 
     /// Returns the seconds per unit in the fastest recent block.
     fn unit(&self) -> f64 {
-        self.looks.into_iter().fold(f64::INFINITY, f64::min)
+        self.unit_times.into_iter().fold(f64::INFINITY, f64::min)
     }
 
     /// Returns the seconds of a block at the speed of the fastest recent block.
@@ -147,7 +147,7 @@ impl BlockSize {
                 self.restart(unit);
             }
         } else if let Some(at) = self.trying {
-            self.look(at, unit);
+            self.record_unit_time(at, unit);
         } else {
             let mean = self.unit.map_or(unit, |mean| mean + SHARE * (unit - mean));
             self.unit = Some(mean);
@@ -164,12 +164,12 @@ impl BlockSize {
     }
 
     /// Adds a block of the size that is being tried, and selects the next size.
-    fn look(&mut self, at: usize, unit: f64) {
+    fn record_unit_time(&mut self, at: usize, unit: f64) {
         if self.candidates.len() <= at {
             self.candidates.push(Candidate::new(self.size));
         }
         let Some(candidate) = self.candidates.get_mut(at) else { return };
-        candidate.look(unit);
+        candidate.record_unit_time(unit);
         self.unit = Some(candidate.unit());
         let may_grow = 2.0 * candidate.block() <= LONGEST && self.size < u64::MAX / 2;
         let next = self.candidates.get(at + 1).map(|candidate| candidate.size);

@@ -9,7 +9,7 @@ use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
-use crate::loops::until::{Converged, Until, Verdict};
+use crate::loops::until::{CheckResult, Converged, Until};
 use crate::outcome::Outcome;
 use crate::session::{Config, Session};
 use crate::user_code;
@@ -154,15 +154,17 @@ impl<L: DoAll> DoAllLoop<L> {
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
             let mine = session.report_failure(mine.map_err(here))?;
             let all = session.gather(mine)?;
-            let verdict = all.map(|all| {
+            let check_result = all.map(|all| {
                 let residual = all.into_iter().fold(until.nothing(), |sum, one| until.combine(sum, one));
-                let is_over = user_code::call(|| Ok::<_, BoxError>(is_done(residual)));
-                is_over.map(|is_over| Verdict { passes: done, residual, is_over }).map_err(here)
+                let is_converged = user_code::call(|| Ok::<_, BoxError>(is_done(residual)));
+                is_converged
+                    .map(|is_converged| CheckResult { passes: done, residual, is_converged })
+                    .map_err(here)
             });
-            let verdict = session.report_failure(verdict.transpose())?;
-            let verdict = session.broadcast(verdict)?;
-            last = Some(verdict);
-            if verdict.is_over {
+            let check_result = session.report_failure(check_result.transpose())?;
+            let check_result = session.broadcast(check_result)?;
+            last = Some(check_result);
+            if check_result.is_converged {
                 break;
             }
         }
@@ -188,8 +190,8 @@ impl<L: DoAll> DoAllLoop<L> {
     fn make(&mut self, endpoint: &Endpoint) -> Result<()> {
         let rank = endpoint.rank();
         let Some(range) = self.rank_loop.wants(rank, endpoint.size())? else { return Ok(()) };
-        let made = make(&mut self.body, &range).and_then(|units| self.rank_loop.give(range, units));
-        made.map_err(|error| error.in_loop(self.rank_loop.name()).at_rank(rank))
+        let is_set = make(&mut self.body, &range).and_then(|units| self.rank_loop.set_units(range, units));
+        is_set.map_err(|error| error.in_loop(self.rank_loop.name()).at_rank(rank))
     }
 
     /// Returns all units in order on rank 0; `None` on the other ranks. The ranks keep their units.

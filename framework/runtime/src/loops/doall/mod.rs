@@ -29,7 +29,7 @@ pub use do_all::DoAllLoop;
 pub(super) use gather::gather;
 pub(super) use messages::UnitMigration;
 pub(super) use rank_loop::RankLoop;
-pub(super) use running::{Asked, Run, Running};
+pub(super) use running::{CallerRequest, Run, Running};
 pub(super) use unit_queue::{Segment, UnitBlock};
 pub use user_code::DoAll;
 pub(super) use user_code::{Body, ByCaller, Done, blame};

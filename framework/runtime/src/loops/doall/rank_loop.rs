@@ -110,7 +110,7 @@ impl<U: Units> RankLoop<U> {
     ///
     /// # Errors
     /// If the data are not those of this number of units, or cannot be sent.
-    pub(in crate::loops) fn give(&mut self, range: Range<u64>, units: U) -> Result<()> {
+    pub(in crate::loops) fn set_units(&mut self, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {
             Ok(count) => units.check(count),
@@ -121,7 +121,7 @@ impl<U: Units> RankLoop<U> {
             return Err(Error::new(ErrorKind::User, text).in_loop(&self.name));
         }
         units.check_travel().map_err(|error| error.in_loop(&self.name))?;
-        self.worker.take_made(Segment::new(range.start, count, units));
+        self.worker.take_initial(Segment::new(range.start, count, units));
         self.has_units = true;
         Ok(())
     }
@@ -166,7 +166,7 @@ impl<U: Units> RankLoop<U> {
             ));
         }
         if let Some(units) = units {
-            self.give(range, units)?;
+            self.set_units(range, units)?;
         }
         self.checkpoints = Some(checkpoints);
         Ok(passes - before)

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Metrics;
 use crate::loops::units::Units;
 use crate::observe::Progress;
-use crate::rank::heartbeat::{Sign, Silence};
+use crate::rank::heartbeat::{HeartbeatState, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 
@@ -43,7 +43,7 @@ pub(in crate::loops) struct Run {
     /// On rank 0, true if a report has arrived that may lead to a directive.
     is_dirty: bool,
     /// Request of a caller that computes the blocks itself.
-    asked: Option<Asked>,
+    caller_request: Option<CallerRequest>,
 }
 
 /// Task that user code is running.
@@ -55,7 +55,7 @@ enum InHand {
 
 /// Request of a caller that computes the blocks itself.
 #[derive(Clone, Debug)]
-pub(in crate::loops) enum Asked {
+pub(in crate::loops) enum CallerRequest {
     /// The next block, for which the caller waits.
     Next,
     /// The part of the given units that is still on this rank. The given units are the end of the caller's block; all earlier units of the block are
@@ -77,7 +77,7 @@ impl Run {
             idle_since: None,
             moving: Duration::ZERO,
             is_dirty: true,
-            asked: None,
+            caller_request: None,
         }
     }
 
@@ -100,17 +100,21 @@ impl<'l, U: Units, C> Running<'l, U, C> {
     }
 
     /// Creates the protocol for a caller that computes the blocks itself.
-    pub(in crate::loops) fn asked(of: &'l mut RankLoop<U>, run: &'l mut Run, asked: Asked) -> Self {
-        if let (Asked::Rest(rest), Some(InHand::Block(block))) = (&asked, &mut run.in_hand) {
+    pub(in crate::loops) fn caller_request(
+        of: &'l mut RankLoop<U>,
+        run: &'l mut Run,
+        caller_request: CallerRequest,
+    ) -> Self {
+        if let (CallerRequest::Rest(rest), Some(InHand::Block(block))) = (&caller_request, &mut run.in_hand) {
             block.range.end = rest.start;
         }
-        run.asked = Some(asked);
+        run.caller_request = Some(caller_request);
         Running::new(of, run)
     }
 
     /// Returns true if the run has ended on this rank.
-    pub(in crate::loops) fn is_over(&self) -> bool {
-        self.of.worker.is_over()
+    pub(in crate::loops) fn has_finished(&self) -> bool {
+        self.of.worker.has_finished()
     }
 
     /// Reports the pieces that have been written to a checkpoint.
@@ -262,7 +266,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
     /// Returns true if the rank has units to compute.
     fn has_work(&self) -> bool {
         let worker = &self.of.worker;
-        !worker.is_over() && !worker.is_idle()
+        !worker.has_finished() && !worker.is_idle()
     }
 
     /// Returns the next block, if there is one.
@@ -271,7 +275,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
             return None;
         }
         let worker = &mut self.of.worker;
-        if let Some(Asked::Rest(rest)) = &self.run.asked {
+        if let Some(CallerRequest::Rest(rest)) = &self.run.caller_request {
             return worker.next(rest.end - rest.start).filter(|block| block.range.start == rest.start);
         }
         let left = worker.unit_queue.undone().min(worker.unit_queue.held());
@@ -326,11 +330,11 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
 
     fn on_done(&mut self, done: Done<U>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match (self.run.in_hand.take(), done) {
-            (Some(InHand::Units(range)), Done::Created(units)) => self.of.give(range, units)?,
+            (Some(InHand::Units(range)), Done::Created(units)) => self.of.set_units(range, units)?,
             (Some(InHand::Block(block)), Done::Block(_, units, time)) => {
                 self.of.worker.unit_queue.put_back(units);
                 self.run.metrics.done(time, block.len() as f64);
-                if !matches!(self.run.asked, Some(Asked::Rest(_))) {
+                if !matches!(self.run.caller_request, Some(CallerRequest::Rest(_))) {
                     self.of.block_size.done(block.len(), time.took);
                 }
                 self.of.worker.finished(&block);
@@ -347,7 +351,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
 
     fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
         if let Some(coordinator) = &mut self.run.coordinator {
-            coordinator.of_run.stop_asked = true;
+            coordinator.of_run.stop_requested = true;
         }
         Ok(())
     }
@@ -365,10 +369,10 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
-        let is_asked = self.run.asked.is_some();
+        let has_caller_request = self.run.caller_request.is_some();
         if self.run.in_hand.is_some() {
             // A caller that computes the blocks itself now receives the block that was chosen for it.
-            return Ok(if is_asked { Next::Finished } else { Next::Wait });
+            return Ok(if has_caller_request { Next::Finished } else { Next::Wait });
         }
         if let Some(range) = self.run.to_make.take() {
             self.run.in_hand = Some(InHand::Units(range.clone()));
@@ -387,15 +391,15 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
             self.run.in_hand = Some(InHand::Block(block.clone()));
             return Ok(Next::Task(Job::Block { block, units, at, pass }));
         }
-        let is_over = self.of.worker.is_over() && !self.is_saving(out);
-        if is_over {
+        let has_finished = self.of.worker.has_finished() && !self.is_saving(out);
+        if has_finished {
             self.end_idle(at);
         }
-        let is_rest = matches!(self.run.asked, Some(Asked::Rest(_)));
-        Ok(if is_over || is_rest { Next::Finished } else { Next::Wait })
+        let is_rest = matches!(self.run.caller_request, Some(CallerRequest::Rest(_)));
+        Ok(if has_finished || is_rest { Next::Finished } else { Next::Wait })
     }
 
-    fn sign(&self) -> Sign {
+    fn heartbeat_state(&self) -> HeartbeatState {
         let mut state = match &self.run.in_hand {
             Some(InHand::Units(range)) => format!("creating units {} to {}", range.start, range.end),
             Some(InHand::Block(UnitBlock { range })) => {
@@ -406,7 +410,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         if let Some(coordinator) = &self.run.coordinator {
             state = format!("{state}; waits {}", coordinator.waits_for());
         }
-        Sign::new(self.run.in_hand.is_some() || self.has_work(), state)
+        HeartbeatState::new(self.run.in_hand.is_some() || self.has_work(), state)
     }
 
     fn progress(&mut self) -> Option<Progress> {
@@ -415,7 +419,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         self.run.coordinator.as_ref().map(|coordinator| coordinator.progress(before, at_most))
     }
 
-    fn is_held_up(&self) -> bool {
+    fn awaits_results(&self) -> bool {
         self.run.idle_since.is_some()
     }
 }

@@ -49,7 +49,7 @@ impl WorkerState {
 
     /// Extrapolates the undone work to `now` with the reported rate. At least one unit stays undone, because only the rank itself can report that it
     /// has finished.
-    fn go_on(&mut self, now: f64) {
+    fn extrapolate(&mut self, now: f64) {
         if let Some(rate) = self.rate.filter(|_| self.undone > 0) {
             let done = ((now - self.at).max(0.0) * rate).round() as u64;
             (self.undone, self.at) = (self.undone.saturating_sub(done).max(1), now);
@@ -103,8 +103,8 @@ impl Star {
         if report.sample.seconds > 0.0 && report.sample.units > 0.0 {
             worker.rate = Some(report.sample.units / report.sample.seconds);
         }
-        let late = now.as_secs_f64() - report.at;
-        let ahead = worker.ahead.map_or(late, |ahead| ahead.min(late));
+        let delay = now.as_secs_f64() - report.at;
+        let ahead = worker.ahead.map_or(delay, |ahead| ahead.min(delay));
         (worker.ahead, worker.at) = (Some(ahead), report.at + ahead);
         worker.round = Some(report.round);
         (worker.done, worker.undone, worker.held) = (report.done, report.sample.held, report.held);
@@ -123,7 +123,7 @@ impl Star {
         if self.of_run.ended.is_some() {
             return Ok(None);
         }
-        if self.is_pass_over() {
+        if self.is_pass_finished() {
             // A run that stops waits for the checkpoint that is being written, and then writes its last one.
             let is_waiting = self.is_stopping() && !self.of_run.is_stop_due();
             return if is_waiting { Ok(None) } else { self.next_pass(now).map(Some) };
@@ -160,7 +160,7 @@ impl Star {
 
     /// Extrapolates the undone work of all ranks to the same moment. Reports are of different moments, up to a block of the slowest rank apart.
     fn extrapolate_all(&mut self, now: Duration) {
-        self.workers.iter_mut().for_each(|worker| worker.go_on(now.as_secs_f64()));
+        self.workers.iter_mut().for_each(|worker| worker.extrapolate(now.as_secs_f64()));
     }
 
     /// Returns the number of undone computations in this pass on all ranks.
@@ -202,7 +202,7 @@ impl Star {
     }
 
     /// Returns true if all units are done and no movement is open.
-    fn is_pass_over(&self) -> bool {
+    fn is_pass_finished(&self) -> bool {
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
     }
@@ -230,7 +230,7 @@ impl Star {
 
     /// Returns true if the job was asked to stop, and passes follow the present one.
     fn is_stopping(&self) -> bool {
-        self.of_run.stop_asked && self.pass < self.passes
+        self.of_run.stop_requested && self.pass < self.passes
     }
 
     /// Returns the number of passes if the run has ended before its last pass.

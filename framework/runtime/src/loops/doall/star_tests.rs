@@ -168,7 +168,7 @@ fn run_stops_after_the_current_pass() {
     for asked_in in 1..=3 {
         let mut star = coordinator(&[10], 3);
         for pass in 1..=asked_in {
-            star.of_run.stop_asked = pass == asked_in;
+            star.of_run.stop_requested = pass == asked_in;
             let round = star.round;
             star.on_report(0, &report(round, 10, 0, 10.0, 0.1, 0), NOW);
             let directive = star.step(NOW).unwrap().unwrap();

@@ -40,7 +40,7 @@ impl<U> Segment<U> {
     }
 
     /// Records that `units` more units were computed. When all units of the segment have been, `left` decreases by one.
-    fn go_on(&mut self, units: u64) {
+    fn record_computed(&mut self, units: u64) {
         self.done += units;
         if self.done == self.count && self.left > 0 {
             (self.left, self.done) = (self.left - 1, 0);
@@ -123,12 +123,12 @@ impl<U: Units> UnitQueue<U> {
     pub(super) fn begin(&mut self, times: u64) {
         self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
         self.undone = self.held * times;
-        self.put_together();
+        self.merge_segments();
     }
 
     /// Merges neighbouring segments that are to be computed equally often, so that blocks need not end between them. Segments whose merging would
     /// copy many units stay separate, because otherwise most units of a rank would be copied after each movement.
-    fn put_together(&mut self) {
+    fn merge_segments(&mut self) {
         let mut segments = std::mem::take(&mut self.segments);
         segments.sort_by_key(|segment| segment.first);
         let are_neighbours = |a: &Segment<U>, b: &Segment<U>| a.is_before(b) && a.left == b.left;
@@ -155,7 +155,7 @@ impl<U: Units> UnitQueue<U> {
             let left = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
             // In the last or only pass, segments are computed as they were received.
             if self.loose && left > 1 && self.segments.iter().all(|segment| segment.left == left) {
-                self.put_together();
+                self.merge_segments();
             }
             self.current = self.segments.iter().position(|segment| segment.left == left)?;
         }
@@ -183,7 +183,7 @@ impl<U: Units> UnitQueue<U> {
     /// Marks the block that [`next`](UnitQueue::next) returned as done.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         if let Some(segment) = self.segments.get_mut(self.current) {
-            segment.go_on(block.len());
+            segment.record_computed(block.len());
             self.undone -= block.len();
         }
     }
@@ -212,7 +212,7 @@ impl<U: Units> UnitQueue<U> {
                 // A number of units in memory fits into `usize`.
                 let back = segment.units.split_off(segment.count as usize);
                 shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
-                segment.go_on(0);
+                segment.record_computed(0);
             }
             times = times.saturating_sub(take * left);
             self.undone -= take * left;

@@ -103,13 +103,13 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
         match job {
             Job::Create(range) => make(self.body, &range).map(|units| Some(Done::Created(units))),
             Job::Block { block, mut units, at, pass } => {
-                let begun = self.timer.begin();
+                let start = self.timer.begin();
                 let computed = user_code::call(|| self.body.compute(block.range.clone(), &mut units, at));
                 computed.map_err(|error| {
                     let unit = self.body.failed_in().map(|unit| unit..unit + 1);
                     blame(&error, unit.as_ref().unwrap_or(&block.range), self.base, pass)
                 })?;
-                Ok(Some(Done::Block(block.range, units, self.timer.end(&begun))))
+                Ok(Some(Done::Block(block.range, units, self.timer.end(&start))))
             }
         }
     }
@@ -137,11 +137,11 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     const KIND: &'static str = "unit";
 
     fn tally(done: &Done<U>, tally: &mut Tally) {
-        note(done, tally);
+        add_to_tally(done, tally);
     }
 }
 
-fn note<U>(done: &Done<U>, tally: &mut Tally) {
+fn add_to_tally<U>(done: &Done<U>, tally: &mut Tally) {
     if let Done::Block(units, _, time) = done {
         tally.add(0, Some(units.start), units.end - units.start, time.took);
     }
@@ -187,7 +187,7 @@ impl UserCode for ByCaller {
     const KIND: &'static str = "unit";
 
     fn tally(done: &Done<()>, tally: &mut Tally) {
-        note(done, tally);
+        add_to_tally(done, tally);
     }
 }
 

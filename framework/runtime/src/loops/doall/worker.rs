@@ -54,7 +54,7 @@ pub(super) struct Worker<U> {
     part_done: Option<PartDone>,
     /// Units that arrived before their directive, with their senders.
     early: Vec<(usize, UnitMigration<U>)>,
-    over: bool,
+    has_finished: bool,
 }
 
 impl<U: Units> Worker<U> {
@@ -74,7 +74,7 @@ impl<U: Units> Worker<U> {
             open: None,
             part_done: None,
             early: Vec::new(),
-            over: false,
+            has_finished: false,
         }
     }
 
@@ -89,7 +89,7 @@ impl<U: Units> Worker<U> {
     }
 
     /// Adds units that were created after the run had begun.
-    pub(super) fn take_made(&mut self, units: Segment<U>) {
+    pub(super) fn take_initial(&mut self, units: Segment<U>) {
         self.unit_queue.receive(units);
         self.unit_queue.begin(self.times);
     }
@@ -110,7 +110,7 @@ impl<U: Units> Worker<U> {
         (self.round, self.period, self.report_soon) = (directive.round, directive.period, false);
         match directive.what {
             Command::End => {
-                self.over = true;
+                self.has_finished = true;
                 self.take_early()?;
                 let left = self.early.first();
                 return left
@@ -221,7 +221,7 @@ impl<U: Units> Worker<U> {
             return false;
         }
         if self.is_idle() {
-            return !self.over && self.reported_idle != Some(self.done);
+            return !self.has_finished && self.reported_idle != Some(self.done);
         }
         // Without a block between two reports, ranks could report and move units forever while nothing is computed.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
@@ -240,8 +240,8 @@ impl<U: Units> Worker<U> {
     }
 
     /// Returns true if the run has ended.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
+    pub(super) fn has_finished(&self) -> bool {
+        self.has_finished
     }
 
     /// Returns the number of the last directive carried out.

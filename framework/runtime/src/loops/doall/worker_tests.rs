@@ -55,7 +55,7 @@ fn reports_are_sent_once_per_round_and_when_idle() {
     worker.carry_out(&directive(3, Command::BeginPass, &[])).unwrap();
     assert_eq!((worker.pass(), worker.done(), worker.unit_queue.undone()), (2, 0, 10));
     worker.carry_out(&directive(4, Command::End, &[])).unwrap();
-    assert!(worker.is_over());
+    assert!(worker.has_finished());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::loops::controller::Instruction;
 use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::{Event, Progress};
-use crate::rank::hold_up::ranks_of;
+use crate::rank::blocked_ranks::ranks_of;
 
 /// State of a run over a grid on rank 0.
 pub(super) struct Chain {
@@ -30,7 +30,7 @@ pub(super) struct Chain {
     /// Time at which the last sweep began.
     sweep_began: Option<Duration>,
     /// Sweep before which reports were last requested, and the time of the request.
-    asked: (u64, Duration),
+    requested: (u64, Duration),
     totals: Vec<Option<RankReport>>,
     /// Number of sweeps that each rank has done, as last reported. Nothing is reported in a simulator.
     done: Vec<Option<f64>>,
@@ -57,7 +57,7 @@ impl Chain {
             is_ending: false,
             eager,
             sweep_began: None,
-            asked: (0, now),
+            requested: (0, now),
             report_from: 0,
             report_after: 0,
             grain: 0,
@@ -173,7 +173,7 @@ impl Chain {
             Some(period) => Instruction { moves: Vec::new(), period },
             None => self.of_run.controller.decide(Ahead::Passes((self.sweeps - before) as f64))?,
         };
-        let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
+        let (last, when) = std::mem::replace(&mut self.requested, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
         // Ranks report after the number of sweeps that fills the period: at least one, and at most the sweeps of the run.
         let count = match period / seconds {

@@ -117,7 +117,7 @@ pub(super) fn run<M: Worker>(
                         }
                     }
                 }
-                Step::Moved { sent, .. } => outcome.sent += sent,
+                Step::MovementDone { sent, .. } => outcome.sent += sent,
                 Step::Done => done[rank] = true,
                 Step::Moving | Step::Wait => {}
             }

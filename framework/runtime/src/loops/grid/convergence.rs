@@ -4,7 +4,7 @@
 use crate::comm::endpoint::Endpoint;
 use crate::comm::waiting::Limits;
 use crate::error::{BoxError, Result};
-use crate::loops::until::{OwnResidual, Until, Verdict};
+use crate::loops::until::{CheckResult, OwnResidual, Until};
 use crate::session::Announcement;
 use crate::user_code;
 use crate::wire::Codec;
@@ -28,7 +28,7 @@ pub(super) struct Checks<'d> {
     sweeps: u64,
     /// On rank 0, the residuals received for the present check, and the condition.
     collected: Option<(Vec<Option<f64>>, IsDone<'d>)>,
-    last: Option<Verdict>,
+    last: Option<CheckResult>,
 }
 
 impl<'d> Checks<'d> {
@@ -66,7 +66,7 @@ impl<'d> Checks<'d> {
     ///
     /// # Errors
     /// A panic of the condition.
-    pub(super) fn collect(&mut self, rank: usize, sweep: u64, residual: f64) -> Result<Option<Verdict>> {
+    pub(super) fn collect(&mut self, rank: usize, sweep: u64, residual: f64) -> Result<Option<CheckResult>> {
         let Some((all, is_done)) = &mut self.collected else { return Ok(None) };
         if let Some(place) = all.get_mut(rank) {
             *place = Some(residual);
@@ -74,13 +74,13 @@ impl<'d> Checks<'d> {
         let Some(there) = all.iter().copied().collect::<Option<Vec<f64>>>() else { return Ok(None) };
         all.fill(None);
         let residual = there.into_iter().fold(self.until.nothing(), |sum, one| self.until.combine(sum, one));
-        let is_over = user_code::call(|| Ok::<_, BoxError>(is_done(residual)))?;
-        Ok(Some(Verdict { passes: self.before + sweep, residual, is_over }))
+        let is_converged = user_code::call(|| Ok::<_, BoxError>(is_done(residual)))?;
+        Ok(Some(CheckResult { passes: self.before + sweep, residual, is_converged }))
     }
 
     /// Stores the verdict of a check.
-    pub(super) fn decided(&mut self, verdict: Verdict) {
-        self.last = Some(verdict);
+    pub(super) fn on_check_result(&mut self, check_result: CheckResult) {
+        self.last = Some(check_result);
     }
 
     /// Returns the ranks whose residuals are missing, on rank 0.
@@ -90,7 +90,7 @@ impl<'d> Checks<'d> {
     }
 
     /// Returns the verdict of the last check, if there was one.
-    pub(super) fn last(&self) -> Option<Verdict> {
+    pub(super) fn last(&self) -> Option<CheckResult> {
         self.last
     }
 }
@@ -103,8 +103,8 @@ pub(super) fn share(
     endpoint: &mut Endpoint,
     name: &str,
     limits: Limits,
-    last: Option<Verdict>,
-) -> Result<Option<Verdict>> {
+    last: Option<CheckResult>,
+) -> Result<Option<CheckResult>> {
     let what = Announcement::new(format!("ends the loop {name:?}"));
     let root = (endpoint.rank() == 0).then_some((Vec::<u8>::new(), last));
     let (_, last) = endpoint.broadcast_items(what, limits, &Codec::of_type(), 1, root)?;
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn verdict_follows_the_last_residual_in_any_order() {
         let until = Until::at_most(100).every(5);
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         let mut is_done = |residual: f64| {
-            asked.push(residual);
+            requested.push(residual);
             residual < 0.5
         };
         let mut checks = Checks::new(until, OwnResidual::new(until), (12, 90), Some((3, &mut is_done)));
@@ -129,12 +129,12 @@ mod tests {
         for (order, sweep, least) in [([2, 0, 1], 3, 1.0), ([1, 2, 0], 8, 0.0)] {
             assert_eq!(checks.missing(), [0, 1, 2]);
             for (at, rank) in order.into_iter().enumerate() {
-                let verdict = checks.collect(rank, sweep, least + rank as f64 / 10.0).unwrap();
+                let check_result = checks.collect(rank, sweep, least + rank as f64 / 10.0).unwrap();
                 let residual = least + 0.2;
-                let expected = Verdict { passes: 12 + sweep, residual, is_over: residual < 0.5 };
-                assert_eq!(verdict, (at == 2).then_some(expected));
+                let expected = CheckResult { passes: 12 + sweep, residual, is_converged: residual < 0.5 };
+                assert_eq!(check_result, (at == 2).then_some(expected));
             }
         }
-        assert_eq!(asked, [1.2, 0.2]);
+        assert_eq!(requested, [1.2, 0.2]);
     }
 }

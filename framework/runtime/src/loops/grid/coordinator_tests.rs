@@ -107,7 +107,7 @@ fn long_sweep_reports_progress_while_it_runs() {
 fn run_stops_after_the_current_sweep() {
     for sweep in [0, 5, 998] {
         let mut coordinator = coordinator();
-        coordinator.of_run.stop_asked = true;
+        coordinator.of_run.stop_requested = true;
         begin(&mut coordinator, sweep, 1);
         assert_eq!(coordinator.decide(sweep, 1).unwrap(), Some(Directive::stop(sweep, sweep + 1)));
         assert_eq!(coordinator.decide(sweep + 1, 1).unwrap(), None, "it is asked once");
@@ -115,7 +115,7 @@ fn run_stops_after_the_current_sweep() {
         assert_eq!(coordinator.kept(sweep + 1), text);
     }
     let mut coordinator = coordinator();
-    coordinator.of_run.stop_asked = true;
+    coordinator.of_run.stop_requested = true;
     begin(&mut coordinator, 999, 1);
     assert_eq!(coordinator.decide(999, 1).unwrap(), None, "the run ends first");
 }

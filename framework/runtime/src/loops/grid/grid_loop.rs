@@ -61,10 +61,10 @@ impl<T: Pod + Send> GridLoop<T> {
         let mut run = self.state.begin(endpoint, config, passes, self.local.is_some())?;
         let (position, before) = (run.position, run.resumed.before);
         let found = std::mem::take(&mut run.resumed.found);
-        let begun = self
+        let started = self
             .create(position.rank, endpoint.size(), user, row)
             .and_then(|()| if before > 0 { user_code::call(|| resume(user, before, found)) } else { Ok(()) });
-        self.state.reported(endpoint, begun)?;
+        self.state.reported(endpoint, started)?;
         let local = if run.is_empty { None } else { self.local.take() };
         let mut worker = local.map(|local| make(position, local, run.sweeps));
         let as_worker = worker.as_mut().map(|worker| worker as &mut dyn Worker);
@@ -86,7 +86,7 @@ impl<T: Pod + Send> GridLoop<T> {
     ) -> Result<()> {
         let state = &mut self.state;
         let (first, edges, width) = (state.first(size)?, state.edges(), state.width());
-        state.made = Some((edges, width));
+        state.initialised = Some((edges, width));
         if self.local.is_some() || rank >= first.len() {
             return Ok(());
         }

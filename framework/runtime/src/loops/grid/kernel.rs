@@ -63,13 +63,13 @@ impl UserCode for Kernel<'_> {
     #[inline]
     fn run(&mut self, task: Task) -> Result<Option<Done>> {
         let Task { mut storage, piece, sweep, usual } = task;
-        let begun = (std::thread::current().id() != self.home).then(|| self.timer.begin());
+        let start = (std::thread::current().id() != self.home).then(|| self.timer.begin());
         user_code::call(|| (self.work)(&mut *storage, &piece)).map_err(|error| {
             let place = storage.whereabouts(self.before + sweep, &piece);
             let text = format!("{} (in {place})", error.message());
             Error::new(error.kind(), text)
         })?;
-        let time = begun.map(|begun| self.timer.end(&begun));
+        let time = start.map(|start| self.timer.end(&start));
         Ok(Some(Done { storage, piece, time, usual }))
     }
 

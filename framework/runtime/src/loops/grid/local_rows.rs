@@ -31,7 +31,7 @@ pub(super) struct LocalRows<T> {
     edges: Edges,
     memory: HugePages<T>,
     /// Number of unused rows in memory before the upper halo row.
-    spare: usize,
+    reserve: usize,
 }
 
 impl<T: Pod> LocalRows<T> {
@@ -42,15 +42,15 @@ impl<T: Pod> LocalRows<T> {
         mut make: impl FnMut(u64, &mut [T]) -> Result<()>,
     ) -> Result<Self> {
         let count = (rows.end - rows.start) as usize + 2;
-        let spare = count / ROOM;
-        let mut memory = HugePages::zeroed((count + 2 * spare) * width);
+        let reserve = count / ROOM;
+        let mut memory = HugePages::zeroed((count + 2 * reserve) * width);
         if width > 0 {
-            let all = memory[spare * width..(spare + count) * width].chunks_exact_mut(width);
+            let all = memory[reserve * width..(reserve + count) * width].chunks_exact_mut(width);
             for (row, values) in (rows.start - 1..).zip(all) {
                 make(row, values)?;
             }
         }
-        Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, spare })
+        Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, reserve })
     }
 
     /// Returns the rows as part of a grid with these edges.
@@ -92,13 +92,13 @@ impl<T: Pod> LocalRows<T> {
 
     /// Returns the position of a row in memory; the upper halo row is number 0.
     fn position(&self, row: usize) -> Range<usize> {
-        let begin = (self.spare + row) * self.width;
+        let begin = (self.reserve + row) * self.width;
         begin..begin + self.width
     }
 
     /// Returns the position of some rows in memory; the upper halo row is number 0.
     fn several(&self, rows: Range<usize>) -> Range<usize> {
-        (self.spare + rows.start) * self.width..(self.spare + rows.end) * self.width
+        (self.reserve + rows.start) * self.width..(self.reserve + rows.end) * self.width
     }
 
     /// Returns the size of all rows in bytes, including the halo rows.
@@ -200,7 +200,7 @@ impl<T: Pod> LocalRows<T> {
     pub(super) fn take_front(&mut self, rows: usize) -> Vec<T> {
         let taken = self.memory[self.several(1..rows + 1)].to_vec();
         self.rows.start += rows as u64;
-        self.spare += rows;
+        self.reserve += rows;
         taken
     }
 
@@ -213,21 +213,21 @@ impl<T: Pod> LocalRows<T> {
     }
 
     /// Adds rows before the first. The content of the upper halo row is undefined afterwards.
-    pub(super) fn put_front(&mut self, values: &[T]) {
+    pub(super) fn append_front(&mut self, values: &[T]) {
         let rows = values.len() / self.width;
-        if rows > self.spare {
+        if rows > self.reserve {
             self.make_room(rows, 0);
         }
-        self.spare -= rows;
+        self.reserve -= rows;
         self.rows.start -= rows as u64;
         let position = self.several(1..rows + 1);
         self.memory[position].copy_from_slice(values);
     }
 
     /// Adds rows after the last. The content of the lower halo row is undefined afterwards.
-    pub(super) fn put_back(&mut self, values: &[T]) {
+    pub(super) fn append_back(&mut self, values: &[T]) {
         let rows = values.len() / self.width;
-        if (self.spare + self.len() + 2 + rows) * self.width > self.memory.len() {
+        if (self.reserve + self.len() + 2 + rows) * self.width > self.memory.len() {
             self.make_room(0, rows);
         }
         let len = self.len();
@@ -239,12 +239,12 @@ impl<T: Pod> LocalRows<T> {
     /// Moves the rows to new memory with room for `front` more rows before them and `back` more rows after them.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
-        let spare = ((count + front + back) / ROOM).max(front + back);
-        let mut memory = HugePages::zeroed((front + back + count + 2 * spare) * self.width);
-        let before = (front + spare) * self.width;
+        let reserve = ((count + front + back) / ROOM).max(front + back);
+        let mut memory = HugePages::zeroed((front + back + count + 2 * reserve) * self.width);
+        let before = (front + reserve) * self.width;
         memory[before..before + count * self.width].copy_from_slice(&self.memory[self.several(0..count)]);
         self.memory = memory;
-        self.spare = front + spare;
+        self.reserve = front + reserve;
     }
 }
 
@@ -255,7 +255,7 @@ impl<T: Pod> Clone for LocalRows<T> {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);
         let all = self.several(0..self.len() + 2);
         memory[self.width..][all.clone()].copy_from_slice(&self.memory[all]);
-        LocalRows { rows: self.rows.clone(), memory, spare: self.spare + 1, ..*self }
+        LocalRows { rows: self.rows.clone(), memory, reserve: self.reserve + 1, ..*self }
     }
 }
 
@@ -309,9 +309,9 @@ mod tests {
         let back = b.take_back(2);
         let front = b.take_front(1);
         assert_eq!((b.len(), b.rows()), (0, 6..6));
-        b.put_front(&front);
+        b.append_front(&front);
         check(&b, 5..6);
-        b.put_back(&back);
+        b.append_back(&back);
         check(&b, 5..8);
         assert_eq!(b.lower()[0], 8, "no row was written beyond those that came");
     }
@@ -321,20 +321,20 @@ mod tests {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
         // Half as many rows as there are fit at either end without a copy.
-        b.put_back(local(60..66).all(false));
-        b.put_front(local(44..50).all(false));
+        b.append_back(local(60..66).all(false));
+        b.append_front(local(44..50).all(false));
         assert_eq!(b.memory.as_ptr(), memory);
         // After a copy, as many rows fit as have arrived.
-        b.put_back(local(66..72).all(false));
+        b.append_back(local(66..72).all(false));
         let memory = b.memory.as_ptr();
-        b.put_back(local(72..78).all(false));
-        b.put_front(local(38..44).all(false));
+        b.append_back(local(72..78).all(false));
+        b.append_front(local(38..44).all(false));
         check(&b, 38..78);
         assert_eq!(b.memory.as_ptr(), memory);
         let copy = b.clone();
         b.band(&(0..40)).fill(0);
         check(&copy, 38..78);
-        assert_eq!(copy.spare, b.spare + 1);
+        assert_eq!(copy.reserve, b.reserve + 1);
     }
 
     #[test]
@@ -346,10 +346,10 @@ mod tests {
             match step * 13 % 4 {
                 0 => {
                     rows.start -= n;
-                    b.put_front(local(rows.start..rows.start + n).all(false));
+                    b.append_front(local(rows.start..rows.start + n).all(false));
                 }
                 1 => {
-                    b.put_back(local(rows.end..rows.end + n).all(false));
+                    b.append_back(local(rows.end..rows.end + n).all(false));
                     rows.end += n;
                 }
                 2 if rows.end - rows.start >= n => {

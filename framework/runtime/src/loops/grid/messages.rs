@@ -13,7 +13,7 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Sample;
 use crate::loops::summary::RankReport;
-use crate::loops::until::Verdict;
+use crate::loops::until::CheckResult;
 use crate::persist::snapshot::Saved;
 use crate::wire::header::header;
 
@@ -45,7 +45,7 @@ messages! {
     pub(super) enum Coordination {
         Report(report: ToCoordinator) = 24,
         /// Verdict of the coordinator, for all ranks with rows.
-        Verdict(verdict: Verdict) = 54,
+        CheckResult(check_result: CheckResult) = 54,
         /// End of the run, for ranks without rows.
         Finish = 23,
     }

@@ -1,7 +1,7 @@
 //! Protocol of a rank that has rows: steps of the worker, user code, reports, and decisions on rank 0.
 
 mod checking;
-mod telling;
+mod reports;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::Result;
-use crate::loops::until::Verdict;
+use crate::loops::until::CheckResult;
 use crate::observe::{Progress, Tally};
-use crate::rank::heartbeat::{Sign, Watch};
+use crate::rank::heartbeat::{HeartbeatState, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
 
@@ -77,7 +77,7 @@ pub(super) struct Participant<'w, 'd> {
     /// True if the loop has ended before its last sweep because the job was asked to stop.
     is_stopped: bool,
     /// Time at which the rank next reports its progress.
-    next_word: Duration,
+    next_progress: Duration,
 }
 
 impl<'w, 'd> Participant<'w, 'd> {
@@ -108,12 +108,12 @@ impl<'w, 'd> Participant<'w, 'd> {
             checks,
             has_reported: false,
             is_stopped: false,
-            next_word: clock.now() + HEARTBEAT_PERIOD,
+            next_progress: clock.now() + HEARTBEAT_PERIOD,
         }
     }
 
     /// Returns the coordinator on rank 0, the last measured duration of a piece, the verdict of the last check, and the block size.
-    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<Verdict>, u64) {
+    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<CheckResult>, u64) {
         let last = self.checks.and_then(|checks| checks.last());
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
@@ -131,7 +131,7 @@ impl<'w, 'd> Participant<'w, 'd> {
     }
 
     /// Creates the task that passes a piece and the rows to user code.
-    fn hand_over(&mut self, piece: Range<usize>, at: &Moment) -> Task {
+    fn lend_to_user_code(&mut self, piece: Range<usize>, at: &Moment) -> Task {
         let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
         Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
@@ -143,7 +143,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         match step {
             Step::Compute(piece) => {
                 self.times.end_wait();
-                return Ok(Next::Task(self.hand_over(piece, at)));
+                return Ok(Next::Task(self.lend_to_user_code(piece, at)));
             }
             Step::Wait => {
                 self.times.wait(!self.worker.awaits_sender());
@@ -151,19 +151,19 @@ impl<'w, 'd> Participant<'w, 'd> {
             }
             Step::Boundary(sweep) => self.boundary(sweep, out)?,
             Step::Moving => self.times.begin_movement(),
-            Step::Moved { sent, received } => self.times.end_movement(sent, received),
+            Step::MovementDone { sent, received } => self.times.end_movement(sent, received),
             Step::Done => {
                 self.times.end_wait();
                 self.times.end_stretch();
                 self.phase = Phase::Ending(self.clock.now());
-                self.give_residual(self.worker.sweep(), out)?;
+                self.send_residual(self.worker.sweep(), out)?;
             }
         }
-        self.go_on(at, out)
+        self.advance(at, out)
     }
 
     /// Advances the rank in its present phase.
-    fn go_on(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
+    fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
             Phase::Checking(_) => {
@@ -217,8 +217,8 @@ impl<'w, 'd> Participant<'w, 'd> {
 
     /// Decides on rank 0 before a sweep, from all reports received. Returns `None` when the sweep can begin.
     fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task>>> {
-        if at.is_late {
-            return Ok(Some(Next::LookAgain));
+        if at.computed_since_poll {
+            return Ok(Some(Next::PollAgain));
         }
         self.times.end_wait();
         self.phase = Phase::Sweeping;
@@ -300,7 +300,7 @@ impl<'w> Protocol for Participant<'w, '_> {
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let (Some(bytes), Some(below), Some(_)) =
-            (self.worker.asks_for_costs(), self.position.below(), &self.coordinator)
+            (self.worker.probed_neighbour(), self.position.below(), &self.coordinator)
         {
             self.phase = Phase::Probing(LinkProbe::new(out.run(), below, bytes, ROUNDS));
             self.probe(at.now(), out)?;
@@ -329,8 +329,8 @@ impl<'w> Protocol for Participant<'w, '_> {
                 Received::Coordination(Coordination::Report(ToCoordinator::Residual(sweep, residual))),
                 Some(_),
             ) => self.collect(from, sweep, residual, out),
-            (Received::Coordination(Coordination::Verdict(verdict)), None) if from == 0 => {
-                self.decided(verdict);
+            (Received::Coordination(Coordination::CheckResult(check_result)), None) if from == 0 => {
+                self.on_check_result(check_result);
                 Ok(())
             }
             (Received::Coordination(Coordination::Report(message)), Some(coordinator)) => {
@@ -357,15 +357,15 @@ impl<'w> Protocol for Participant<'w, '_> {
             return Ok(Next::Wait);
         }
         if !self.have_left(out)? {
-            return Ok(Next::LookAgain);
+            return Ok(Next::PollAgain);
         }
-        self.go_on(at, out)
+        self.advance(at, out)
     }
 
     /// Returns true within a stretch of pieces. There is no stretch while the rank has to poll until rows have left.
     #[inline]
-    fn goes_on(&self) -> bool {
-        self.times.goes_on()
+    fn may_skip_poll(&self) -> bool {
+        self.times.is_within_stretch()
     }
 
     /// A rank that is done may be in the caller's code, so its silence is not watched.
@@ -378,17 +378,17 @@ impl<'w> Protocol for Participant<'w, '_> {
 
     fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
         if let Some(coordinator) = &mut self.coordinator {
-            coordinator.of_run.stop_asked = true;
+            coordinator.of_run.stop_requested = true;
         }
         Ok(())
     }
 
     fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.tell(now, out).map(|()| false)
+        self.report_progress(now, out).map(|()| false)
     }
 
-    fn sign(&self) -> Sign {
-        Sign::new(!self.times.waits() && !matches!(self.phase, Phase::Probing(_)), self.state())
+    fn heartbeat_state(&self) -> HeartbeatState {
+        HeartbeatState::new(!self.times.waits() && !matches!(self.phase, Phase::Probing(_)), self.state())
     }
 
     fn tally(&mut self, _: Duration, tally: &mut Tally) {
@@ -400,7 +400,7 @@ impl<'w> Protocol for Participant<'w, '_> {
         self.coordinator.as_ref().map(|root| root.progress(at, self.checks.is_some()))
     }
 
-    fn is_held_up(&self) -> bool {
+    fn awaits_results(&self) -> bool {
         self.times.waits()
     }
 }

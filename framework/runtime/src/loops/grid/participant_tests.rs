@@ -76,10 +76,10 @@ impl Transport for Slow {
     }
 }
 
-/// Worker that computes some pieces. It waits once before it ends if `is_held_up` is true.
+/// Worker that computes some pieces. It waits once before it ends if `awaits_results` is true.
 struct Pieces {
     left: u32,
-    is_held_up: bool,
+    awaits_results: bool,
 }
 
 /// Rows of a worker that computes nothing in them.
@@ -94,7 +94,7 @@ impl Storage for Nothing {
 impl Worker for Pieces {
     fn next(&mut self, _: &mut dyn ToNeighbours) -> Result<Step> {
         Ok(match self.left {
-            0 if std::mem::take(&mut self.is_held_up) => Step::Wait,
+            0 if std::mem::take(&mut self.awaits_results) => Step::Wait,
             0 => Step::Done,
             _ => Step::Compute(0..1),
         })
@@ -180,7 +180,10 @@ fn run(
     let position = Position { rank: 1, chain: 2 };
     let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None, None);
     driver.run(&mut endpoint, &mut participant)?;
-    assert!(participant.sign().is_computing() && !participant.is_held_up(), "it waits for nothing any more");
+    assert!(
+        participant.heartbeat_state().is_computing() && !participant.awaits_results(),
+        "it waits for nothing any more"
+    );
     let did = std::mem::take(&mut *diary.lock().expect("nobody panics here"));
     Ok((did, participant.times.metrics.report(1)))
 }
@@ -189,12 +192,12 @@ fn run(
 /// actions of rank 1.
 fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let wanted = ToNeighbour::Wanted.encode(0)?;
-    run(Some(wanted), looks, Pieces { left: 2, is_held_up: false }, config).map(|(did, _)| did)
+    run(Some(wanted), looks, Pieces { left: 2, awaits_results: false }, config).map(|(did, _)| did)
 }
 
 #[test]
 fn wait_before_the_end_counts_as_waiting_time() {
-    let (_, report) = run(None, 0, Pieces { left: 1, is_held_up: true }, &Config::default()).unwrap();
+    let (_, report) = run(None, 0, Pieces { left: 1, awaits_results: true }, &Config::default()).unwrap();
     assert!(!report.waiting.is_zero(), "{report:?}");
 }
 

@@ -24,7 +24,7 @@ pub(super) struct RowMigration {
     tasks: Vec<Task>,
     next: usize,
     /// True if the rows of the present receive task were announced.
-    coming: bool,
+    is_announced: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
 }
@@ -38,7 +38,7 @@ impl RowMigration {
             let receives = round.iter().filter(|m| m.to == position.rank);
             tasks.extend(receives.map(|m| Task::Receive { from: m.from, units: m.units.clone() }));
         }
-        RowMigration { tasks, next: 0, coming: false, sent: 0, received: 0 }
+        RowMigration { tasks, next: 0, is_announced: false, sent: 0, received: 0 }
     }
 
     /// Advances as far as possible. Returns true when the rank has done its part. A directive that arrived before the rows stays in the queue,
@@ -77,31 +77,32 @@ impl RowMigration {
                     let sent = match queue.pop_front() {
                         None => return Ok(false),
                         // The sender may forward directives while it waits for rows that it has to receive before it sends.
-                        Some(directive @ ToNeighbour::Directive(_)) if !self.coming => {
+                        Some(directive @ ToNeighbour::Directive(_)) if !self.is_announced => {
                             queue.push_front(directive);
                             return Ok(false);
                         }
-                        Some(ToNeighbour::RowsComing) if !self.coming => {
-                            self.coming = true;
+                        Some(ToNeighbour::RowsComing) if !self.is_announced => {
+                            self.is_announced = true;
                             if queue.is_empty() {
                                 out.send(*from, ToNeighbour::Wanted)?;
                             }
                             continue;
                         }
-                        Some(ToNeighbour::Rows(rows)) if self.coming => rows,
+                        Some(ToNeighbour::Rows(rows)) if self.is_announced => rows,
                         Some(other) => {
-                            let expected = if self.coming { "rows" } else { "an announcement of rows first" };
+                            let expected =
+                                if self.is_announced { "rows" } else { "an announcement of rows first" };
                             return Err(other.unexpected(*from, expected));
                         }
                     };
                     let values = sent.into_values(&row_range(units), local.width(), *from)?;
                     if is_above {
-                        local.put_front(&values);
+                        local.append_front(&values);
                     } else {
-                        local.put_back(&values);
+                        local.append_back(&values);
                     }
                     self.received += units.end - units.start;
-                    self.coming = false;
+                    self.is_announced = false;
                 }
             }
             self.next += 1;
@@ -111,7 +112,7 @@ impl RowMigration {
 
     /// Returns true if the rank waits for a sender that has not begun to send.
     pub(super) fn awaits_sender(&self) -> bool {
-        !self.coming && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
+        !self.is_announced && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
 
     /// Describes what the rank waits for.
@@ -167,9 +168,9 @@ mod tests {
         let mut receive = |queues: &mut Neighbours| {
             let mut wire = Wire::default();
             let done = receiver.advance(position(1), &mut lower, queues, &mut wire);
-            let says_wanted = matches!(wire.0[..], [ToNeighbour::Wanted]);
-            assert!(says_wanted || wire.0.is_empty());
-            (done.map_err(|error| error.to_string()), receiver.awaits_sender(), says_wanted)
+            let requests_rows = matches!(wire.0[..], [ToNeighbour::Wanted]);
+            assert!(requests_rows || wire.0.is_empty());
+            (done.map_err(|error| error.to_string()), receiver.awaits_sender(), requests_rows)
         };
         assert_eq!(receive(&mut queues), (Ok(false), true, false), "nothing has come");
         let mut sender = RowMigration::new(&movement, position(0));
@@ -177,8 +178,8 @@ mod tests {
             sender.advance(position(0), &mut upper, &mut Neighbours::of(position(0)), &mut wire).unwrap()
         );
         assert!(!sender.awaits_sender() && sender.sent == 2);
-        let [coming, rows] = <[ToNeighbour<Bytes>; 2]>::try_from(wire.0).unwrap();
-        queues.receive(0, coming).unwrap();
+        let [announcement, rows] = <[ToNeighbour<Bytes>; 2]>::try_from(wire.0).unwrap();
+        queues.receive(0, announcement).unwrap();
         assert_eq!(receive(&mut queues), (Ok(false), false, true), "they are on their way");
         assert_eq!(receive(&mut queues), (Ok(false), false, false), "it is asked once");
         queues.receive(0, rows).unwrap();

@@ -228,12 +228,12 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             }
             Phase::Moving(_) => match self.migrate(out)? {
                 Some((sent, received)) => {
-                    self.phase = Phase::Moved;
-                    Ok(Step::Moved { sent, received })
+                    self.phase = Phase::MovementDone;
+                    Ok(Step::MovementDone { sent, received })
                 }
                 None => Ok(Step::Wait),
             },
-            Phase::Moved => {
+            Phase::MovementDone => {
                 self.phase = Phase::Sweeping(0);
                 Ok(Step::Boundary(self.sweep))
             }

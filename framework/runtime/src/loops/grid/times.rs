@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::comm::clock::Clock;
-use crate::loops::LOOK;
-use crate::loops::metrics::{Begun, BlockTime, Metrics};
+use crate::loops::POLL_INTERVAL;
+use crate::loops::metrics::{BlockTime, Metrics, StartTimes};
 use crate::observe::Tally;
 
 /// Maximum number of pieces between two polls, even if the clock measures almost no time for them.
@@ -19,7 +19,7 @@ struct Moving {
 
 /// Pieces that are computed one after the other, without waiting.
 struct Stretch {
-    begun: Begun,
+    start: StartTimes,
     units: f64,
     pieces: u32,
 }
@@ -68,7 +68,7 @@ impl Times {
         if !took.is_zero() {
             tally.add_parts(units, took);
         }
-        let running = self.stretch.as_ref().map(|stretch| self.metrics.since(&stretch.begun));
+        let running = self.stretch.as_ref().map(|stretch| self.metrics.since(&stretch.start));
         tally.set_running(running.unwrap_or_default());
     }
 
@@ -89,7 +89,7 @@ impl Times {
         if !is_inline {
             self.end_stretch();
         } else if self.stretch.is_none() {
-            self.stretch = Some(Stretch { begun: self.metrics.begin(), units: 0.0, pieces: 0 });
+            self.stretch = Some(Stretch { start: self.metrics.begin(), units: 0.0, pieces: 0 });
         }
         self.piece_time.filter(|_| std::mem::take(&mut self.is_new_time))
     }
@@ -110,7 +110,7 @@ impl Times {
 
     /// Returns true if the next piece belongs to the present stretch, after the piece that has just been computed.
     #[inline]
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn is_within_stretch(&self) -> bool {
         self.stretch.as_ref().is_some_and(|stretch| stretch.pieces + 1 < self.pieces)
     }
 
@@ -124,20 +124,20 @@ impl Times {
 
     /// Ends the present stretch. The next one has the number of pieces that take about the time between two polls.
     pub(super) fn end_stretch(&mut self) {
-        let Some(Stretch { begun, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
+        let Some(Stretch { start, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
         else {
             return;
         };
-        let took = self.metrics.end(&begun, units);
+        let took = self.metrics.end(&start, units);
         self.measured(units, took);
-        let fit = LOOK.as_nanos() * u128::from(pieces) / took.as_nanos().max(1);
+        let fit = POLL_INTERVAL.as_nanos() * u128::from(pieces) / took.as_nanos().max(1);
         self.pieces = u32::try_from(fit).unwrap_or(MOST).clamp(1, MOST);
         (self.piece_time, self.is_new_time) = (Some(took / pieces), true);
     }
 
-    /// Begins a wait. In a movement the rank waits for rows in transit if `comes` is true, and otherwise for a rank that has not begun to send.
-    pub(super) fn wait(&mut self, comes: bool) {
-        let is_transfer = self.moving.is_some() && comes;
+    /// Begins a wait. In a movement the rank waits for rows in transit if `rows_are_sent` is true, and otherwise for a rank that has not begun to send.
+    pub(super) fn wait(&mut self, rows_are_sent: bool) {
+        let is_transfer = self.moving.is_some() && rows_are_sent;
         if self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer) {
             self.end_wait();
         }

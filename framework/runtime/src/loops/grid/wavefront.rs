@@ -1,6 +1,6 @@
 //! Worker of a DOACROSS loop: a state machine without clock and transport. `README.md` describes the protocol.
 
-mod telling;
+mod reports;
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ pub(super) struct Wavefront<T> {
     /// Number of rows on the rank with the most rows when the width was chosen; 0 before the first sweep.
     most: u64,
     /// True if rows have moved since the last tuning.
-    has_moved: bool,
+    has_new_rows: bool,
     /// Number of strips done in this sweep.
     done: u64,
     /// First column that is not computed in this sweep.
@@ -79,7 +79,7 @@ impl<T: Pod + Send> Wavefront<T> {
             phase: Phase::Between,
             strip_width,
             most: 0,
-            has_moved: false,
+            has_new_rows: false,
             done: 0,
             column: 0,
             end: 0,
@@ -114,7 +114,7 @@ impl<T: Pod + Send> Wavefront<T> {
     /// Updates the state of the halo rows after a movement, and sends the first row to the rank above if rows have moved up.
     fn end_movement(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Some(movement) = self.movement.take() else { return Ok(()) };
-        self.has_moved = true;
+        self.has_new_rows = true;
         if self.position.below().is_some() {
             self.below_until = match movement.direction(self.position.rank) {
                 // The first row that moved down is the lower halo row, as it is after the previous sweep.
@@ -234,10 +234,10 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
                 }
                 let (sent, received) = (migration.sent, migration.received);
                 self.end_movement(out)?;
-                self.phase = Phase::Moved;
-                Ok(Step::Moved { sent, received })
+                self.phase = Phase::MovementDone;
+                Ok(Step::MovementDone { sent, received })
             }
-            Phase::Moved => {
+            Phase::MovementDone => {
                 self.begin_sweep();
                 Ok(Step::Boundary(self.sweep))
             }
@@ -319,7 +319,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         self.report_after
     }
 
-    fn asks_for_costs(&self) -> Option<usize> {
+    fn probed_neighbour(&self) -> Option<usize> {
         self.strip_width.wants_shift().then(|| self.local.width() * size_of::<T>())
     }
 
@@ -328,9 +328,9 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
     }
 
     fn tune(&mut self, seconds: Option<f64>, most: u64) -> Option<(u64, String)> {
-        let has_moved = std::mem::take(&mut self.has_moved);
+        let has_new_rows = std::mem::take(&mut self.has_new_rows);
         let chosen = match seconds {
-            Some(seconds) if !has_moved => self.strip_width.on_sweep(seconds),
+            Some(seconds) if !has_new_rows => self.strip_width.on_sweep(seconds),
             _ => {
                 self.strip_width.disturb();
                 None

@@ -22,7 +22,7 @@ pub(super) enum Step {
     /// The rank begins its part of a movement.
     Moving,
     /// The rank has done its part of a movement, with these numbers of rows sent and received.
-    Moved { sent: u64, received: u64 },
+    MovementDone { sent: u64, received: u64 },
     /// Nothing can be done before a message arrives.
     Wait,
     /// All sweeps are done.
@@ -37,7 +37,7 @@ pub(super) enum Phase<S> {
     /// The rank sends and receives rows that move before the next sweep.
     Moving(RowMigration),
     /// The rank has done its part of a movement; its next step is the boundary of the sweep.
-    Moved,
+    MovementDone,
     /// A sweep is in progress.
     Sweeping(S),
     /// All sweeps are done; the rank may still wait for a halo row of the last one.
@@ -115,7 +115,7 @@ pub(super) trait Worker {
     fn report_after(&self) -> u64;
 
     /// Returns the size of the longest message to a neighbour in bytes, if the costs of messages are to be measured.
-    fn asks_for_costs(&self) -> Option<usize> {
+    fn probed_neighbour(&self) -> Option<usize> {
         None
     }
 

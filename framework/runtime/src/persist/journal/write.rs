@@ -139,7 +139,7 @@ impl Journal {
     }
 
     /// Appends a note about a death, and writes it at once, because the job may end.
-    pub(crate) fn note(&mut self, now: Duration, note: &impl Serialize) -> Result<()> {
+    pub(crate) fn annotate(&mut self, now: Duration, note: &impl Serialize) -> Result<()> {
         self.append(now, FIRST_NOTE + self.notes, &wire::to_bytes(note)?)?;
         self.notes += 1;
         self.tick(now)

@@ -75,7 +75,7 @@ pub(crate) fn starting_point(
         (Some(store), Resume { attempt, found })
     } else {
         let from = if route == Route::Chain { rank - 1 } else { 0 };
-        let waits = Waits { whom: from, limits: Limits { join: limit, peer: limit }, signs: &[] };
+        let waits = Waits { rank: from, limits: Limits { join: limit, peer: limit }, heartbeats_to: &[] };
         // Other ranks may have started already and send messages: rank 0, which sends heartbeats to all ranks, and the neighbour across the
         // edge of a periodic grid.
         let is_it = |sender: usize, tag: u8| sender == from && tag == Tag::StartingPoint.byte();

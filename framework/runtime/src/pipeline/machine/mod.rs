@@ -407,7 +407,7 @@ impl Machine {
         let (items, live) = (batch.sources(), batch.range.live());
         // An encoding error is attributed to the stage that made the items.
         let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
-        let sent = || (self.stamps && at.looks_after_messages).then(|| at.now());
+        let sent = || (self.stamps && at.messages_progress).then(|| at.now());
         let packed = batch.pack((out.run(), epoch), &*self.codecs[stage], sent);
         let frame = packed.map_err(|e| e.in_stage(made_by))?;
         let bytes = frame.len() as u64;
@@ -685,7 +685,7 @@ impl Machine {
 
     /// Returns the reason why there is nothing to compute.
     pub(crate) fn idle_reason(&self) -> Idle {
-        let closed = self.source.as_ref().is_some_and(Source::is_held_up);
+        let closed = self.source.as_ref().is_some_and(Source::awaits_results);
         if self.edges.has_output() || closed { Idle::Downstream } else { Idle::Input }
     }
 

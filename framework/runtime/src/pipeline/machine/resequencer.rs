@@ -106,7 +106,17 @@ mod tests {
         let payload = Payload::Kept { made: 0 };
         let number = number.into();
         let (pieces, range, service) = (Vec::new(), range::Range::default(), Duration::ZERO);
-        Batch { number, pieces, kind: BatchKind::Items, stage: 0, range, service, widest: 0, behind: None, payload }
+        Batch {
+            number,
+            pieces,
+            kind: BatchKind::Items,
+            stage: 0,
+            range,
+            service,
+            widest: 0,
+            behind: None,
+            payload,
+        }
     }
 
     fn table(owner: usize, ordered: bool) -> Table {

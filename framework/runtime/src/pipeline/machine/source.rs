@@ -92,7 +92,8 @@ impl Source {
             BatchKind::Marker(_) if self.ended => self.markers = Markers::default(),
             BatchKind::Marker(_) => self.markers.is_due = false,
         }
-        let (number, first, fill) = (self.window.next_batch(), self.before + self.next_item, self.window.fill());
+        let (number, first, fill) =
+            (self.window.next_batch(), self.before + self.next_item, self.window.fill());
         Some(Job::Draw { number, first, fill, kind })
     }
 
@@ -218,7 +219,7 @@ impl Source {
     }
 
     /// Returns true if the source cannot draw because the window is closed.
-    pub(super) fn is_held_up(&self) -> bool {
+    pub(super) fn awaits_results(&self) -> bool {
         !self.ended && !self.window.is_open()
     }
 

@@ -262,7 +262,10 @@ mod tests {
         let frame = batch.pack((3, 2), codec, || None).unwrap();
         let Arrived { batch, sent, .. } = decoded(received(1, frame)).unwrap();
         assert_eq!(sent, None);
-        assert_eq!((batch.number.clone(), batch.range.clone(), batch.kind.clone()), (number, range, BatchKind::End));
+        assert_eq!(
+            (batch.number.clone(), batch.range.clone(), batch.kind.clone()),
+            (number, range, BatchKind::End)
+        );
         assert_eq!((batch.pieces.clone(), batch.following().to_string()), (pieces, "7.301.0".to_string()));
         let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };
         let items = codec.decode(head, parts, 3).unwrap();

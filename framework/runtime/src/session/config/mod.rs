@@ -22,7 +22,7 @@ pub use run_args::RunArgs;
 
 use super::commands::Commands;
 #[cfg(feature = "mpi")]
-use crate::comm::mpi::{Communicator, Given};
+use crate::comm::mpi::{Communicator, EmbeddedCommunicator};
 use crate::comm::waiting::Limits;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -87,7 +87,7 @@ pub struct Config {
     pub(crate) handle_signals: bool,
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
-    pub(crate) communicator: Option<Given>,
+    pub(crate) communicator: Option<EmbeddedCommunicator>,
     /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if its ranks share cores.
     pub(crate) cores: Option<usize>,
     /// Environment variables whose names have the prefix of settings but are unknown.
@@ -307,7 +307,7 @@ impl Config {
     /// ```
     #[cfg(feature = "mpi")]
     pub fn communicator(mut self, communicator: Communicator) -> Self {
-        self.communicator = Some(Given::new(communicator));
+        self.communicator = Some(EmbeddedCommunicator::new(communicator));
         self
     }
 

@@ -60,8 +60,8 @@ impl Course {
             // A guess of the parent: the final tree depends on the dead ranks, which rank 0 lists in its first piece, because only rank 0
             // detects deaths.
             let tree = Tree::new(size, &lost);
-            let (whom, signs) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
-            let (message, dead) = endpoint.await_opening(&what, &Waits { whom, limits, signs })?;
+            let (rank, heartbeats_to) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
+            let (message, dead) = endpoint.await_opening(&what, &Waits { rank, limits, heartbeats_to })?;
             (parent, lost, come) = (message.from, dead, Some(message));
         }
         let tree = Tree::new(size, &lost);
@@ -127,7 +127,7 @@ impl Course {
     fn await_parent(&self, endpoint: &mut Endpoint) -> Result<Message> {
         let Course { parent, limits, .. } = *self;
         endpoint.await_from(
-            &Waits { whom: parent, limits, signs: &self.children },
+            &Waits { rank: parent, limits, heartbeats_to: &self.children },
             |from, tag| from == parent && (tag == Control::Piece.byte() || tag == Control::LastPiece.byte()),
             || format!("for rank {parent} to forward the broadcast value"),
         )

@@ -37,7 +37,7 @@ impl Course {
     ) -> Result<Option<Vec<T>>> {
         let rank = endpoint.rank();
         let above = (rank > 0).then_some(self.parent);
-        let signs: Vec<usize> = above.into_iter().chain(self.children.iter().copied()).collect();
+        let heartbeats_to: Vec<usize> = above.into_iter().chain(self.children.iter().copied()).collect();
         if rank == 0 {
             // Rank 0 sends nothing, but checks that its values can be encoded and decoded, as if they were sent.
             codec.check(&mine)?;
@@ -45,7 +45,7 @@ impl Course {
         let mut all = mine;
         for &child in &self.children {
             let message = endpoint.await_from(
-                &Waits { whom: child, limits: self.limits, signs: &signs },
+                &Waits { rank: child, limits: self.limits, heartbeats_to: &heartbeats_to },
                 |from, tag| from == child && tag == Control::Values.byte(),
                 || format!("for the values of rank {child}, or for values that it forwards"),
             )?;

@@ -64,7 +64,7 @@ impl Master {
     /// An error of the kind of the failure if more tasks have failed for good than allowed.
     pub(super) fn fail(&mut self, failed: FailedTask) -> Result<()> {
         let FailedTask { task, rank, kind, .. } = failed;
-        self.give_up(task as usize);
+        self.fail_abandoned(task as usize);
         let mut told = failed.in_error();
         self.failed.push(failed);
         if self.failed.len() <= self.max_failures {
@@ -109,7 +109,7 @@ impl Master {
     }
 
     /// Gives up a task and all tasks that depend on it.
-    fn give_up(&mut self, task: usize) {
+    fn fail_abandoned(&mut self, task: usize) {
         let graph = self.graph.clone();
         let mut to_skip = vec![task];
         while let Some(next) = to_skip.pop() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Master, State, Task};
 use crate::error::Result;
-use crate::tasks::{Attempts, LastActivity, Verdict};
+use crate::tasks::{Attempts, Blame, LastActivity};
 
 impl Master {
     /// Handles the death of a rank with its last activity. Returns the number of tasks that are run again.
@@ -21,7 +21,7 @@ impl Master {
         if let Some(replanning) = &mut self.replanning {
             replanning.on_lost(lost);
         }
-        let suspects = self.suspects(lost, last);
+        let suspect_tasks = self.suspect_tasks(lost, last);
         let outstanding: Vec<usize> = self.ranks[lost].outstanding.iter().copied().collect();
         let graph = self.graph.clone();
         let mut again = Vec::new();
@@ -86,7 +86,7 @@ impl Master {
         for task in again {
             self.tasks[task].is_urgent = true;
         }
-        self.blame(&suspects, lost);
+        self.blame(&suspect_tasks, lost);
         self.recount();
         self.give_up_hopeless(Some(lost))?;
         self.fill();
@@ -119,7 +119,7 @@ impl Master {
 
     /// Returns the closures in one of which the dead rank may have died; if there is none, the first command that may have been running
     /// there.
-    fn suspects(&self, lost: usize, last: LastActivity) -> Vec<usize> {
+    fn suspect_tasks(&self, lost: usize, last: LastActivity) -> Vec<usize> {
         // Outstanding closures are candidates even if their parents are not reported as done: values go directly between ranks, so a closure may have
         // run before the reports arrived.
         let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
@@ -129,32 +129,32 @@ impl Master {
             closures.iter().copied().filter(|&task| is_one(task)).collect()
         };
         let began = of(&|task| self.tasks[task].has_begun);
-        let suspects = match last {
+        let suspect_tasks = match last {
             LastActivity::Innocent => return Vec::new(),
             LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
-            LastActivity::Unnoted(_) => Vec::new(),
+            LastActivity::Unrecorded(_) => Vec::new(),
             LastActivity::Behind(_) if !began.is_empty() => began,
             // A suspected closure did not begin: the rank would have reported its beginning.
             LastActivity::Behind(_) => of(&|task| !self.tasks[task].attempts.is_suspect()),
         };
-        match suspects.is_empty() {
+        match suspect_tasks.is_empty() {
             true => commands.into_iter().filter(|&task| self.tasks[task].undone == 0).take(1).collect(),
-            false => suspects,
+            false => suspect_tasks,
         }
     }
 
     /// Counts a death as a try of the task in which the rank died, or as a suspicion of all candidates. A command is not suspected: it runs in
     /// separate processes, so it does not endanger the rank that tries it next.
-    fn blame(&mut self, suspects: &[usize], lost: usize) {
+    fn blame(&mut self, suspect_tasks: &[usize], lost: usize) {
         self.deaths.last += 1;
-        let verdict = if suspects.len() == 1 { Verdict::Guilty } else { Verdict::Suspect(1) };
-        for &task in suspects {
+        let blame = if suspect_tasks.len() == 1 { Blame::Guilty } else { Blame::Suspect(1) };
+        for &task in suspect_tasks {
             let needs = self.graph.needs(task);
             let blamed = &mut self.tasks[task];
-            let attempts = self.deaths.judge(blamed.attempts, verdict);
+            let attempts = self.deaths.judge(blamed.attempts, blame);
             let suspicion = if needs.is_command { blamed.attempts.suspicion } else { attempts.suspicion };
             (blamed.attempts, blamed.failed_on) = (Attempts { suspicion, ..attempts }, Some(lost));
-            self.retried += u64::from(verdict == Verdict::Guilty && !attempts.is_exhausted(needs.tries));
+            self.retried += u64::from(blame == Blame::Guilty && !attempts.is_exhausted(needs.tries));
         }
         // The next try of a task that is cleared of an earlier death prefers other ranks than rank 0.
         let explained = std::mem::take(&mut self.deaths.explained);

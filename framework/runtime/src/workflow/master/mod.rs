@@ -387,8 +387,8 @@ impl Master {
 
     /// Returns the orders that are due for each rank.
     pub(super) fn take_orders(&mut self) -> impl Iterator<Item = (usize, Orders)> + '_ {
-        let has_news = |(_, rank): &(usize, &mut Rank)| !rank.orders.is_empty() && !rank.is_lost;
-        let ranks = self.ranks.iter_mut().enumerate().filter(has_news);
+        let has_urgent_change = |(_, rank): &(usize, &mut Rank)| !rank.orders.is_empty() && !rank.is_lost;
+        let ranks = self.ranks.iter_mut().enumerate().filter(has_urgent_change);
         ranks.map(|(rank, state)| (rank, std::mem::take(&mut state.orders)))
     }
 

@@ -40,12 +40,12 @@ impl Running<'_, '_> {
         });
         match made {
             Ok(()) => self.commands.run(task, started),
-            Err(why) => self.give_up(task, why, out),
+            Err(why) => self.fail_abandoned(task, why, out),
         }
     }
 
     /// Reports that a command cannot begin.
-    fn give_up(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
+    fn fail_abandoned(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
         self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;
         self.worker.on_failed(task, (Reason::Error, why), Duration::ZERO, out)
@@ -186,7 +186,7 @@ impl Running<'_, '_> {
             match settled {
                 Settled::Task(task, result) => match (files.starting.remove(&task), result) {
                     (Some(started), Ok(())) => self.start_command(task, started, out)?,
-                    (Some(_), Err(why)) => self.give_up(task, why, out)?,
+                    (Some(_), Err(why)) => self.fail_abandoned(task, why, out)?,
                     (None, _) => {}
                 },
                 Settled::Made(task, result) => {

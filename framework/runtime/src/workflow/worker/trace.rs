@@ -58,10 +58,10 @@ impl Trace {
         self.most = self.most.max(bytes);
         let begin = *self.begin.get_or_insert(now);
         let shortest = shortest_part(now.saturating_sub(begin));
-        let is_news = self.told.is_none_or(|(last, told)| {
+        let has_changed = self.told.is_none_or(|(last, told)| {
             (self.most != told || bytes != told) && now.saturating_sub(last) >= shortest
         });
-        if is_news {
+        if has_changed {
             self.told = Some((now, bytes));
             let most = std::mem::take(&mut self.most);
             let budget = (budget < u64::MAX).then_some(budget);

@@ -154,7 +154,7 @@ impl Values {
             (false, true) => self.held += bytes,
             (true, false) => {
                 self.held -= bytes;
-                self.let_go(task);
+                self.take_chunks_of(task);
             }
             _ => {}
         }
@@ -305,13 +305,13 @@ impl Values {
         let Held { copies: copy, location, .. } = &self.all[task];
         self.leaving.push(Leaving { task, to, copy: *copy, bytes, number });
         if !location.takes_room() {
-            self.let_go(task);
+            self.take_chunks_of(task);
             self.note_taken();
         }
     }
 
     /// Counts the memory of a value that this rank does not hold any more but is still sending.
-    fn let_go(&mut self, task: usize) {
+    fn take_chunks_of(&mut self, task: usize) {
         let held = &mut self.all[task];
         let is_it = |leaving: &&Leaving| leaving.task == task && leaving.copy == held.copies;
         if let Some(leaving) = self.leaving.iter().find(is_it) {

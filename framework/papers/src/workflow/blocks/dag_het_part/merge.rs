@@ -36,9 +36,9 @@ pub(super) fn merge(
         if !merging.is_unassigned(block) || merging.place(block) {
             continue;
         }
-        let beside = merging.quotient.neighbours(block).any(|other| merging.is_unassigned(other));
+        let adjacent = merging.quotient.neighbours(block).any(|other| merging.is_unassigned(other));
         let traversal = &merging.traversals[block];
-        if beside && tries < MOST_RETRIES && traversal.peak <= largest {
+        if adjacent && tries < MOST_RETRIES && traversal.peak <= largest {
             again.push_back((block, tries + 1));
         } else if traversal.order.len() > 1 && merging.quotient.blocks().count() < most_blocks {
             first.extend(merging.divide(block, random));
@@ -98,9 +98,9 @@ impl<'a> Merging<'a> {
         let candidates: BTreeSet<usize> =
             self.quotient.neighbours(block).filter(|&other| large(other)).collect();
         let path = if candidates.is_empty() { Vec::new() } else { self.quotient.critical_path() };
-        let (on_path, beside): (BTreeSet<usize>, BTreeSet<usize>) =
+        let (on_path, adjacent): (BTreeSet<usize>, BTreeSet<usize>) =
             candidates.into_iter().partition(|other| path.contains(other));
-        self.merge_with_one_of(block, &beside)
+        self.merge_with_one_of(block, &adjacent)
             || self.merge_with_one_of(block, &on_path)
             || self.move_to_free(block)
     }

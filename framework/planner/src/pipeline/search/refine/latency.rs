@@ -39,7 +39,7 @@ pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, li
         }
         places.sort_unstable_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)));
         for &(_, p) in &places {
-            if !search.goes_on() {
+            if !search.has_budget() {
                 return state;
             }
             edit.clear().cut(b..b + 1).block(stages.clone(), [p]);

@@ -58,7 +58,7 @@ pub(in crate::pipeline) fn refine(
     search.limit = budget - for_latency;
     let mut perturbations = 0;
     while let Some(current) = &best
-        && search.goes_on()
+        && search.has_budget()
     {
         let perturbed = perturbation::perturbed(&mut search, current, 1 + perturbations % 4);
         perturbations += 1;
@@ -90,7 +90,7 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
     let mut edit = Edit::default();
     let mut focus = focus_of(&state);
     let mut family = 0;
-    while family < moves::FAMILIES.len() && search.goes_on() {
+    while family < moves::FAMILIES.len() && search.has_budget() {
         search.best_score = state.score;
         for &b in &focus {
             moves::FAMILIES[family](search, &state, b, &mut edit);

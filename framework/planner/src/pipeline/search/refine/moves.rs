@@ -37,8 +37,8 @@ fn hosts(state: &State, b: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the hosts of block `b` except one.
-fn hosts_without(state: &State, b: usize, gone: usize) -> impl Iterator<Item = usize> {
-    hosts(state, b).filter(move |&p| p != gone)
+fn hosts_without(state: &State, b: usize, removed: usize) -> impl Iterator<Item = usize> {
+    hosts(state, b).filter(move |&p| p != removed)
 }
 
 /// Shifts stages across the border between `b` and a neighbour, in both directions.

@@ -38,8 +38,8 @@ fn arbitrary(search: &mut Search<'_>, state: &State, edit: &mut Edit) -> bool {
 }
 
 /// Returns the hosts of block `b` except one.
-fn without(state: &State, b: usize, gone: usize) -> impl Iterator<Item = usize> {
-    state.pieces[b].hosts.iter().copied().filter(move |&p| p != gone)
+fn without(state: &State, b: usize, removed: usize) -> impl Iterator<Item = usize> {
+    state.pieces[b].hosts.iter().copied().filter(move |&p| p != removed)
 }
 
 /// Returns a random host of block `b`.
@@ -77,11 +77,12 @@ fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) 
     if pieces[b].hosts.len() == 1 {
         return false;
     }
-    let gone = any_host(search, state, b);
-    edit.cut(b..b + 1).block(pieces[b].stages.clone(), without(state, b, gone));
+    let removed = any_host(search, state, b);
+    edit.cut(b..b + 1).block(pieces[b].stages.clone(), without(state, b, removed));
     let to = search.sequence.below(pieces.len());
     if to != b {
-        edit.cut(to..to + 1).block(pieces[to].stages.clone(), pieces[to].hosts.iter().copied().chain([gone]));
+        edit.cut(to..to + 1)
+            .block(pieces[to].stages.clone(), pieces[to].hosts.iter().copied().chain([removed]));
     }
     true
 }

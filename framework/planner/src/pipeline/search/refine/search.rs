@@ -31,7 +31,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn has_budget(&self) -> bool {
         self.judge.effort < self.limit && !self.stop.is_set()
     }
 

@@ -118,7 +118,7 @@ pub(in crate::pipeline) struct Judge<'a> {
     entries: Vec<Entry>,
     fresh: Vec<f64>,
     seen: Vec<u64>,
-    mark: u64,
+    generation: u64,
     /// Number of evaluated mappings.
     pub(in crate::pipeline) evaluations: usize,
     /// Number of evaluated mappings, weighted by the number of links between replicas: a measure of time.
@@ -135,7 +135,7 @@ impl<'a> Judge<'a> {
             entries: Vec::new(),
             fresh: Vec::new(),
             seen: vec![0; processors],
-            mark: 0,
+            generation: 0,
             evaluations: 0,
             effort: 0,
         }
@@ -144,10 +144,10 @@ impl<'a> Judge<'a> {
     /// Creates the state of a valid mapping.
     pub(in crate::pipeline) fn state(&mut self, blocks: &[Block]) -> State {
         let pieces = blocks.iter().map(|block| (block.stages.clone(), block.hosts.clone())).collect();
-        self.stand_on(pieces)
+        self.state_of(pieces)
     }
 
-    fn stand_on(&mut self, blocks: Vec<(Range<usize>, Vec<usize>)>) -> State {
+    fn state_of(&mut self, blocks: Vec<(Range<usize>, Vec<usize>)>) -> State {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
         let mut uses = vec![0; costs.processors()];
@@ -187,7 +187,7 @@ impl<'a> Judge<'a> {
             next = cut.old.end;
         }
         blocks.extend(state.pieces[next..].iter().map(keep));
-        self.stand_on(blocks)
+        self.state_of(blocks)
     }
 
     /// Returns the score after an edit; `None` if the rules forbid the edit or it cannot improve the state.
@@ -276,8 +276,8 @@ impl<'a> Judge<'a> {
 
     /// Returns true if no host occurs twice.
     fn distinct(&mut self, hosts: &[usize]) -> bool {
-        self.mark += 1;
-        hosts.iter().all(|&p| std::mem::replace(&mut self.seen[p], self.mark) != self.mark)
+        self.generation += 1;
+        hosts.iter().all(|&p| std::mem::replace(&mut self.seen[p], self.generation) != self.generation)
     }
 
     /// Returns the number of processors that would host several blocks after the edit.

@@ -17,12 +17,12 @@ use crate::loops::grid::findings::Findings;
 use crate::loops::grid::kernel::{Kernel, Work};
 use crate::loops::grid::neighbours::Position;
 use crate::loops::grid::participant::Participant;
+use crate::loops::grid::rowless::run_without_rows;
 use crate::loops::grid::shape::{Edges, Shape};
-use crate::loops::grid::spare::stand_by;
 use crate::loops::grid::worker::Worker;
 use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::summary::Summary;
-use crate::loops::until::{Converged, Verdict};
+use crate::loops::until::{CheckResult, Converged};
 use crate::persist::snapshot::LoadedPiece;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
@@ -40,7 +40,7 @@ pub(in crate::loops::grid) struct LoopState {
     /// Number of runs so far.
     runs: u64,
     /// Edges and width with which the rows have been created.
-    pub(super) made: Option<(Edges, usize)>,
+    pub(super) initialised: Option<(Edges, usize)>,
     /// Rows read from a checkpoint, until this rank's rows are created from them.
     pub(super) found: Vec<LoadedPiece>,
     /// On rank 0, the number of rows of each rank that has any.
@@ -83,7 +83,7 @@ impl LoopState {
             settings: Settings::default(),
             value,
             runs: 0,
-            made: None,
+            initialised: None,
             found: Vec::new(),
             held: Vec::new(),
             learned: None,
@@ -100,7 +100,7 @@ impl LoopState {
         has_rows: bool,
     ) -> Result<Run<'d>> {
         let (rank, until) = (endpoint.rank(), passes.until.as_ref().map(|until| until.until));
-        let checked = self.settings.check(self.kind).and_then(|()| self.check_made());
+        let checked = self.settings.check(self.kind).and_then(|()| self.check_initialised());
         let checked = checked.and_then(|()| until.map_or(Ok(()), |until| until.check()));
         let checked = checked.map_err(|error| error.in_loop(&self.name).at_rank(rank));
         checked.inspect_err(|error| endpoint.report(error))?;
@@ -142,7 +142,7 @@ impl LoopState {
         Run { position, sweeps, is_empty, resumed, passes }: Run<'_>,
         worker: Option<&'w mut (dyn Worker + 'w)>,
         work: &'w mut Work<'w>,
-    ) -> Result<(Option<Summary>, Option<Verdict>)> {
+    ) -> Result<(Option<Summary>, Option<CheckResult>)> {
         let (rank, size) = (endpoint.rank(), endpoint.size());
         let Resumed { snapshots, writer, before, .. } = resumed;
         let checkpoints = writer.map(|writer| CheckpointWriter::new(writer, before, passes.findings));
@@ -173,12 +173,12 @@ impl LoopState {
                 self.sweep(endpoint, position, config, worker, work, watched)?
             }
             None => {
-                stand_by(endpoint, config)?;
+                run_without_rows(endpoint, config)?;
                 (coordinator, None, 0)
             }
         };
         let summary = coordinator.map(|coordinator| {
-            let is_stopped = last.is_some_and(|last| last.is_over);
+            let is_stopped = last.is_some_and(|last| last.is_converged);
             let (summary, learned) = coordinator.finish(self.units(), block_size, size);
             self.held.clone_from(&learned.held);
             // After a stop the state may include a movement that was not made.
@@ -203,7 +203,7 @@ impl LoopState {
         worker: &'w mut (dyn Worker + 'w),
         work: &'w mut Work<'w>,
         (coordinator, checkpoints, checks, before): Watched<'_>,
-    ) -> Result<(Option<Chain>, Option<Verdict>, u64)> {
+    ) -> Result<(Option<Chain>, Option<CheckResult>, u64)> {
         let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
         let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
         let kernel = Kernel::new(work, clock, before);
@@ -264,9 +264,9 @@ impl LoopState {
     }
 
     /// Checks that edges and width have not changed since the rows were created.
-    fn check_made(&self) -> Result<()> {
-        match self.made {
-            Some(made) if made != (self.edges(), self.width()) => {
+    fn check_initialised(&self) -> Result<()> {
+        match self.initialised {
+            Some(initialised) if initialised != (self.edges(), self.width()) => {
                 let text = "periodic rows or the panel width were changed after the rows had been created";
                 Err(Error::new(ErrorKind::Config, text))
             }

@@ -3,18 +3,18 @@
 use super::{Checks, Outgoing, Participant, Phase, ToCoordinator};
 use crate::error::Result;
 use crate::loops::grid::messages::Coordination;
-use crate::loops::until::Verdict;
+use crate::loops::until::CheckResult;
 
 impl Participant<'_, '_> {
     /// Sends the residual before a sweep if a check is due, and waits for the verdict.
     pub(super) fn check(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = self.before_sweep(sweep);
-        self.give_residual(sweep, out)
+        self.send_residual(sweep, out)
     }
 
     /// Sends the residual if a check is due. After the last sweep, this is called when the rank has received everything that it needs from other
     /// ranks.
-    pub(super) fn give_residual(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(super) fn send_residual(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         match &self.checks {
             Some(checks) if checks.is_due(sweep) => {
                 let residual = ToCoordinator::Residual(sweep, checks.take());
@@ -39,24 +39,24 @@ impl Participant<'_, '_> {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let Some(checks) = &mut self.checks else { return Ok(()) };
-        let Some(verdict) = checks.collect(from, sweep, residual)? else { return Ok(()) };
-        (1..self.position.chain).try_for_each(|to| out.send(to, Coordination::Verdict(verdict)))?;
-        self.decided(verdict);
+        let Some(check_result) = checks.collect(from, sweep, residual)? else { return Ok(()) };
+        (1..self.position.chain).try_for_each(|to| out.send(to, Coordination::CheckResult(check_result)))?;
+        self.on_check_result(check_result);
         Ok(())
     }
 
     /// Continues according to the verdict of rank 0.
-    pub(super) fn decided(&mut self, verdict: Verdict) {
+    pub(super) fn on_check_result(&mut self, check_result: CheckResult) {
         let Phase::Checking(sweep) = self.phase else { return };
         self.times.end_wait();
         if let Some(checks) = &mut self.checks {
-            checks.decided(verdict);
+            checks.on_check_result(check_result);
         }
         if self.checks.as_ref().is_some_and(|checks| checks.is_end(sweep)) {
             self.phase = Phase::Ending(self.clock.now());
             return;
         }
-        if !verdict.is_over {
+        if !check_result.is_converged {
             self.phase = self.before_sweep(sweep);
             return;
         }
@@ -68,7 +68,7 @@ impl Participant<'_, '_> {
     }
 
     /// Describes what the rank waits for at a check.
-    pub(super) fn awaits_verdict(&self, sweep: u64) -> String {
+    pub(super) fn check_state(&self, sweep: u64) -> String {
         match self.checks.as_ref().map(Checks::missing) {
             Some(missing) if !missing.is_empty() => {
                 format!("waits for the residuals of ranks {missing:?} before sweep {sweep}")

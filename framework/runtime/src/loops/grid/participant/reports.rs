@@ -9,12 +9,15 @@ use crate::error::Result;
 impl Participant<'_, '_> {
     /// Reports the progress to rank 0 from time to time. Rank 0 may finish long before the other ranks, and without these reports it would take its
     /// own progress for that of all ranks.
-    pub(super) fn tell(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
-        if now < self.next_word || self.coordinator.is_some() || self.has_reported || self.leave_by_themselves
+    pub(super) fn report_progress(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
+        if now < self.next_progress
+            || self.coordinator.is_some()
+            || self.has_reported
+            || self.leave_by_themselves
         {
             return Ok(());
         }
-        self.next_word = now + HEARTBEAT_PERIOD;
+        self.next_progress = now + HEARTBEAT_PERIOD;
         self.report(ToCoordinator::Done(self.worker.sweep() as f64 + self.worker.part_done()), out)
     }
 
@@ -23,7 +26,7 @@ impl Participant<'_, '_> {
         let sweep = self.worker.sweep();
         match (&self.phase, &self.push_out, self.times.waits()) {
             (Phase::Probing(probe), ..) => format!("waits for rank {} to answer a probe", probe.to),
-            (Phase::Checking(sweep), ..) => self.awaits_verdict(*sweep),
+            (Phase::Checking(sweep), ..) => self.check_state(*sweep),
             (Phase::Ending(_), ..) => match &self.coordinator {
                 Some(coordinator) if self.has_reported => {
                     format!("waits for ranks {:?} to finish the last sweep", coordinator.missing())

@@ -20,7 +20,7 @@ const BEFORE: &str = "initialise MPI yourself before the first run, by armature:
 
 /// A communicator of the program, on which the ranks run.
 #[derive(Clone)]
-pub(crate) struct Given(Arc<Held>);
+pub(crate) struct EmbeddedCommunicator(Arc<Held>);
 
 struct Held {
     communicator: ManuallyDrop<Communicator>,
@@ -43,10 +43,10 @@ impl Drop for Held {
     }
 }
 
-impl Given {
+impl EmbeddedCommunicator {
     pub(crate) fn new(communicator: Communicator) -> Self {
         let communicator = ManuallyDrop::new(communicator);
-        Given(Arc::new(Held { communicator, owner: std::thread::current().id() }))
+        EmbeddedCommunicator(Arc::new(Held { communicator, owner: std::thread::current().id() }))
     }
 
     /// Returns the handle of the communicator.
@@ -62,7 +62,7 @@ impl Given {
     }
 }
 
-impl std::fmt::Debug for Given {
+impl std::fmt::Debug for EmbeddedCommunicator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Communicator")
     }

@@ -8,7 +8,7 @@ use crate::tasks::Attempts;
 
 /// Attempts of tasks in which ranks may have died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DeathNote {
+pub(crate) struct DeathRecord {
     /// Numbers of the tasks' records.
     pub(crate) records: Range<u64>,
     pub(crate) attempts: Attempts,
@@ -16,11 +16,14 @@ pub(crate) struct DeathNote {
 
 /// Returns the longest range of records from `from` on with the same note, and the attempts if ranks may have died in these tasks. If several notes
 /// are about one task, the last one counts. Returns `None` if no note is about a record after `from`.
-pub(crate) fn noted_from(notes: &[DeathNote], from: u64) -> Option<(Range<u64>, Option<Attempts>)> {
-    let bounds = notes.iter().flat_map(|note| [note.records.start, note.records.end]);
+pub(crate) fn recorded_from(
+    records_of_deaths: &[DeathRecord],
+    from: u64,
+) -> Option<(Range<u64>, Option<Attempts>)> {
+    let bounds = records_of_deaths.iter().flat_map(|record| [record.records.start, record.records.end]);
     let end = bounds.filter(|&bound| bound > from).min()?;
-    let last = notes.iter().rev().find(|note| note.records.contains(&from));
-    let known = last.map(|note| note.attempts).filter(|attempts| attempts.is_suspect());
+    let last = records_of_deaths.iter().rev().find(|record| record.records.contains(&from));
+    let known = last.map(|record| record.attempts).filter(|attempts| attempts.is_suspect());
     Some((from..end, known))
 }
 
@@ -31,14 +34,14 @@ mod tests {
 
     #[test]
     fn last_death_note_of_a_task_counts() {
-        let note = |records, failed, most| {
+        let record = |records, failed, most| {
             let suspicion = Suspicion { shared: 1, most, ..Suspicion::default() };
-            DeathNote { records, attempts: Attempts { failed, suspicion } }
+            DeathRecord { records, attempts: Attempts { failed, suspicion } }
         };
-        assert_eq!(noted_from(&[], 0), None);
-        let notes = [note(10..20, 0, 5), note(14..15, 2, 1), note(16..17, 0, 0)];
+        assert_eq!(recorded_from(&[], 0), None);
+        let records_of_deaths = [record(10..20, 0, 5), record(14..15, 2, 1), record(16..17, 0, 0)];
         let attempts = |from| {
-            noted_from(&notes, from)
+            recorded_from(&records_of_deaths, from)
                 .map(|(range, known)| (range.end, known.map(|a| (a.failed, a.suspicion.most))))
         };
         assert_eq!((attempts(0), attempts(20)), (Some((10, None)), None));

@@ -30,7 +30,7 @@ impl<T: Pod + Send> Wavefront<T> {
             Phase::Closing => {
                 format!("for columns {}.. of the last sweep{}", self.below_until, from(self.position.below()))
             }
-            Phase::Between | Phase::Moved => "for nothing".to_string(),
+            Phase::Between | Phase::MovementDone => "for nothing".to_string(),
         }
     }
 }

@@ -25,29 +25,29 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
 }
 
 /// Returns the verdicts of a death: index of the chunk, positions of the tasks and blame.
-fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Verdict)> {
+fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Blame)> {
     blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
 }
 
 #[test]
 fn only_the_task_in_the_trail_is_guilty() {
-    use Verdict::{Guilty, Innocent, Suspect};
+    use Blame::{Guilty, Innocent, Suspect};
     let chunks = [chunk(4, 10, 5), chunk(6, 20, 5)];
     let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
     let rest = (1, 0..5, Innocent);
     assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
-    // The trail names only the chunk.
+    // The flight record names only the chunk.
     let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
     assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
     assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
     assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
-    // The trail names a chunk that the rank has completed.
+    // The flight record names a chunk that the rank has completed.
     assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
 }
 
 #[test]
 fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
-    use Verdict::{Guilty, Innocent, Suspect};
+    use Blame::{Guilty, Innocent, Suspect};
     let chunks = [chunk(4, 10, 5), chunk(6, 20, 5), chunk(7, 25, 9)];
     let told = said(&chunks, LastActivity::Behind(Some(22)));
     let second = [(1, 0..2, Innocent), (1, 2..5, Suspect(1))];
@@ -61,23 +61,23 @@ fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
     assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
-/// A second rank dies while it holds a task of which one rank has died. If the trail of the second rank does not name
+/// A second rank dies while it holds a task of which one rank has died. If the flight record of the second rank does not name
 /// the suspect, the rank was killed before it began the suspect, and the task is not blamed for this death.
 #[test]
 fn suspect_missing_from_the_trail_is_innocent() {
-    use Verdict::{Guilty, Innocent, Suspect};
+    use Blame::{Guilty, Innocent, Suspect};
     let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
     let attempts = Attempts { failed: 0, suspicion };
     let suspect = || OutstandingChunk { attempts, ..chunk(4, 10, 1) };
-    assert_eq!(said(&[suspect()], LastActivity::Unnoted(None)), [(0, 0..1, Innocent)]);
+    assert_eq!(said(&[suspect()], LastActivity::Unrecorded(None)), [(0, 0..1, Innocent)]);
     assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
-    // Trails do not name short chunks, so a task that is no suspect is blamed although the trail names nothing.
-    assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unnoted(None)), [(0, 0..1, Guilty)]);
-    let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unnoted(None));
+    // Flight records do not name short chunks, so a task that is no suspect is blamed although the flight record names nothing.
+    assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unrecorded(None)), [(0, 0..1, Guilty)]);
+    let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unrecorded(None));
     assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
 }
 
-/// Simulation in which some tasks kill every rank that runs them, and dead ranks leave trails with more or less detail.
+/// Simulation in which some tasks kill every rank that runs them, and dead ranks leave flight records with more or less detail.
 struct World {
     dice: Dice,
     master: TaskTable<Vec<u64>>,
@@ -91,7 +91,7 @@ struct World {
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,
     deaths: usize,
-    trails: bool,
+    flight_records: bool,
 }
 
 impl World {
@@ -115,7 +115,7 @@ impl World {
             assert!(worker > 0 || !attempts.is_suspect(), "rank 0 risks nothing");
             assert!(tasks.len() as u64 <= u64::from(attempts.suspicion.most.max(6)));
             let range = (first, tasks.len() as u32);
-            let id = self.master.give(worker, range, attempts, tasks.clone(), Duration::ZERO);
+            let id = self.master.dispatch(worker, range, attempts, tasks.clone(), Duration::ZERO);
             self.held.entry(worker).or_default().push((id, tasks));
         }
     }
@@ -146,8 +146,8 @@ impl World {
         };
         self.killed.insert(deadly);
         let last_activity = match self.dice.below(3) {
-            0 if self.trails => LastActivity::Chunk { id, task: Some(deadly) },
-            1 if self.trails => LastActivity::Chunk { id, task: None },
+            0 if self.flight_records => LastActivity::Chunk { id, task: Some(deadly) },
+            1 if self.flight_records => LastActivity::Chunk { id, task: None },
             _ => LastActivity::Behind(None),
         };
         self.die(rank, last_activity);
@@ -159,16 +159,16 @@ impl World {
         let chunks = self.master.lose(rank, WorkerState::Dead);
         let reassigned = self.master.assess_death(&chunks, last_activity);
         for (attempts, Share { chunk, places, .. }) in reassigned {
-            let given = &chunks[chunk];
-            let left = &given.kept[given.skip as usize..];
+            let outstanding = &chunks[chunk];
+            let left = &outstanding.kept[outstanding.skip as usize..];
             let tasks = left[places.start as usize..places.end as usize].to_vec();
-            let first = given.first + u64::from(places.start);
-            self.master.put_back(PendingTasks { attempts, ..fresh(first, tasks) });
+            let first = outstanding.first + u64::from(places.start);
+            self.master.requeue(PendingTasks { attempts, ..fresh(first, tasks) });
         }
-        self.master.clear_suspects();
+        self.master.clear_suspicions();
     }
 
-    fn give_up(&mut self) {
+    fn fail_abandoned(&mut self) {
         while let Some(pending) = self.master.take_abandoned() {
             self.master.ended(pending.tasks.len() as u64, pending.tasks.len() as u64);
             self.failed.extend(typed::<u64>(pending.tasks).unwrap());
@@ -182,7 +182,7 @@ impl World {
             steps += 1;
             assert!(steps < 100_000, "it does not end: {}", self.master.describe());
             self.master.adjust_active(|_| None);
-            self.give_up();
+            self.fail_abandoned();
             match self.dice.below(8) {
                 0 => self.master.set_target(1 + self.dice.below(size)),
                 1..4 => self.serve(),
@@ -207,7 +207,7 @@ fn world(seed: u64, size: usize, retries: u32, deadly: &[u64]) -> World {
         done: BTreeSet::new(),
         failed: BTreeSet::new(),
         deaths: 0,
-        trails: seed.is_multiple_of(2),
+        flight_records: seed.is_multiple_of(2),
     }
 }
 
@@ -248,8 +248,8 @@ fn rank_drains_its_chunks_before_retrying_a_suspect() {
     master.count_deaths_from(1);
     let suspicion = Suspicion { certain: 0, shared: 1, death: 1, most: 1 };
     let attempts = Attempts { failed: 0, suspicion };
-    let first = master.give(1, (0, 4), Default::default(), (), Duration::ZERO);
-    master.put_back(PendingTasks { attempts, ..fresh(7, vec![7u64, 8]) });
+    let first = master.dispatch(1, (0, 4), Default::default(), (), Duration::ZERO);
+    master.requeue(PendingTasks { attempts, ..fresh(7, vec![7u64, 8]) });
     assert!(master.must_drain(1) && !master.must_drain(2) && !master.must_drain(0));
     assert!(
         master.take_requeued(1, 9).is_none() && master.take_requeued(0, 9).is_none(),
@@ -257,7 +257,7 @@ fn rank_drains_its_chunks_before_retrying_a_suspect() {
     );
     let pending = master.take_requeued(2, 9).unwrap();
     assert_eq!((pending.first, typed::<u64>(pending.tasks).unwrap()), (7, vec![7]));
-    let id = master.give(2, (7, 1), attempts, (), Duration::ZERO);
+    let id = master.dispatch(2, (7, 1), attempts, (), Duration::ZERO);
     assert_eq!(master.workers().requesting(u32::MAX).collect::<Vec<_>>(), [1], "rank 2 gets nothing else");
     master.done(2, id, 1).unwrap();
     assert_eq!(master.workers().next_requesting(0), Some(2));
@@ -267,8 +267,7 @@ fn rank_drains_its_chunks_before_retrying_a_suspect() {
     master.lose(2, WorkerState::Dead);
     assert_eq!(master.take_requeued(1, 9).map(|pending| pending.first), Some(8));
     let two = Suspicion { certain: 2, shared: 0, death: 0, most: 1 };
-    master
-        .put_back(PendingTasks { attempts: Attempts { failed: 1, suspicion: two }, ..fresh(9, vec![9u64]) });
+    master.requeue(PendingTasks { attempts: Attempts { failed: 1, suspicion: two }, ..fresh(9, vec![9u64]) });
     assert!(master.take_requeued(1, 9).is_none());
     assert_eq!(master.take_abandoned().map(|pending| pending.first), Some(9));
 }

@@ -2,71 +2,73 @@
 
 use std::time::Duration;
 
-use super::sign::{Occupation, Sign};
+use super::heartbeat_state::{HeartbeatState, Occupation};
 use crate::comm::Reminder;
-use crate::comm::waiting::FIRST_WORD;
+use crate::comm::waiting::FIRST_REMINDER;
 
 /// Last known state of a rank.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing<'s> {
+pub(super) struct LastState<'s> {
     pub(super) rank: usize,
-    pub(super) sign: &'s Sign,
+    pub(super) heartbeat_state: &'s HeartbeatState,
     /// Age of the last heartbeat.
     pub(super) silent: Duration,
 }
 
-impl Standing<'_> {
+impl LastState<'_> {
     /// Returns true if the rank may be stuck, or too busy to send heartbeats.
     pub(super) fn is_silent(&self) -> bool {
-        self.silent >= FIRST_WORD
+        self.silent >= FIRST_REMINDER
     }
 
     /// Returns the time since the rank last changed its state, as far as it is known.
     fn time(&self) -> Duration {
-        self.sign.steady + self.silent
+        self.heartbeat_state.unchanged_for + self.silent
     }
 
     fn is_waiting(&self) -> bool {
-        self.sign.occupation == Occupation::Waits && self.sign.steady >= FIRST_WORD && !self.is_silent()
+        self.heartbeat_state.occupation == Occupation::Waits
+            && self.heartbeat_state.unchanged_for >= FIRST_REMINDER
+            && !self.is_silent()
     }
 
     fn keeps_waiting(&self) -> bool {
-        self.sign.occupation == Occupation::Computes || self.is_silent()
+        self.heartbeat_state.occupation == Occupation::Computes || self.is_silent()
     }
 }
 
 /// Schedules messages about waiting ranks.
 #[derive(Debug)]
-pub(super) struct HoldUps {
+pub(super) struct BlockedRanks {
     reminder: Reminder,
 }
 
-impl HoldUps {
+impl BlockedRanks {
     pub(super) fn new() -> Self {
-        HoldUps { reminder: Reminder::new() }
+        BlockedRanks { reminder: Reminder::new() }
     }
 
     /// Returns the message that is due, if any: the ranks that have waited for ten seconds or more, and the ranks that they wait for. Ranks
     /// are waited for if they compute, however short their jobs are, or if they are silent; the message describes the one that has not
     /// changed its state for the longest time.
-    pub(super) fn word(&mut self, ranks: &[Standing<'_>]) -> Option<String> {
-        let waiting: Vec<&Standing<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
-        let waited = waiting.iter().map(|rank| rank.sign.steady).max()?;
+    pub(super) fn due_message(&mut self, ranks: &[LastState<'_>]) -> Option<String> {
+        let waiting: Vec<&LastState<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
+        let waited = waiting.iter().map(|rank| rank.heartbeat_state.unchanged_for).max()?;
         let others = ranks.iter().filter(|rank| rank.keeps_waiting()).count().checked_sub(1)?;
         let longest = ranks.iter().filter(|rank| rank.keeps_waiting()).max_by_key(|rank| rank.time())?;
         if !self.reminder.is_due(waited) {
             return None;
         }
-        let who = ranks_of(&waiting.iter().map(|rank| rank.rank).collect::<Vec<_>>());
+        let waiting_ranks = ranks_of(&waiting.iter().map(|rank| rank.rank).collect::<Vec<_>>());
         let have = if waiting.len() == 1 { "has" } else { "have" };
-        let state = &longest.sign.state;
+        let state = &longest.heartbeat_state.state;
         let does = match longest.is_silent() {
             true => format!("silent for {:.0} s; its last heartbeat: {state}", longest.silent.as_secs_f64()),
             false => format!("for {:.0} s {state}", longest.time().as_secs_f64()),
         };
         let and = if others == 0 { String::new() } else { format!(" and {others} more") };
         let (waited, rank) = (waited.as_secs_f64(), longest.rank);
-        Some(format!("{who} {have} waited {waited:.0} s for rank {rank} ({does}){and}"))
+        Some(format!("{waiting_ranks} {have} waited {waited:.0} s for rank {rank} ({does}){and}"))
     }
 }
 
@@ -92,66 +94,68 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
-    fn sign(occupation: Occupation, steady: u32, state: &str) -> Sign {
-        Sign { occupation, steady: steady * S, ..Sign::new(false, state) }
+    fn heartbeat_state(occupation: Occupation, unchanged_for: u32, state: &str) -> HeartbeatState {
+        HeartbeatState { occupation, unchanged_for: unchanged_for * S, ..HeartbeatState::new(false, state) }
     }
 
     /// Returns the message for ranks with these heartbeats and their ages in seconds.
-    fn word(hold_ups: &mut HoldUps, ranks: &[(Sign, u32)]) -> Option<String> {
-        let standing = ranks.iter().enumerate().map(|(rank, (sign, silent))| Standing {
+    fn due_message(blocked_ranks: &mut BlockedRanks, ranks: &[(HeartbeatState, u32)]) -> Option<String> {
+        let last_states = ranks.iter().enumerate().map(|(rank, (heartbeat_state, silent))| LastState {
             rank,
-            sign,
+            heartbeat_state,
             silent: S * *silent,
         });
-        hold_ups.word(&standing.collect::<Vec<_>>())
+        blocked_ranks.due_message(&last_states.collect::<Vec<_>>())
     }
 
     #[test]
     fn wait_report_names_waiters_peer_and_activity() {
-        let waits = |seconds| (sign(Occupation::Waits, seconds, "waits for rows"), 0);
-        let busy = |seconds| (sign(Occupation::Computes, seconds, "in stage seg, items from 7 on"), 1);
-        let told = word(&mut HoldUps::new(), &[waits(12), busy(11), waits(3), waits(11), waits(10)]);
+        let waits = |seconds| (heartbeat_state(Occupation::Waits, seconds, "waits for rows"), 0);
+        let busy =
+            |seconds| (heartbeat_state(Occupation::Computes, seconds, "in stage seg, items from 7 on"), 1);
+        let replaced =
+            due_message(&mut BlockedRanks::new(), &[waits(12), busy(11), waits(3), waits(11), waits(10)]);
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
-        assert_eq!(told.as_deref(), Some(expected));
-        let told = word(&mut HoldUps::new(), &[busy(0), waits(10), busy(3)]);
+        assert_eq!(replaced.as_deref(), Some(expected));
+        let replaced = due_message(&mut BlockedRanks::new(), &[busy(0), waits(10), busy(3)]);
         // Rank 0 runs one short job after another; rank 2 has been in one job for 4 s.
         let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
-        assert_eq!(told.as_deref(), Some(expected));
+        assert_eq!(replaced.as_deref(), Some(expected));
     }
 
     #[test]
     fn wait_report_names_silent_ranks() {
-        let waits = (sign(Occupation::Waits, 15, "waits for rows"), 0);
-        let silent = (sign(Occupation::Waits, 20, "waits for units"), 14);
-        let told = word(&mut HoldUps::new(), &[waits, silent]).unwrap();
+        let waits = (heartbeat_state(Occupation::Waits, 15, "waits for rows"), 0);
+        let silent = (heartbeat_state(Occupation::Waits, 20, "waits for units"), 14);
+        let replaced = due_message(&mut BlockedRanks::new(), &[waits, silent]).unwrap();
         assert_eq!(
-            told,
+            replaced,
             "rank 0 has waited 15 s for rank 1 (silent for 14 s; its last heartbeat: waits for units)"
         );
     }
 
     #[test]
     fn no_wait_report_without_waiters_or_busy_ranks() {
-        let waits = |seconds| (sign(Occupation::Waits, seconds, "waits"), 0);
-        let busy = || (sign(Occupation::Computes, 50, "computes"), 0);
-        let rests = || (sign(Occupation::Rests, 50, "has no rows"), 0);
+        let waits = |seconds| (heartbeat_state(Occupation::Waits, seconds, "waits"), 0);
+        let busy = || (heartbeat_state(Occupation::Computes, 50, "computes"), 0);
+        let rests = || (heartbeat_state(Occupation::Rests, 50, "has no rows"), 0);
         for ranks in
             [vec![busy(), busy()], vec![busy(), rests()], vec![waits(50), rests()], vec![busy(), waits(9)]]
         {
-            assert_eq!(word(&mut HoldUps::new(), &ranks), None, "{ranks:?}");
+            assert_eq!(due_message(&mut BlockedRanks::new(), &ranks), None, "{ranks:?}");
         }
     }
 
     #[test]
     fn wait_reports_become_rarer() {
-        let mut hold_ups = HoldUps::new();
+        let mut blocked_ranks = BlockedRanks::new();
         let at = |second| {
             [
-                (sign(Occupation::Waits, second, "waits"), 0),
-                (sign(Occupation::Computes, second, "computes"), 0),
+                (heartbeat_state(Occupation::Waits, second, "waits"), 0),
+                (heartbeat_state(Occupation::Computes, second, "computes"), 0),
             ]
         };
-        let told = (0..100).filter(|&second| word(&mut hold_ups, &at(second)).is_some());
-        assert_eq!(told.collect::<Vec<_>>(), [10, 20, 40, 80]);
+        let replaced = (0..100).filter(|&second| due_message(&mut blocked_ranks, &at(second)).is_some());
+        assert_eq!(replaced.collect::<Vec<_>>(), [10, 20, 40, 80]);
     }
 }

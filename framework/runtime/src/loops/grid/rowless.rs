@@ -9,14 +9,14 @@ use crate::comm::message::Message;
 use crate::error::Result;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 use crate::session::{Config, Driver as Choice};
 
 /// A rank without rows.
-struct Spare {
-    is_over: bool,
+struct Rowless {
+    is_converged: bool,
 }
 
 /// User code of a rank that has nothing to compute.
@@ -26,11 +26,11 @@ struct Nothing;
 ///
 /// # Errors
 /// If rank 0 ends, or is silent for too long.
-pub(super) fn stand_by(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
+pub(super) fn run_without_rows(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
     let executor = Executor::at_first_task(None, rank, Choice::Inline, waker, clock, Nothing, None);
     let driver = Driver::new(endpoint, executor, config, super::NAME);
-    driver.run(endpoint, &mut Spare { is_over: false }).map(drop)
+    driver.run(endpoint, &mut Rowless { is_converged: false }).map(drop)
 }
 
 impl UserCode for Nothing {
@@ -54,13 +54,13 @@ impl UserCode for Nothing {
     }
 }
 
-impl Protocol for Spare {
+impl Protocol for Rowless {
     type Code = Nothing;
 
     fn on_message(&mut self, message: Message, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
         match Received::decode(message)? {
-            Received::Coordination(Coordination::Finish) => self.is_over = true,
+            Received::Coordination(Coordination::Finish) => self.is_converged = true,
             other => return Err(other.unexpected(from, "the end of the loop")),
         }
         Ok(())
@@ -71,10 +71,10 @@ impl Protocol for Spare {
     }
 
     fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Infallible>> {
-        Ok(if self.is_over { Next::Finished } else { Next::Wait })
+        Ok(if self.is_converged { Next::Finished } else { Next::Wait })
     }
 
-    fn sign(&self) -> Sign {
-        Sign::new(false, "has no rows, and waits for the end of the loop").or_rests(true)
+    fn heartbeat_state(&self) -> HeartbeatState {
+        HeartbeatState::new(false, "has no rows, and waits for the end of the loop").or_rests(true)
     }
 }

@@ -40,7 +40,7 @@ pub struct Violation {
 
 /// Result of a check of a plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct Verification {
     /// Execution model for which the plan was checked.
     pub execution: Execution,
     /// Assumed meaning of the memory of the tasks.
@@ -55,10 +55,10 @@ pub struct Verdict {
     pub violations: Vec<Violation>,
 }
 
-impl Verdict {
+impl Verification {
     /// Creates an empty verdict.
     pub(super) fn of(cluster: &Cluster, plan: &Plan) -> Self {
-        Verdict {
+        Verification {
             execution: plan.execution,
             task_memory: plan.task_memory,
             makespan: 0.0,
@@ -82,7 +82,7 @@ impl Verdict {
     ///
     /// # Errors
     /// [`ErrorKind::Mapping`] with the first violation.
-    pub fn certificate(self) -> Result<Verdict> {
+    pub fn certificate(self) -> Result<Verification> {
         match self.violations.first() {
             Some(violation) => Err(Error::new(ErrorKind::Mapping, violation.to_string())),
             None => Ok(self),

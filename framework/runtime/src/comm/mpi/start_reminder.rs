@@ -7,43 +7,43 @@ use std::time::{Duration, Instant};
 use crate::comm::Reminder;
 
 /// Period at which the thread checks whether a message is due.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Guard of the thread that reports a slow start; dropped when MPI is initialised.
 #[derive(Debug)]
-pub(super) struct Start(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
+pub(super) struct StartReminder(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
 
 /// Number of ranks that report a slow start. With two, a message appears unless both of them start late; messages of all ranks would be too
 /// many.
-const WHO_TELLS: usize = 2;
+const REPORTING_RANKS: usize = 2;
 
-impl Start {
+impl StartReminder {
     /// Starts a thread that reports on stderr that MPI has not started, at increasing intervals, until the guard is dropped. Returns `None`
     /// if this is not one of the first ranks, or if no thread can be started.
     pub(super) fn of(rank: usize) -> Option<Self> {
-        if rank >= WHO_TELLS {
+        if rank >= REPORTING_RANKS {
             return None;
         }
         let (is_up, up) = channel::<()>();
-        let tell = move || {
+        let remind = move || {
             let (begin, mut reminder) = (Instant::now(), Reminder::new());
-            while up.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while up.recv_timeout(CHECK_PERIOD) == Err(RecvTimeoutError::Timeout) {
                 let waited = begin.elapsed();
                 if reminder.is_due(waited) {
                     // The logger is not set up yet, because it needs the rank, which is certain only after MPI has started.
-                    let text = format!("{}\n", word(rank, waited));
+                    let text = format!("{}\n", message(rank, waited));
                     // Best effort: a failed write to stderr is ignored.
                     let _ = std::io::stderr().write_all(text.as_bytes());
                 }
             }
         };
         // The stack size is explicit, so that the standard library does not read the environment, which MPI may write at the same time.
-        let thread = std::thread::Builder::new().name("start".into()).stack_size(1 << 18).spawn(tell);
-        thread.is_ok().then_some(Start(is_up))
+        let thread = std::thread::Builder::new().name("start".into()).stack_size(1 << 18).spawn(remind);
+        thread.is_ok().then_some(StartReminder(is_up))
     }
 }
 
-fn word(rank: usize, waited: Duration) -> String {
+fn message(rank: usize, waited: Duration) -> String {
     format!(
         "armature: rank {rank} has waited {:.0} s for MPI to start: processes of this job have not called MPI_Init or \
          cannot be reached. If a process has died, `armature run --recover` ends the job",
@@ -57,9 +57,9 @@ mod tests {
 
     #[test]
     fn first_ranks_report_a_late_start_until_started() {
-        assert!(Start::of(WHO_TELLS).is_none());
-        drop(Start::of(0).expect("a thread"));
-        let text = word(1, Duration::from_secs(10));
+        assert!(StartReminder::of(REPORTING_RANKS).is_none());
+        drop(StartReminder::of(0).expect("a thread"));
+        let text = message(1, Duration::from_secs(10));
         assert!(text.starts_with("armature: rank 1 has waited 10 s for MPI to start"), "{text}");
         assert!(text.contains("`armature run --recover`"), "{text}");
     }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::{OutstandingChunk, TaskTable};
-use crate::tasks::{Attempts, LastActivity, Verdict};
+use crate::tasks::{Attempts, Blame, LastActivity};
 
 /// Maximum number of suspects of one death that are dispatched one by one. More suspects are divided into this number of chunks, at the
 /// price of another death. A chunk of one task costs a round trip of about 100 µs, so all chunks together cost about half a second.
@@ -20,7 +20,7 @@ pub(crate) struct Share {
     pub(crate) chunk: usize,
     /// Positions of the tasks in the chunk.
     pub(crate) places: Range<u32>,
-    pub(crate) blame: Verdict,
+    pub(crate) blame: Blame,
 }
 
 /// Returns the verdicts of a rank's death on the tasks of its chunks, which are in the order of dispatch and of execution.
@@ -39,7 +39,7 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
             let exact = chunks.get(at).and_then(|chunk| place(chunk, task?));
             (at, exact.unwrap_or(0), exact.map(|place| place + 1), false)
         }
-        LastActivity::Behind(task) | LastActivity::Unnoted(task) => {
+        LastActivity::Behind(task) | LastActivity::Unrecorded(task) => {
             let named = |chunk: &OutstandingChunk<K>| task.and_then(|task| place(chunk, task));
             let at = chunks.iter().position(|chunk| named(chunk).is_some()).unwrap_or(0);
             (at, chunks.get(at).and_then(named).unwrap_or(0), None, true)
@@ -48,24 +48,23 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
     let mut shares = Vec::with_capacity(chunks.len() + 2);
     for (n, chunk) in chunks.iter().enumerate() {
         if n < at || (n > at && !later) {
-            shares.push(whole(n, Verdict::Innocent));
+            shares.push(whole(n, Blame::Innocent));
         } else if n > at {
-            shares.push(whole(n, Verdict::Suspect(chunk.count.max(1))));
+            shares.push(whole(n, Blame::Suspect(chunk.count.max(1))));
         } else {
             let end = exact.unwrap_or(chunk.count);
             let last = !later || n + 1 == chunks.len();
             let blame = match end - from {
-                1 if last => Verdict::Guilty,
-                suspects => Verdict::Suspect(suspects.div_ceil(SINGLED_OUT).max(1)),
+                1 if last => Blame::Guilty,
+                suspect_tasks => Blame::Suspect(suspect_tasks.div_ceil(SINGLED_OUT).max(1)),
             };
-            let parts =
-                [(0..from, Verdict::Innocent), (from..end, blame), (end..chunk.count, Verdict::Innocent)];
+            let parts = [(0..from, Blame::Innocent), (from..end, blame), (end..chunk.count, Blame::Innocent)];
             shares.extend(parts.map(|(places, blame)| Share { chunk: n, places, blame }));
         }
     }
-    if matches!(last_activity, LastActivity::Unnoted(_)) {
+    if matches!(last_activity, LastActivity::Unrecorded(_)) {
         let not_begun = shares.iter_mut().filter(|share| chunks[share.chunk].attempts.is_suspect());
-        not_begun.for_each(|share| share.blame = Verdict::Innocent);
+        not_begun.for_each(|share| share.blame = Blame::Innocent);
     }
     shares.retain(|share| !share.places.is_empty());
     shares
@@ -78,7 +77,7 @@ impl<K> TaskTable<K> {
     }
 
     /// Assesses the loss of a rank that held `chunks`. Returns its tasks with their new attempts. The tasks have to be [put
-    /// back](TaskTable::put_back) before [`clear_suspects`](TaskTable::clear_suspects) is called.
+    /// back](TaskTable::requeue) before [`clear_suspicions`](TaskTable::clear_suspicions) is called.
     pub(crate) fn assess_death(
         &mut self,
         chunks: &[OutstandingChunk<K>],
@@ -93,19 +92,19 @@ impl<K> TaskTable<K> {
 
     /// Clears the suspicion of tasks that were last suspected of a death that the last death explains. Requeued tasks avoid rank 0
     /// nevertheless, as long as other ranks can run them.
-    pub(crate) fn clear_suspects(&mut self) {
+    pub(crate) fn clear_suspicions(&mut self) {
         let explained = std::mem::take(&mut self.deaths.explained);
         for pending in &mut self.back {
             if pending.attempts.clear(&explained) {
                 pending.avoid = Some(0);
             }
         }
-        for given in self.given.values_mut() {
-            given.attempts.clear(&explained);
+        for outstanding in self.outstanding.values_mut() {
+            outstanding.attempts.clear(&explained);
         }
     }
 }
 
 #[cfg(test)]
-#[path = "suspects_tests.rs"]
+#[path = "suspect_tasks_tests.rs"]
 mod tests;
