@@ -328,3 +328,68 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+/// Checks the output of `armature-stream`, and that no item was processed that a snapshot contained at the start before. Returns the numbers of
+/// items that the snapshots contained at the starts.
+#[track_caller]
+fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
+    let mut sum = 0;
+    let expected: Vec<String> = (0..items)
+        .map(|item| {
+            sum += item;
+            format!("{item} {sum}\n")
+        })
+        .collect();
+    assert_eq!(std::fs::read_to_string(dir.join("out")).expect("an output"), expected.concat());
+    let log = std::fs::read_to_string(dir.join("log")).expect("a log");
+    let mut firsts = Vec::new();
+    for line in log.lines() {
+        let (what, number) = line.split_once(' ').expect("two words");
+        let number: u64 = number.parse().expect("a number");
+        match (what, firsts.last()) {
+            ("first", last) => {
+                assert!(
+                    last.is_none_or(|&last| last <= number),
+                    "a snapshot was lost: {number} after {firsts:?}"
+                );
+                firsts.push(number);
+            }
+            (_, first) => assert!(first.is_some_and(|&first| first <= number), "{number} was computed again"),
+        }
+    }
+    firsts
+}
+
+/// Kills ranks at random moments, in whatever state the snapshots are, until the job has died `kills` times.
+#[test]
+fn pipeline_killed_at_random_moments_writes_each_item_once() {
+    let kills: u64 =
+        std::env::var("ARMATURE_TEST_KILLS").map_or(20, |kills| kills.parse().expect("a number"));
+    let items = 400 + 120 * kills;
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = env!("CARGO_BIN_EXE_armature-stream");
+    let restarts = (2 * kills).to_string();
+    let job = Job::new(program, RANKS).through([ARMATURE, "run", "--restarts", &restarts]);
+    let job = job.limit(Duration::from_secs(30 + 10 * kills));
+    let running = job.arg(dir.path()).arg(items.to_string()).arg("5000").start();
+    let starts =
+        || std::fs::read_to_string(dir.path().join("log")).map_or(0, |log| log.matches("first").count());
+    let mut random = armature_apps::random::Random::new(kills);
+    for killed in 1..=kills as usize {
+        let start = Instant::now();
+        while starts() < killed {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "start {killed} is missing: {}",
+                running.stderr_text()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(60 + random.below(300)));
+        running.kill_rank(random.below(RANKS as u64) as usize);
+    }
+    let outcome = running.wait();
+    assert_exit(&outcome, 0, &["pipeline numbers: resumes after "]);
+    let firsts = assert_stream_is_right(dir.path(), items);
+    assert!(firsts.len() > kills as usize && *firsts.last().expect("a start") > items / 4, "{firsts:?}");
+}

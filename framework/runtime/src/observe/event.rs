@@ -186,6 +186,22 @@ pub enum Event {
         /// Number of batches.
         batches: u64,
     },
+    /// A snapshot of a pipeline is complete.
+    Snapshot {
+        /// Number of source items before the snapshot, through all starts of the job.
+        items: u64,
+        /// Size of the states of stages and sink in bytes.
+        bytes: u64,
+        /// Time in which stages saved their states and the sink committed, in seconds.
+        #[serde(with = "figure")]
+        took_s: f64,
+        /// Time in which the files were written, concurrently with the stream, in seconds.
+        #[serde(with = "figure")]
+        written_s: f64,
+        /// Scheduled time between the starts of this snapshot and the next one, in seconds.
+        #[serde(with = "figure")]
+        next_s: f64,
+    },
     /// The automatic choice of a farm's chunk policy changed.
     Chunks {
         /// New policy.

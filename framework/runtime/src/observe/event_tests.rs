@@ -74,6 +74,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
         Event::HandOver { stage: stage(), to: 2, next_batch: 17, bytes: 1 },
         Event::TakeOver { stage: stage(), from: 1, next_batch: 17 },
         Event::Forwarded { epoch: 2, batches: 1 },
+        Event::Snapshot { items: 1000, bytes: 20, took_s: 0.5, written_s: 0.25, next_s: 60.0 },
         Event::Outcome { of: Subject::Mapping, epoch: 2, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
         Event::RankStart(RankStart {
             schema: SCHEMA,

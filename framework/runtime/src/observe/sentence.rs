@@ -157,6 +157,15 @@ impl fmt::Display for Sentence<'_> {
                 "Forwarded {} of an earlier mapping by mapping number {epoch}.",
                 count(*batches, "batch")
             ),
+            Event::Snapshot { items, bytes, took_s, written_s, next_s } => write!(
+                f,
+                "A snapshot after {} is complete: it has {}, took {} of the ranks' time, and was written in {}. The next one starts after {}.",
+                count(*items, "item"),
+                count(*bytes, "byte"),
+                seconds(*took_s),
+                seconds(*written_s),
+                seconds(*next_s)
+            ),
             Event::Outcome { of: Subject::Mapping, epoch, before_s, predicted_s, after_s } => write!(
                 f,
                 "Mapping number {epoch} takes {} an item; {} was predicted, and the one before took {}.",

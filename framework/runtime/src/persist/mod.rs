@@ -2,5 +2,5 @@
 
 pub(crate) mod identity;
 pub mod journal;
-#[cfg(feature = "loops")]
+#[cfg(any(feature = "loops", feature = "pipeline"))]
 pub(crate) mod snapshot;

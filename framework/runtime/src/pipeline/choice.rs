@@ -107,6 +107,7 @@ mod tests {
         ["load", "seg", "out"]
             .into_iter()
             .map(|name| StageDef {
+                stateless: false,
                 name: name.into(),
                 serial: name != "seg",
                 at_root: name == "out",

@@ -60,7 +60,11 @@ mod remaps;
 mod root;
 mod run;
 mod run_spec;
+mod sink;
 mod sizes;
+#[cfg(test)]
+mod snapshot_tests;
+mod snapshots;
 mod source_sink;
 mod stage;
 mod stage_def;
@@ -74,10 +78,13 @@ mod worker;
 const NAME: &str = "the pipeline";
 
 pub use crate::context::Context;
+pub use crate::persist::snapshot::Checkpoint;
 pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
 pub use builder::Pipeline;
 pub use choice::MappingChoice;
 pub use remaps::Remap;
+pub use sink::Sink;
+pub use snapshots::SnapshotCosts;
 pub use stage::{Stage, StageResult};
 pub use stats::{RankReport, StageStats};
 pub use summary::Summary;

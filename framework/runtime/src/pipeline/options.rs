@@ -6,6 +6,7 @@ use armature_planner::pipeline::Dispatch;
 
 use super::builder::Pipeline;
 use super::choice::MappingChoice;
+use crate::persist::snapshot::Checkpoint;
 use crate::session::{Balance, BatchMode};
 
 impl<T> Pipeline<'_, T> {
@@ -100,6 +101,40 @@ impl<T> Pipeline<'_, T> {
     /// 10 ms or more. The default is `ARMATURE_REQUEST_AHEAD`, or 2.
     pub fn request_ahead(mut self, batches: usize) -> Self {
         self.def.options.request_ahead = Some(batches);
+        self
+    }
+
+    /// Writes snapshots, from which a later start of the job continues: on more or fewer ranks, after a crash, a time limit or a request to stop.
+    ///
+    /// A snapshot holds the number of source items that are done, the states of the serial stages, and the state of the sink. So the source must
+    /// yield the same items in each job, and each serial stage must be able to [save](super::Stage::save) its state or be
+    /// [stateless](Pipeline::stateless). With [`write_to`](Pipeline::write_to) and [`run_into`](Pipeline::run_into), each item reaches the output
+    /// exactly once. The function of [`for_each`](Pipeline::for_each) receives the items since the last snapshot again.
+    ///
+    /// The directory, which only rank 0 accesses, may be used by one job at a time. The last two snapshots are kept; if the newest one is damaged,
+    /// the job continues from the one before it. Snapshots of another pipeline or with another identity are refused. When the stream has ended, a
+    /// last snapshot records that; then the same job has nothing to do.
+    ///
+    /// ```
+    /// use armature::pipeline::{Checkpoint, Pipeline};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (kept, path) = (dir.path().join("kept"), dir.path().join("squares"));
+    /// let squares = || Pipeline::source("numbers", || 1..4u64).map("square", |x| x * x);
+    /// let run = |ranks| {
+    ///     armature::run(&armature::Config::new().ranks(ranks), |session| {
+    ///         let squares = squares().snapshots(Checkpoint::new(&kept, "1..4"));
+    ///         Ok(squares.write_to(session, &path, |x, file| Ok(writeln!(file, "{x}")?))?.into_summary())
+    ///     })
+    /// };
+    /// assert_eq!(run(2)?.unwrap().items, 3);
+    /// // The job is done, so the second start computes nothing.
+    /// assert_eq!(run(3)?.unwrap().items, 0);
+    /// assert_eq!(std::fs::read_to_string(&path)?, "1\n4\n9\n");
+    /// # Ok::<(), armature::BoxError>(())
+    /// ```
+    pub fn snapshots(mut self, checkpoint: Checkpoint) -> Self {
+        self.def.snapshots = Some(checkpoint);
         self
     }
 

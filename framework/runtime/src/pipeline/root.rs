@@ -8,7 +8,8 @@ use armature_planner::pipeline::Mapping;
 
 use super::controller::Controller;
 use super::job_cost::JobCost;
-use super::machine::{Done, Job, Machine};
+use super::machine::batch::SavedStage;
+use super::machine::{Committed, Done, Job, Machine, Source};
 use super::messages::{Directive, Received, Report};
 use super::observer::Observer;
 use super::performance_model::{PerformanceModel, SPEED_LASTS};
@@ -16,6 +17,7 @@ use super::progress::Progress;
 use super::remap_cost::RemapCostMeter;
 use super::remaps::Remap;
 use super::run_spec::RunSpec;
+use super::snapshots::{Resumed, Snapshots};
 use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::summary::Summary;
@@ -73,7 +75,21 @@ pub(crate) struct Root<'c, 'p> {
     next_look: Duration,
     /// Time when the stream ended.
     ended: Duration,
+    snapshots: Option<Snapshots>,
+    /// States of the serial stages from which the job continues; taken with the first mapping.
+    saved: Vec<SavedStage>,
+    sink: SinkEnd,
     code: std::marker::PhantomData<StageHost<'p>>,
+}
+
+/// End of the sink, behind its last item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SinkEnd {
+    /// The sink is to be finished when everything has arrived.
+    Open,
+    Finishing,
+    /// The sink is finished, or needs no end.
+    Finished,
 }
 
 impl<'c, 'p> Root<'c, 'p> {
@@ -81,7 +97,7 @@ impl<'c, 'p> Root<'c, 'p> {
     pub(crate) fn new(
         (machine, observer): (Machine, Observer),
         run_spec: RunSpec<'c>,
-        config: &'c Config,
+        (config, snapshots, finishes): (&'c Config, Option<(Snapshots, Resumed)>, bool),
         endpoint: &Endpoint,
     ) -> Result<Self> {
         let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
@@ -94,6 +110,16 @@ impl<'c, 'p> Root<'c, 'p> {
             None => Balance::Off,
         };
         let size = endpoint.size();
+        let mut machine = machine.with_source(run_spec.first_window(config), run_spec.may_finish, now);
+        let (snapshots, resumed) = snapshots.unzip();
+        let resumed = resumed.unwrap_or_default();
+        if let (Some(_), Some(source)) = (&snapshots, machine.source_mut()) {
+            let before = resumed.position.as_ref().map_or(0, |position| position.items);
+            source.with_snapshots(run_spec.ordered, before, resumed.is_finished);
+        }
+        if let Some(position) = resumed.position {
+            machine.request(Job::ResumeSink(position));
+        }
         Ok(Root {
             performance_model: PerformanceModel::new(&run_spec, size, balance, simulated)?,
             controller: Controller::new(balance, size)?,
@@ -101,7 +127,10 @@ impl<'c, 'p> Root<'c, 'p> {
             balance,
             mapping: run_spec.first(),
             is_calibrating: planned,
-            machine: machine.with_source(run_spec.first_window(config), run_spec.may_finish, now),
+            machine,
+            snapshots,
+            saved: resumed.stages,
+            sink: if finishes { SinkEnd::Open } else { SinkEnd::Finished },
             observer,
             size,
             run_spec,
@@ -207,7 +236,47 @@ impl<'c, 'p> Root<'c, 'p> {
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
     fn is_over(&self) -> bool {
         // The source is not read before the first mapping is current.
-        self.machine.epoch() > 0 && self.machine.source().is_none_or(|s| s.is_over())
+        let snapshots = self.snapshots.as_ref();
+        self.machine.epoch() > 0
+            && self.machine.source().is_none_or(|s| s.is_over())
+            && !snapshots.is_some_and(Snapshots::is_writing)
+    }
+
+    /// Draws a marker if a snapshot is due, and completes a snapshot whose files have been written.
+    fn advance_snapshots(&mut self, now: Duration, at: &Moment) -> Result<()> {
+        let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source_mut()) else {
+            return Ok(());
+        };
+        if let Some(event) = snapshots.poll(now)? {
+            self.observer.log(at, || event);
+        }
+        if matches!(self.phase, Phase::Streaming) && source.is_marker_useful() && snapshots.is_due(now) {
+            source.request_marker();
+        }
+        Ok(())
+    }
+
+    /// Starts to write a snapshot, because the sink has committed the items before its marker.
+    fn on_committed(&mut self, committed: Committed, at: &Moment) -> Result<()> {
+        let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source()) else {
+            return Ok(());
+        };
+        let is_last = source.is_over() && !source.is_cut();
+        snapshots.write(committed, is_last, at.now())
+    }
+
+    /// Finishes the sink, if it needs an end and everything has arrived. Returns true if the sink is finished.
+    fn finish_sink(&mut self) -> bool {
+        let is_cut = self.machine.source().is_some_and(Source::is_cut);
+        match self.sink {
+            SinkEnd::Open if !is_cut => {
+                self.sink = SinkEnd::Finishing;
+                self.machine.request(Job::FinishSink);
+                false
+            }
+            SinkEnd::Finishing => false,
+            SinkEnd::Open | SinkEnd::Finished => true,
+        }
     }
 
     /// Ends the stream and directs the other ranks to finish.
@@ -220,8 +289,10 @@ impl<'c, 'p> Root<'c, 'p> {
         let (items, elapsed) = (self.drawn(), self.ended.saturating_sub(self.start));
         self.observer.log(at, || Event::Finish { items, seconds: elapsed.as_secs_f64() });
         if let Some(source) = self.machine.source().filter(|source| source.is_cut()) {
-            let total = source.items_left().map(|left| items + left);
-            out.endpoint().stop_run(&kept((items, total), "items", None))?;
+            let done = source.items_before() + items;
+            let total = source.items_left().map(|left| done + left);
+            let dir = self.snapshots.as_ref().map(Snapshots::dir);
+            out.endpoint().stop_run(&kept((done, total), "items", dir))?;
         }
         for to in 1..self.size {
             out.send(to, Directive::Finish)?;
@@ -256,6 +327,8 @@ impl<'c, 'p> Root<'c, 'p> {
             calibration,
             calibration_items,
             predicted: self.predicted,
+            items_before: self.machine.source().map_or(0, Source::items_before),
+            snapshots: self.snapshots.as_ref().map(Snapshots::costs),
             remaps: self.remaps,
             ranks,
         };
@@ -310,6 +383,15 @@ impl<'p> Protocol for Root<'_, 'p> {
                 self.machine.answered();
                 self.on_answer(0, Some(speed), at, out)
             }
+            Done::SinkFinished => {
+                self.machine.answered();
+                self.sink = SinkEnd::Finished;
+                Ok(())
+            }
+            Done::Committed(consumed, committed) => {
+                self.machine.on_done(Done::Consumed(consumed), at, out)?;
+                self.on_committed(committed, at)
+            }
             done => {
                 let is_consumed = matches!(done, Done::Consumed(_));
                 self.observer.metrics.note(&cost);
@@ -322,6 +404,7 @@ impl<'p> Protocol for Root<'_, 'p> {
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.observer.tick(&mut self.machine, now, at);
         self.look_if_due(now, at, out)?;
+        self.advance_snapshots(now, at)?;
         Ok(self.machine.has_request())
     }
 
@@ -337,7 +420,7 @@ impl<'p> Protocol for Root<'_, 'p> {
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
-        if matches!(self.phase, Phase::Streaming) && self.is_over() {
+        if matches!(self.phase, Phase::Streaming) && self.is_over() && self.finish_sink() {
             self.end(at, out)?;
         }
         if let Some(job) = self.machine.next_job(at, out)? {
@@ -366,9 +449,9 @@ impl<'p> Protocol for Root<'_, 'p> {
         Some(observe::Progress {
             of: format!("pipeline {:?}", self.run_spec.name),
             done,
-            before: 0,
+            before: source.items_before(),
             part: 0.0,
-            total: left.map(|left| done + left),
+            total: left.map(|left| source.items_before() + done + left),
             what: "items",
             rest: format!("{} in flight  {mapping}", count(in_flight as u64, "batch")),
         })

@@ -1,5 +1,10 @@
 //! Execution of a pipeline on a session.
 
+use std::io::Write;
+use std::path::Path;
+
+use armature_text::shown;
+
 use super::NAME;
 use super::builder::Pipeline;
 use super::choice::MappingChoice;
@@ -11,7 +16,9 @@ use super::observer::Observer;
 use super::pipeline_def::PipelineDef;
 use super::root::Root;
 use super::run_spec::RunSpec;
-use super::source_sink::{NamedSink, SinkOf, TrySinkOf};
+use super::sink::{FileSink, Sink};
+use super::snapshots::Snapshots;
+use super::source_sink::{CommittingSink, NamedSink, SinkOf, TrySinkOf};
 use super::stage_host::StageHost;
 use super::summary::Summary;
 use super::worker::Worker;
@@ -64,6 +71,52 @@ impl<'p, T: Item> Pipeline<'p, T> {
     ) -> Result<Outcome<(), Summary>> {
         let sink = NamedSink { name: name.to_string(), sink: Box::new(TrySinkOf::new(f)) };
         self.def.run(session, sink, "try_for_each").map(Outcome::of)
+    }
+
+    /// Runs the pipeline to the end of its stream with a sink that can commit its output, so that it survives a restart of the job. `make` creates
+    /// the sink on rank 0 only. See [`snapshots`](Pipeline::snapshots).
+    ///
+    /// # Errors
+    /// The errors of [`for_each`](Pipeline::for_each).
+    pub fn run_into<S: Sink<In = T> + 'p>(
+        self,
+        session: &mut Session,
+        name: &str,
+        make: impl FnOnce() -> Result<S, BoxError> + Movable + 'p,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = NamedSink { name: name.to_string(), sink: Box::new(CommittingSink::new(make)) };
+        self.def.run(session, sink, "run_into").map(Outcome::of)
+    }
+
+    /// Runs the pipeline to the end of its stream and writes its output to a file of rank 0, which `f` appends to. The output is written to a
+    /// hidden file next to `path`, and moved to `path` when it is complete. With [snapshots](Pipeline::snapshots), each item is written exactly
+    /// once, in any number of starts of the job.
+    ///
+    /// # Errors
+    /// The errors of [`for_each`](Pipeline::for_each), and errors of the file system. `path` must name a regular file or none.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("squares");
+    /// armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let squares = Pipeline::source("numbers", || 1..4u64).map("square", |x| x * x);
+    ///     squares.write_to(session, &path, |x, file| Ok(writeln!(file, "{x}")?))?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(std::fs::read_to_string(&path)?, "1\n4\n9\n");
+    /// # Ok::<(), armature::BoxError>(())
+    /// ```
+    pub fn write_to(
+        self,
+        session: &mut Session,
+        path: &Path,
+        f: impl FnMut(T, &mut dyn Write) -> Result<(), BoxError> + Movable + 'p,
+    ) -> Result<Outcome<(), Summary>> {
+        let sink = FileSink::new(path, f);
+        let sink = NamedSink { name: "write".to_string(), sink: Box::new(CommittingSink::new(|| Ok(sink))) };
+        self.def.run(session, sink, "write_to").map(Outcome::of)
     }
 
     /// Runs the pipeline to the end of its stream and returns all items on rank 0, in the order of the source, even if the pipeline is
@@ -121,6 +174,7 @@ impl<'p> PipelineDef<'p> {
         let Parts { endpoint, config, sharing, probed, .. } = session.parts();
         let settings = self.settings(config).map_err(|error| error.at_rank(endpoint.rank()));
         let config = &settings.inspect_err(|error| endpoint.report(error))?;
+        self.check_snapshots(method).inspect_err(|error| endpoint.report(error))?;
         let run = endpoint.begin_work(&self.announcement(&sink.name, method), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
@@ -129,6 +183,20 @@ impl<'p> PipelineDef<'p> {
         kinds.push(sink.name.clone());
         let expanding: Vec<bool> = self.stages.iter().map(|stage| stage.expands).collect();
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, sharing, probed)?) } else { None };
+        let snapshots = match self.snapshots.clone().filter(|_| rank == 0) {
+            Some(checkpoint) => {
+                if !sink.sink.commits() {
+                    log::warn!(
+                        "the sink {} has no commit: after a restart it receives the items since the last snapshot again",
+                        shown(&sink.name)
+                    );
+                }
+                let opened = Snapshots::open(endpoint, &self, &checkpoint, config);
+                Some(opened.inspect_err(|error| endpoint.report(error))?)
+            }
+            None => None,
+        };
+        let finishes = sink.sink.commits();
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let logs = config.events.is_some();
         let stage_host =
@@ -143,10 +211,11 @@ impl<'p> PipelineDef<'p> {
             let driver = Driver::of_kinds(endpoint, executor, config, NAME, kinds);
             let result = match run_spec {
                 Some(run_spec) => {
-                    Root::new((machine, observer), run_spec, config, endpoint).and_then(|mut root| {
-                        let (host, end) = driver.run(endpoint, &mut root)?;
-                        Ok(Some(root.finish(&host, &end)))
-                    })
+                    Root::new((machine, observer), run_spec, (config, snapshots, finishes), endpoint)
+                        .and_then(|mut root| {
+                            let (host, end) = driver.run(endpoint, &mut root)?;
+                            Ok(Some(root.finish(&host, &end)))
+                        })
                 }
                 None => {
                     let mut worker = Worker::new(machine, observer, config.events.clone());
@@ -183,6 +252,7 @@ impl<'p> PipelineDef<'p> {
             what = what.with(&format!("the stage {:?}", stage.name), place);
         }
         what = what.with("method", method);
+        what = what.with("snapshots", if self.snapshots.is_some() { "on" } else { "off" });
         what.with("order", if self.ordered { "that of the source" } else { "any" })
     }
 }

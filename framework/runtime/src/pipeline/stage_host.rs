@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use armature_text::shown;
+
 use super::erased::{Codec, ErasedStage, Expand, Expanded, Items};
 use super::fill::Fill;
 use super::job_cost::{EdgeSize, JobCost, StageTime};
@@ -205,7 +207,8 @@ impl<'p> StageHost<'p> {
         if self.live[stage].is_none() {
             self.make(stage)?;
         }
-        let restored = self.live[stage].as_mut().map_or(Ok(()), |live| live.restore(state, self.rank));
+        let live = self.live[stage].as_mut().filter(|_| !self.defs[stage].stateless);
+        let restored = live.map_or(Ok(()), |live| live.restore(state, self.rank));
         restored.map_err(|e| self.in_stage(stage, e))
     }
 

@@ -7,6 +7,7 @@ use armature_text::shown;
 use serde::{Deserialize, Serialize};
 
 use super::remaps::Remap;
+use super::snapshots::SnapshotCosts;
 use super::stats::RankReport;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 pub(crate) use crate::observe::words::seconds;
@@ -35,6 +36,10 @@ pub struct Summary {
     pub calibration_items: u64,
     /// Production time in seconds that the planner predicted for the mapping planned after the calibration.
     pub predicted: Option<f64>,
+    /// Items of the source that earlier starts of the job had processed, if the job continued from a snapshot.
+    pub items_before: u64,
+    /// Number and cost of the snapshots, if they are set.
+    pub snapshots: Option<SnapshotCosts>,
     /// Mappings that took effect, including the first one.
     pub remaps: Vec<Remap>,
     /// Reports by rank.
@@ -161,6 +166,17 @@ impl fmt::Display for Summary {
                 seconds(measured)
             )?;
         }
+        if self.items_before > 0 {
+            write!(f, "\ncontinued after {} items of earlier jobs", self.items_before)?;
+        }
+        if let Some(SnapshotCosts { count, took, period }) = &self.snapshots
+            && *count > 0
+        {
+            let part = 100.0 * took.as_secs_f64() / self.elapsed.as_secs_f64();
+            let each = seconds(took.as_secs_f64() / *count as f64);
+            let period = seconds(period.as_secs_f64());
+            write!(f, "\n{count} snapshots, {each} each ({part:.2} % of the time), the next after {period}")?;
+        }
         let mut rows = Vec::new();
         for (rank, report) in self.ranks.iter().enumerate() {
             let idle = cell(self.elapsed.saturating_sub(report.busy()));
@@ -226,6 +242,8 @@ mod tests {
             calibration: Duration::ZERO,
             calibration_items: 0,
             predicted: None,
+            items_before: 0,
+            snapshots: None,
             remaps: Vec::new(),
             ranks: vec![RankReport { stages: vec![ran], ..Default::default() }, RankReport::default()],
         };

@@ -67,12 +67,12 @@ impl<'p> Worker<'p> {
 
     /// Starts the preparation of a mapping.
     fn prepare(&mut self, prepare: Prepare, at: &Moment) {
-        let Prepare { table, weigh, elapsed, measure_every, links } = prepare;
+        let Prepare { table, weigh, elapsed, measure_every, saved, links } = prepare;
         self.observer.log_events(self.events.as_deref(), elapsed, at);
         self.is_balanced = measure_every.is_some();
         self.observer.metrics.report_every(measure_every, at.now());
         let stamps = self.observer.metrics.watch_links(&links);
-        self.machine.prepare(table, weigh, stamps);
+        self.machine.prepare(table, weigh, stamps, saved);
     }
 
     /// Measures the speed of a rank without stages periodically: nothing else shows that a competing load has started or ended.

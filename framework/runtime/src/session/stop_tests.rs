@@ -158,6 +158,33 @@ fn stopped_pipeline_delivers_items_in_flight() {
 }
 
 #[test]
+fn stopped_pipeline_continues_from_its_snapshot() {
+    const ITEMS: u64 = 400;
+    for ranks in [1, 3] {
+        let run_directory = Run::new(50);
+        let start = || {
+            run(&run_directory.config(ranks), |session| {
+                let doubled = Pipeline::source("numbers", || 0..ITEMS).map("double", |n| {
+                    run_directory.work(n, 5);
+                    2 * n
+                });
+                let kept = Checkpoint::new(run_directory.path("kept"), "");
+                doubled
+                    .snapshots(kept)
+                    .write_to(session, &run_directory.path("out"), |n, file| Ok(writeln!(file, "{n}")?))?;
+                Ok(())
+            })
+        };
+        run_directory.is_stopped(start(), " of 400 items are in ");
+        assert!(!run_directory.path("out").exists());
+        start().unwrap();
+        run_directory.did_each_once(ITEMS);
+        let lines: Vec<String> = (0..ITEMS).map(|n| format!("{}\n", 2 * n)).collect();
+        assert_eq!(std::fs::read_to_string(run_directory.path("out")).unwrap(), lines.concat());
+    }
+}
+
+#[test]
 fn stopped_workflow_continues_from_its_journal() {
     for ranks in [1, 3] {
         let run_directory = Run::new(20);

@@ -24,6 +24,8 @@ use std::time::Duration;
 pub(crate) use coordinator::{Route, SnapshotCoordinator, StartingPoint, starting_point};
 pub(crate) use load::{LoadedPiece, load, load_beside};
 pub(crate) use manifest::{Manifest, Saved};
+pub(crate) use schedule::Schedule;
+pub(crate) use store::SnapshotStore;
 pub(crate) use writer::{Piece, SnapshotWriter};
 
 use serde::Serialize;

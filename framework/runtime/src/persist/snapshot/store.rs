@@ -10,6 +10,7 @@ use armature_text::shown;
 
 use super::folder::{Attempt, Folder};
 use super::manifest::{self, Manifest, Owner, Read, Saved};
+use super::writer::SnapshotWriter;
 use super::{io_error, refused};
 use crate::error::{Error, Result};
 
@@ -75,7 +76,7 @@ impl SnapshotStore {
         &self.attempt
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
@@ -92,6 +93,16 @@ impl SnapshotStore {
         }
         self.next = Some((pass, vec![None; ranks]));
         true
+    }
+
+    /// Abandons the checkpoint that is being written. The last complete one stays valid.
+    pub(crate) fn abandon(&mut self) {
+        self.next = None;
+    }
+
+    /// Returns the writer of the files of a rank in this start of the job; without a thread it writes synchronously.
+    pub(crate) fn writer(&self, rank: usize, has_thread: bool) -> SnapshotWriter {
+        SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
 
     /// Records the part of a rank. Returns true if this completes the checkpoint, which is the current one from now on.

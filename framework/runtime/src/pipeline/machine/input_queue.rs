@@ -99,7 +99,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::super::range::Range;
-    use super::super::batch::Payload;
+    use super::super::batch::{BatchKind, Payload};
     use super::*;
 
     fn batch(number: u64) -> Batch {

@@ -547,9 +547,11 @@ impl Machine {
             self.request(Job::Measure { batches: weigh });
         }
         self.request(Job::SetUp { hosted: table.hosted(self.me) });
-        let own = saved.into_iter().filter(|saved| table.owner(saved.stage as usize) == self.me);
-        for SavedStage { stage, state } in own {
-            self.request(Job::Restore { stage: stage as usize, state });
+        for SavedStage { stage, state } in saved {
+            let stage = stage as usize;
+            if table.is_serial(stage) && table.owner(stage) == self.me {
+                self.request(Job::Restore { stage, state });
+            }
         }
         self.stamps = stamps;
         self.prepared = Some(table);

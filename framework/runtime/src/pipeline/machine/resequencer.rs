@@ -94,7 +94,7 @@ mod tests {
     use armature_planner::pipeline::{Block, Dispatch, Mapping};
 
     use super::super::super::range;
-    use super::super::batch::Payload;
+    use super::super::batch::{BatchKind, Payload};
     use super::*;
 
     /// Returns the resequencer of rank `me` for three stages and a sink.

@@ -17,6 +17,8 @@ struct Markers {
     is_due: bool,
     /// True if the stream ends with a marker that has not been drawn.
     at_end: bool,
+    /// Number of items that were drawn before the last marker.
+    items: u64,
 }
 
 /// Source of a stream, with the window that limits it.
@@ -89,8 +91,10 @@ impl Source {
         match kind {
             BatchKind::Items => {}
             BatchKind::End => self.wants_end = false,
-            BatchKind::Marker(_) if self.ended => self.markers = Markers::default(),
-            BatchKind::Marker(_) => self.markers.is_due = false,
+            BatchKind::Marker(_) => {
+                let at_end = self.markers.at_end && !self.ended;
+                self.markers = Markers { is_due: false, at_end, items: self.next_item };
+            }
         }
         let (number, first, fill) =
             (self.window.next_batch(), self.before + self.next_item, self.window.fill());
@@ -128,6 +132,11 @@ impl Source {
     /// the stream is not complete.
     pub(crate) fn end(&mut self) {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
+    }
+
+    /// Returns true if items were drawn after the last marker, and the stream has not ended.
+    pub(crate) fn is_marker_useful(&self) -> bool {
+        !self.ended && self.next_item > self.markers.items
     }
 
     /// Returns true if items of the source were not drawn because it was ended.

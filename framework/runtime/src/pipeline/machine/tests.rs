@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
-use super::batch::{Batch, Payload};
+use super::batch::{Batch, BatchKind, Payload, SavedStage};
 use super::window::WindowPlan;
 use super::*;
 use crate::comm::Frame;
@@ -51,6 +51,8 @@ struct Setting {
     /// Fixed size of the window; `None` for a window that grows while batches wait for older ones.
     window: Option<usize>,
     ahead: usize,
+    /// True if the stream has snapshots.
+    has_snapshots: bool,
 }
 
 /// Possible step of the simulation.
@@ -85,6 +87,12 @@ struct World {
     /// Items that have reached the sink.
     out: Vec<u64>,
     most_in_flight: usize,
+    /// Last snapshot: its position and states, and the number of items that the sink had by then.
+    snapshot: Option<(Committed, usize)>,
+    /// States from which the first mapping continues.
+    saved: Vec<SavedStage>,
+    /// True if the last snapshot is that of the whole stream.
+    is_finished: bool,
 }
 
 impl World {
@@ -105,7 +113,14 @@ impl World {
             let fill = window::first_fill(plan.batch, plan.batch_time);
             let stages = (Vec::new(), setting.expanding.clone());
             let machine = Machine::new(me, codecs.clone(), stages, fill, setting.ahead);
-            if me == 0 { machine.with_source(plan, setting.finishes, Duration::ZERO) } else { machine }
+            if me > 0 {
+                return machine;
+            }
+            let mut machine = machine.with_source(plan, setting.finishes, Duration::ZERO);
+            if setting.has_snapshots {
+                machine.source_mut().unwrap().with_snapshots(true, 0, false);
+            }
+            machine
         };
         let ranks = local::World::new(setting.ranks);
         let endpoint =
@@ -132,8 +147,25 @@ impl World {
                 .collect(),
             out: Vec::new(),
             most_in_flight: 0,
+            snapshot: None,
+            saved: Vec::new(),
+            is_finished: false,
             setting: setting.clone(),
         }
+    }
+
+    /// Creates the ranks of a later start of the job, which continues from the last snapshot of a start that was killed.
+    fn after(setting: &Setting, killed: World) -> Self {
+        let mut world = World::new(setting);
+        let Some((committed, delivered)) = killed.snapshot else { return world };
+        let (items, is_finished) = (committed.position.items, killed.is_finished);
+        world.machines[0].source_mut().unwrap().with_snapshots(true, items, is_finished);
+        world.memory.iter_mut().flatten().for_each(|memory| *memory = None);
+        world.seen = expected(setting, items, is_finished).0;
+        world.out = killed.out[..delivered].to_vec();
+        world.saved = committed.stages.clone();
+        (world.snapshot, world.is_finished) = (Some((committed, delivered)), is_finished);
+        world
     }
 
     /// Passes an event to the machine of a rank. The messages that the machine sends are under way.
@@ -156,7 +188,8 @@ impl World {
         let epoch = self.machines[rank].epoch() + 1;
         let mapping = Mapping::new(self.setting.mappings[epoch as usize - 1].clone());
         let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
-        self.machines[rank].prepare(table, 0, true);
+        let saved = if epoch == 1 { self.saved.clone() } else { Vec::new() };
+        self.machines[rank].prepare(table, 0, true, saved);
         let set_up = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
         assert!(matches!(set_up, Some(Job::SetUp { .. })));
         self.machines[rank].ready(SetUp::default());
@@ -175,16 +208,18 @@ impl World {
     fn finish_job(&mut self, rank: usize) {
         let total = self.setting.items;
         let done = match self.jobs[rank].pop_front().expect("the step was possible") {
-            Job::Draw { number, first, fill, is_end } => {
-                let last = (first + fill.items as u64).min(total);
+            Job::Draw { number, first, fill, kind } => {
+                let is_items = kind == BatchKind::Items;
+                let last = if is_items { (first + fill.items as u64).min(total) } else { first };
                 let count = (last - first) as u32;
                 let items: Items = Box::new((first..last).collect::<Vec<u64>>());
-                let batch = (count > 0 || is_end).then(|| Batch {
+                let made = (kind == BatchKind::End).then(Made::default);
+                let batch = (count > 0 || !is_items).then(|| Batch {
                     number: number.into(),
                     pieces: Vec::new(),
-                    is_end,
+                    kind,
                     stage: 0,
-                    range: Range { made: is_end.then(Made::default), ..Range::new(first, count) },
+                    range: Range { made, ..Range::new(first, count) },
                     service: Duration::ZERO,
                     widest: 0,
                     behind: total.is_multiple_of(2).then_some(total - last),
@@ -197,8 +232,15 @@ impl World {
                 Done::Processed { batch, took: Duration::from_millis(1 + rank as u64) }
             }
             Job::Consume { mut batch } => {
-                self.out.extend(unpack(&mut batch).expect("the sink gets items"));
-                Done::Consumed(Consumed::of(&batch))
+                let consumed = Consumed::of(&batch);
+                if let BatchKind::Marker(stages) = batch.kind {
+                    let position = Position { items: batch.range.first, sink: Vec::new() };
+                    let committed = Committed { position, stages, took: Duration::ZERO };
+                    self.snapshot = Some((committed, self.out.len()));
+                } else {
+                    self.out.extend(unpack(&mut batch).expect("the sink gets items"));
+                }
+                Done::Consumed(consumed)
             }
             Job::Release { stage } => {
                 let memory = self.memory[rank][stage].take().expect("it is saved where it is");
@@ -231,6 +273,10 @@ impl World {
                     let memory = self.memory[rank][stage].as_mut().expect("a serial stage runs where it is");
                     assert_eq!(*memory, self.seen[stage].len() as u64, "stage {stage} on rank {rank}");
                     *memory += items.len() as u64;
+                    if let BatchKind::Marker(states) = &mut batch.kind {
+                        let state = memory.to_le_bytes().to_vec();
+                        states.push(SavedStage { stage: stage as u32, state });
+                    }
                 }
                 self.seen[stage].extend(items);
             }
@@ -246,7 +292,7 @@ impl World {
                 }
             } else if self.setting.finishes
                 && is_serial
-                && batch.is_end
+                && batch.kind == BatchKind::End
                 && batch.ended() == batch.pieces.len()
             {
                 items.as_mut().unwrap().extend(self.memory[rank][stage]);
@@ -272,8 +318,13 @@ impl World {
     }
 
     /// Runs to the end; `choose` receives the number of possible steps and returns the index of one.
-    fn run(mut self, mut choose: impl FnMut(usize) -> usize) -> Self {
-        for step in 0.. {
+    fn run(self, choose: impl FnMut(usize) -> usize) -> Self {
+        self.run_until(usize::MAX, choose)
+    }
+
+    /// Runs to the end, or until the job is killed after this number of steps.
+    fn run_until(mut self, killed_after: usize, mut choose: impl FnMut(usize) -> usize) -> Self {
+        for step in 0..killed_after {
             for rank in 0..self.setting.ranks {
                 // Like the executor, the compute side may receive the next job before the outcome of the last job is
                 // fetched.
@@ -286,7 +337,11 @@ impl World {
             let source = self.machines[0].source().unwrap();
             self.most_in_flight = self.most_in_flight.max(source.window.in_flight());
             if source.is_over() {
+                self.is_finished = self.setting.has_snapshots;
                 return self;
+            }
+            if self.setting.has_snapshots && step % 6 == 5 && source.is_marker_useful() {
+                self.machines[0].source_mut().unwrap().request_marker();
             }
             // Another mapping is ordered now and then, whatever the state of the last remap is.
             if step % 16 == 15 && (self.ordered_mappings as usize) < self.setting.mappings.len() {
@@ -300,7 +355,7 @@ impl World {
                 Step::Switch(rank) => self.switch(rank),
             }
         }
-        unreachable!("the loop has no end of its own")
+        self
     }
 }
 
@@ -378,10 +433,27 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
                     batch,
                     window,
                     ahead,
+                    has_snapshots: false,
                 }
             },
         )
     })
+}
+
+/// Returns the items that each stage processes and those that the sink receives, of the first `items` items of the source. Serial stages emit
+/// their last items if `is_end` is true.
+fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<u64>) {
+    let mut expected: Vec<u64> = (0..items).collect();
+    let mut seen = Vec::new();
+    for stage in 0..setting.serial.len() {
+        seen.push(expected.clone());
+        if setting.expanding[stage] {
+            expected = expected.into_iter().flat_map(|item| children(item, stage)).collect();
+        } else if is_end && setting.finishes && setting.serial[stage] {
+            expected.push(expected.len() as u64);
+        }
+    }
+    (seen, expected)
 }
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
@@ -389,22 +461,45 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
     // Pieces may exceed the window: one for which the sink waits, and the pieces of the two jobs that the compute side holds.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
-    let mut expected: Vec<u64> = (0..setting.items).collect();
-    for (stage, mut seen) in world.seen.iter().cloned().enumerate() {
-        let mut once = expected.clone();
+    let (all_seen, out) = expected(setting, setting.items, true);
+    for (stage, (mut seen, mut once)) in world.seen.iter().cloned().zip(all_seen).enumerate() {
         if !setting.serial[stage] {
             once.sort_unstable();
             seen.sort_unstable();
         }
         prop_assert_eq!(seen, once, "what stage {} saw", stage);
-        if setting.expanding[stage] {
-            expected = expected.into_iter().flat_map(|item| children(item, stage)).collect();
-        } else if setting.finishes && setting.serial[stage] {
-            expected.push(expected.len() as u64);
-        }
     }
-    prop_assert_eq!(&world.out, &expected);
+    prop_assert_eq!(&world.out, &out);
+    if setting.has_snapshots {
+        let (committed, delivered) = world.snapshot.as_ref().expect("the stream ends with a snapshot");
+        prop_assert_eq!((committed.position.items, *delivered), (setting.items, out.len()));
+    }
     Ok(())
+}
+
+/// Runs a job that is killed after each of these numbers of steps, on other mappings and finally on one rank, and checks the result.
+fn survives(
+    setting: &Setting,
+    killed_after: &[usize],
+    choices: &[prop::sample::Index],
+) -> Result<(), TestCaseError> {
+    let mut at = 0;
+    let mut choose = |steps| {
+        at += 1;
+        choices[at % choices.len()].index(steps)
+    };
+    let mut world = World::new(setting);
+    let mut later = setting.clone();
+    for &steps in killed_after {
+        let killed = world.run_until(steps, &mut choose);
+        later.mappings.rotate_left(1);
+        world = World::after(&later, killed);
+    }
+    let killed = world;
+    let on_root = Block::new(0..setting.serial.len(), vec![0]);
+    let last = Setting { ranks: 1, mappings: vec![vec![on_root]], ..setting.clone() };
+    let world = World::after(&last, killed).run(choose);
+    check(&last, &world)
 }
 
 /// Runs `setting` with the given choices of steps, and checks the result.
@@ -426,6 +521,16 @@ proptest! {
         choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
     ) {
         holds(&setting, &choices)?;
+    }
+
+    /// What a stage processed before the last snapshot is not processed again, and everything after it is, in every start of the job.
+    #[test]
+    fn job_killed_at_any_moment_continues_from_its_last_snapshot(
+        setting in setting(6),
+        killed_after in prop::collection::vec(0usize..400, 0..4),
+        choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
+    ) {
+        survives(&Setting { has_snapshots: true, ..setting }, &killed_after, &choices)?;
     }
 
     #[test]
@@ -476,6 +581,7 @@ fn inconsistent_message_is_an_error() {
         batch: 1,
         window: Some(1),
         ahead: 1,
+        has_snapshots: false,
     };
     let mut world = World::new(&setting);
     (0..3).for_each(|rank| world.switch(rank));

@@ -13,7 +13,7 @@ use crate::comm::{Frame, Part};
 use crate::golden::{Messages, RUN};
 use crate::pipeline::RankReport;
 use crate::pipeline::erased::Codec;
-use crate::pipeline::machine::batch::{Batch, Payload, Piece};
+use crate::pipeline::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
 use crate::pipeline::machine::table::Table;
 use crate::pipeline::made::{Made, Run};
@@ -30,7 +30,7 @@ fn batch_encoding_is_unchanged() {
     let batch = |dropped, behind, payload| Batch {
         number: 0x0706_0504_0302_0100.into(),
         pieces: Vec::new(),
-        is_end: false,
+        kind: BatchKind::Items,
         stage: 0x0201,
         range: Range { dropped, ..Range::new(40, 5) },
         service: 1234 * MS,
@@ -55,7 +55,7 @@ fn batch_encoding_is_unchanged() {
     let piece = Batch {
         number: SequenceNumber::from(7).piece(300),
         pieces: vec![Piece { is_last: true, items: 5 }],
-        is_end: true,
+        kind: BatchKind::End,
         range: Range { made: Some(made), ..Range::new(40, 5) },
         ..batch(vec![], None, Payload::Items(Box::new(vec![1_u64, 2, 3])))
     };
@@ -65,6 +65,13 @@ fn batch_encoding_is_unchanged() {
         &head,
         &parts,
     );
+    let marker = Batch {
+        kind: BatchKind::Marker(vec![SavedStage { stage: 1, state: vec![7, 8] }]),
+        range: Range::new(40, 0),
+        ..batch(vec![], None, Payload::Items(Box::new(Vec::<u64>::new())))
+    };
+    let Frame { head, parts } = marker.pack((RUN, 2), codec, || None).unwrap();
+    messages.head_and_parts("a marker of a snapshot with the state of one stage", &head, &parts);
     messages.check("pipeline-batches");
 }
 
@@ -103,6 +110,7 @@ fn pipeline_message_encoding_is_unchanged() {
         weigh: 4,
         elapsed: 1500 * MS,
         measure_every: Some(100 * MS),
+        saved: vec![SavedStage { stage: 1, state: vec![7, 8] }],
         links: vec![Link::FREE, Link { bandwidth: 1e9, setup: 1e-6 }],
     };
     add(&mut messages, "a mapping is to be prepared", Directive::Prepare(prepare.clone()));

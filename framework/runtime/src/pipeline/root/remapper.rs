@@ -44,6 +44,7 @@ impl Root<'_, '_> {
             weigh,
             elapsed: at.now().saturating_sub(self.start),
             measure_every: self.performance_model.measure_every(),
+            saved: std::mem::take(&mut self.saved),
             links: Vec::new(),
         };
         let text = self.text(&mapping);
@@ -60,7 +61,7 @@ impl Root<'_, '_> {
         }
         self.change = Some(Change { mapping, remap, waiting: (0..self.size).collect() });
         let stamps = self.observer.metrics.watch_links(&self.performance_model.links_into(0));
-        self.machine.prepare(table, weigh, stamps);
+        self.machine.prepare(table, weigh, stamps, prepare.saved);
         Ok(())
     }
 

@@ -1,0 +1,251 @@
+//! Rank 0's snapshots of a stream: when one is due, its files, and the snapshot from which a job continues.
+//!
+//! A snapshot is a consistent cut of the stream: a number n of source items, the state of each serial stage after exactly these items, and the
+//! state of the sink that has committed everything made of them. Rank 0 draws a marker behind item n (`machine/source.rs`). The marker passes
+//! all stages in order, like a batch, collects the states of the serial stages, and reaches the sink behind the last item before it. So no
+//! state of messages or queues belongs to a snapshot, and only rank 0 writes files.
+
+use std::time::Duration;
+
+use armature_text::shown;
+use serde::{Deserialize, Serialize};
+
+use super::machine::batch::SavedStage;
+use super::machine::{Committed, Position};
+use super::pipeline_def::PipelineDef;
+use crate::comm::endpoint::Endpoint;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Event;
+use crate::persist::snapshot::{Checkpoint, Manifest, Schedule, SnapshotStore, SnapshotWriter, load};
+use crate::session::Config;
+use crate::wire;
+
+/// State from which a job continues.
+#[derive(Debug, Default)]
+pub(crate) struct Resumed {
+    /// Position of the snapshot; `None` if there is no snapshot yet.
+    pub(crate) position: Option<Position>,
+    pub(crate) stages: Vec<SavedStage>,
+    /// True if the earlier job has processed the whole stream.
+    pub(crate) is_finished: bool,
+}
+
+/// Content of the last piece of a snapshot; the pieces before it hold the states of the stages.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    position: Position,
+    is_finished: bool,
+}
+
+/// Snapshots of a run on rank 0.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    store: SnapshotStore,
+    writer: SnapshotWriter,
+    schedule: Schedule,
+    /// Number of the last snapshot, counted through all jobs.
+    number: u64,
+    /// Number of stages.
+    stages: usize,
+    progress: Progress,
+    /// Content of the last snapshot of the stream, if the files of the one before it are still being written.
+    last: Option<(Committed, bool)>,
+    costs: SnapshotCosts,
+}
+
+/// Progress of the next snapshot.
+#[derive(Debug)]
+enum Progress {
+    /// No snapshot is due.
+    Idle,
+    /// A marker is to be drawn, or has been drawn and has not reached the sink.
+    Marked,
+    /// The files are being written.
+    Writing { items: u64, bytes: u64, took: Duration, since: Duration },
+}
+
+/// Number and cost of the snapshots of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SnapshotCosts {
+    /// Number of complete snapshots.
+    pub count: u64,
+    /// Total time in which stages saved their states and the sink committed.
+    pub took: Duration,
+    /// Time between the starts of two snapshots, as scheduled at the end of the run.
+    pub period: Duration,
+}
+
+impl Snapshots {
+    /// Opens the directory of the snapshots of a pipeline, and loads the newest snapshot.
+    ///
+    /// # Errors
+    /// If the directory holds snapshots of another pipeline or damaged snapshots only, or another job uses it; errors of the file system.
+    pub(crate) fn open(
+        endpoint: &mut Endpoint,
+        pipeline: &PipelineDef<'_>,
+        checkpoint: &Checkpoint,
+        config: &Config,
+    ) -> Result<(Self, Resumed)> {
+        endpoint.claim(&checkpoint.dir)?;
+        let stages = pipeline.stages.len();
+        let owner = pipeline.description();
+        let identity = checkpoint.identity.bytes()?;
+        let load = |manifest: &Manifest| read(checkpoint, manifest, stages);
+        let (store, found) = SnapshotStore::open(&checkpoint.dir, &owner, identity, stages as u64 + 1, load)?;
+        let number = found.as_ref().map_or(0, |(manifest, _)| manifest.pass);
+        let resumed = found.map_or_else(Resumed::default, |(_, resumed)| resumed);
+        let writer = store.writer(0, endpoint.capabilities().threads);
+        let schedule = Schedule::new(checkpoint.every, config, endpoint.clock().now());
+        let costs = SnapshotCosts::default();
+        if let Some(Position { items, .. }) = &resumed.position {
+            let (name, dir) = (shown(pipeline.name()), armature_text::path(&checkpoint.dir));
+            match resumed.is_finished {
+                false => log::info!("pipeline {name}: resumes after {items} items from {dir}"),
+                true => log::info!(
+                    "pipeline {name}: an earlier job has processed all {items} items, so nothing is left to do; remove {dir} to start again"
+                ),
+            }
+        }
+        let snapshots = Snapshots {
+            store,
+            writer,
+            schedule,
+            number,
+            stages,
+            progress: Progress::Idle,
+            last: None,
+            costs,
+        };
+        Ok((snapshots, resumed))
+    }
+
+    /// Returns the directory of the snapshots.
+    pub(crate) fn dir(&self) -> &std::path::Path {
+        self.store.dir()
+    }
+
+    /// Returns true if a marker is to be drawn at time `now`.
+    pub(crate) fn is_due(&mut self, now: Duration) -> bool {
+        let is_due = matches!(self.progress, Progress::Idle) && self.schedule.is_due(now);
+        if is_due {
+            self.schedule.started(now);
+            self.progress = Progress::Marked;
+        }
+        is_due
+    }
+
+    /// Starts to write a snapshot, because the sink has committed the items before its marker. If `is_finished` is true, no items follow.
+    ///
+    /// # Errors
+    /// If the thread that writes cannot be started.
+    pub(crate) fn write(&mut self, committed: Committed, is_finished: bool, now: Duration) -> Result<()> {
+        if self.is_writing() {
+            // Only the marker at the end of the stream is drawn without waiting for the snapshot before it.
+            self.last = Some((committed, is_finished));
+            return Ok(());
+        }
+        let Committed { position, stages, took } = committed;
+        let mut states = vec![Vec::new(); self.stages];
+        for SavedStage { stage, state } in stages {
+            states[stage as usize] = state;
+        }
+        let items = position.items;
+        let mut record = Vec::new();
+        wire::append(&Record { position, is_finished }, &mut record)?;
+        states.push(record);
+        let bytes = states.iter().map(|state| state.len() as u64).sum();
+        let pieces = (0..).zip(states).map(|(unit, state)| (unit, 1, state)).collect();
+        self.number += 1;
+        self.store.begin(self.number, 1);
+        self.progress = Progress::Writing { items, bytes, took, since: now };
+        self.writer.save(self.number, pieces)
+    }
+
+    /// Completes a snapshot whose files have been written. Returns its event. If the files cannot be written, the snapshot before it stays valid, and
+    /// the run continues with a warning.
+    ///
+    /// # Errors
+    /// If the thread that writes cannot be started.
+    pub(crate) fn poll(&mut self, now: Duration) -> Result<Option<Event>> {
+        let Progress::Writing { items, bytes, took, since } = self.progress else { return Ok(None) };
+        let Some(written) = self.writer.poll().transpose() else { return Ok(None) };
+        self.progress = Progress::Idle;
+        let stored = written.and_then(|(number, saved)| self.store.add(0, number, saved));
+        let event = match stored {
+            Err(error) => {
+                self.store.abandon();
+                log::warn!(
+                    "{}; the run continues, and the snapshot before this one stays valid",
+                    error.message()
+                );
+                None
+            }
+            Ok(_) => {
+                self.schedule.completed(took);
+                self.costs.count += 1;
+                self.costs.took += took;
+                Some(Event::Snapshot {
+                    items,
+                    bytes,
+                    took_s: took.as_secs_f64(),
+                    written_s: now.saturating_sub(since).as_secs_f64(),
+                    next_s: self.schedule.period().as_secs_f64(),
+                })
+            }
+        };
+        if let Some((last, is_last)) = self.last.take() {
+            self.write(last, is_last, now)?;
+        }
+        Ok(event)
+    }
+
+    /// Returns true if files are being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        matches!(self.progress, Progress::Writing { .. })
+    }
+
+    /// Returns number and cost of the snapshots of the run.
+    pub(crate) fn costs(&self) -> SnapshotCosts {
+        SnapshotCosts { period: self.schedule.period(), ..self.costs.clone() }
+    }
+}
+
+/// Reads a snapshot of a pipeline with this number of stages.
+fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<Resumed> {
+    let wrong = || checkpoint.refused("it does not hold the snapshot of a pipeline");
+    let units = stages as u64 + 1;
+    let mut states: Vec<Vec<u8>> =
+        load(&checkpoint.dir, manifest, &(0..units))?.into_iter().map(|piece| piece.data).collect();
+    let record = states.pop().filter(|_| states.len() == stages).ok_or_else(wrong)?;
+    let Record { position, is_finished } = wire::from_bytes(&record).map_err(|_| wrong())?;
+    let saved = (0..).zip(states).map(|(stage, state)| SavedStage { stage, state }).collect();
+    Ok(Resumed { position: Some(position), stages: saved, is_finished })
+}
+
+impl PipelineDef<'_> {
+    /// Returns the text that identifies the pipeline in its snapshots: its name, and the names and item types of its source and its stages.
+    fn description(&self) -> String {
+        let mut text = format!("{}: {} {}", self.name(), self.source_name, self.codecs[0].item());
+        for (stage, codec) in self.stages.iter().zip(&self.codecs[1..]) {
+            let serial = if stage.serial { " (serial)" } else { "" };
+            text += &format!(", {}{serial} {}", stage.name, codec.item());
+        }
+        text
+    }
+
+    /// Checks that the pipeline can have snapshots.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if its sink would lose items.
+    pub(super) fn check_snapshots(&self, method: &str) -> Result<()> {
+        if self.snapshots.is_none() || !matches!(method, "collect" | "collect_on_all") {
+            return Ok(());
+        }
+        let text = format!(
+            "snapshots are set, but `{method}` keeps the items in memory and would lose those of an earlier job: use `write_to`, \
+             `run_into`, or `for_each`"
+        );
+        Err(Error::new(ErrorKind::Config, text).in_pipeline(self.name()))
+    }
+}
