@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_told, diagnosis, moment};
 use armature_text::line;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use armature::job_status::{BESIDE_EVENTS, JobStatus, STOPPED, State, place};
+use armature::job_status::{EVENTS_COPY, JobStatus, STOPPED, State, place};
 use armature::observe::newest_attempt;
 
 use crate::error::LaunchError;
@@ -97,7 +97,7 @@ pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
 
 /// Returns the job status in the directory of the newest attempt's events, if there is one.
 pub(crate) fn status_in(directory: &Path) -> Result<Option<JobStatus>, LaunchError> {
-    JobStatus::read(&newest_attempt(directory).join(BESIDE_EVENTS)).map_err(LaunchError::JobStatus)
+    JobStatus::read(&newest_attempt(directory).join(EVENTS_COPY)).map_err(LaunchError::JobStatus)
 }
 
 /// Record of the exit code in the job status of a job that logs its events.
@@ -142,7 +142,7 @@ impl ExitCodeRecord {
         }
         // A job without a status `Finished` has not succeeded.
         (status.state, status.code) = (State::Failed, code.max(1));
-        let _ = status.write(&newest_attempt(&self.directory).join(BESIDE_EVENTS));
+        let _ = status.write(&newest_attempt(&self.directory).join(EVENTS_COPY));
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn exit_code_is_stored_with_the_events_of_the_same_job_only() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join(BESIDE_EVENTS);
+        let file = dir.path().join(EVENTS_COPY);
         let before_start = || ExitCodeRecord::before_start(Some(dir.path().into())).unwrap();
         let end = |state, code| {
             let record = before_start();

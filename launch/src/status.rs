@@ -160,7 +160,7 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
 
 /// Returns the age of the job status of the newest attempt.
 fn age(run: &RunDirectory) -> Option<String> {
-    let file = Attempt::newest(run)?.directory().join(armature::job_status::BESIDE_EVENTS);
+    let file = Attempt::newest(run)?.directory().join(armature::job_status::EVENTS_COPY);
     let age = std::fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
     Some(duration(age.as_secs_f64()))
 }

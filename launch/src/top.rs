@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use armature::job_status::JobStatus;
 use armature::observe::Follower;
-use armature::observe::words::count;
+use armature::observe::number_format::count;
 use armature_report::Live;
 use clap::Args;
 use rustix::termios::tcgetwinsize;
@@ -94,7 +94,7 @@ impl Watched {
     }
 
     /// Reads new data. Returns true if there is any.
-    fn look(&mut self) -> Result<bool, LaunchError> {
+    fn poll(&mut self) -> Result<bool, LaunchError> {
         // The status is read before the events, so that all events before a final status are included.
         let mut status = self.read_status();
         let starter = status.as_ref().filter(|status| status.starter != 0);
@@ -104,12 +104,12 @@ impl Watched {
             // The process that started the job may have written a final status before it ended.
             status = self.read_status();
         }
-        let news = self.follower.look().map_err(LaunchError::Events)?;
-        let is_new = news.anew || !news.records.is_empty() || status != self.status;
-        if news.anew {
+        let new_records = self.follower.poll().map_err(LaunchError::Events)?;
+        let is_new = new_records.is_restarted || !new_records.records.is_empty() || status != self.status;
+        if new_records.is_restarted {
             self.live = Live::default();
         }
-        self.live.take(&news.records);
+        self.live.take(&new_records.records);
         self.status = status;
         if is_new {
             self.heard = Instant::now();
@@ -168,7 +168,7 @@ pub(crate) fn top(asked: &Top) -> Result<u8, LaunchError> {
     if !watched.directory.is_dir() {
         return Err(no_run(&watched.directory));
     }
-    let is_new = watched.look()?;
+    let is_new = watched.poll()?;
     if !is_new {
         return Err(no_run(&watched.directory));
     }
@@ -218,7 +218,7 @@ fn follow(
             std::thread::sleep(TICK);
         }
         let began = Instant::now();
-        is_new = watched.look()?;
+        is_new = watched.poll()?;
         wait = EVERY.max(PART * began.elapsed());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use armature::observe::activity::Reached;
-use armature::observe::words::{count, seconds, short};
+use armature::observe::number_format::{count, seconds, short};
 use armature::observe::{Event, Record};
 use armature_text::{line, shown};
 

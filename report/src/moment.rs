@@ -1,7 +1,7 @@
 //! State of a run at one time, as sentences.
 
 use armature::observe::WaitedFor;
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 use armature_text::quoted;
 
 use crate::diagnosis::diagnosis_of_part;

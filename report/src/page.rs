@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use armature::observe::Log;
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 use askama::Template;
 
 use crate::bins::Bins;

@@ -2,7 +2,7 @@
 //! times of tasks.
 
 use armature::observe::WaitedFor;
-use armature::observe::words::{count, seconds};
+use armature::observe::number_format::{count, seconds};
 
 use crate::page::ROWS;
 use crate::run::{Run, Skeleton, TaskRun};

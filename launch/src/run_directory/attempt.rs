@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use armature::job_status::{BESIDE_EVENTS, JobStatus};
+use armature::job_status::{EVENTS_COPY, JobStatus};
 use serde::{Deserialize, Serialize};
 
 use super::RunDirectory;
@@ -148,7 +148,7 @@ impl Attempt {
 
     /// Returns the job status that the ranks have written, if there is one.
     pub(crate) fn status(&self) -> Option<JobStatus> {
-        JobStatus::read(&self.directory.join(BESIDE_EVENTS)).ok().flatten()
+        JobStatus::read(&self.directory.join(EVENTS_COPY)).ok().flatten()
     }
 }
 

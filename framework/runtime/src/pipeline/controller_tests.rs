@@ -175,7 +175,7 @@ fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
         if !controller.is_due(progress) {
             continue;
         }
-        let decision = controller.look(progress, &mapping, &mut performance_model, || now).unwrap();
+        let decision = controller.replan(progress, &mapping, &mut performance_model, || now).unwrap();
         if let Some(decision) = decision.filter(Decision::is_act) {
             return decision.candidate.map(|c| (now.as_secs_f64(), c.arrangement));
         }
@@ -203,15 +203,15 @@ fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
     performance_model.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
     let mapping = Mapping::new(vec![Block::new(0..2, vec![1])]);
-    let mut look = |step: u64| {
+    let mut replan = |step: u64| {
         let (now, items) = (Duration::from_millis(100 * step), 10 * step);
         tell_both(&mut performance_model, 1, [5.0, 5.0], 10 + items, now);
         let progress =
             Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
-        controller.look(progress, &mapping, &mut performance_model, || now).unwrap()
+        controller.replan(progress, &mapping, &mut performance_model, || now).unwrap()
     };
-    assert!(look(0).is_none());
-    [1, 2, 3].map(|step| look(step).expect("a decision"))
+    assert!(replan(0).is_none());
+    [1, 2, 3].map(|step| replan(step).expect("a decision"))
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn slow_looks(ms: f64) -> (f64, usize) {
         }
         looks += 1;
         let clock = || planning.replace(planning.get() + Duration::from_millis(100));
-        let decision = controller.look(progress, &mapping, &mut performance_model, clock).unwrap();
+        let decision = controller.replan(progress, &mapping, &mut performance_model, clock).unwrap();
         if decision.is_some_and(|d| d.is_act()) {
             return (now.as_secs_f64(), looks);
         }
@@ -287,7 +287,7 @@ fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
         }
         let planning = Cell::new(Duration::ZERO);
         let clock = || planning.replace(planning.get() + Duration::from_millis(10));
-        controller.look(progress, &mapping, &mut performance_model, clock).unwrap();
+        controller.replan(progress, &mapping, &mut performance_model, clock).unwrap();
         if planning.get() > Duration::ZERO {
             seconds.push(step / 20);
         }
@@ -328,15 +328,22 @@ fn nothing_is_decided_before_every_stage_was_measured() {
     };
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     assert!(
-        controller.look(progress(0), &mapping, &mut performance_model, || Duration::ZERO).unwrap().is_none()
+        controller
+            .replan(progress(0), &mapping, &mut performance_model, || Duration::ZERO)
+            .unwrap()
+            .is_none()
     );
-    let decision =
-        controller.look(progress(100), &mapping, &mut performance_model, || Duration::ZERO).unwrap().unwrap();
+    let decision = controller
+        .replan(progress(100), &mapping, &mut performance_model, || Duration::ZERO)
+        .unwrap()
+        .unwrap();
     assert_eq!((decision.is_act(), decision.candidate), (false, None));
     assert_eq!(controller.inputs(), &Inputs::default(), "nothing is known yet");
     tell(&mut performance_model, 1, 1, 8.0, 50, Duration::ZERO);
-    let decision =
-        controller.look(progress(200), &mapping, &mut performance_model, || Duration::ZERO).unwrap().unwrap();
+    let decision = controller
+        .replan(progress(200), &mapping, &mut performance_model, || Duration::ZERO)
+        .unwrap()
+        .unwrap();
     let Event::Decision { works_s, speeds, acted, .. } =
         event(&decision, controller.inputs(), |_| String::new())
     else {
@@ -360,13 +367,16 @@ fn the_next_change_is_expected_to_cost_what_the_last_one_disturbed_and_a_delay_f
     };
     let cost = |controller: &mut Controller, performance_model: &mut PerformanceModel, step: u64| {
         let decision =
-            controller.look(progress(step), &mapping, performance_model, || Duration::ZERO).unwrap();
+            controller.replan(progress(step), &mapping, performance_model, || Duration::ZERO).unwrap();
         let candidate = decision.unwrap().candidate.unwrap();
         assert!((candidate.time - 0.008).abs() < 1e-4, "{candidate:?}");
         1e3 * candidate.cost
     };
     assert!(
-        controller.look(progress(0), &mapping, &mut performance_model, || Duration::ZERO).unwrap().is_none()
+        controller
+            .replan(progress(0), &mapping, &mut performance_model, || Duration::ZERO)
+            .unwrap()
+            .is_none()
     );
     // The cost covers at least eight items, and ten items in flight that take 12 ms instead of 8 ms.
     let at_first = cost(&mut controller, &mut performance_model, 1);
@@ -399,7 +409,7 @@ fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
         if !controller.is_due(progress) {
             continue;
         }
-        let decision = controller.look(progress, &mapping, &mut performance_model, || now).unwrap();
+        let decision = controller.replan(progress, &mapping, &mut performance_model, || now).unwrap();
         outcomes += usize::from(controller.outcome().is_some());
         if let Some(candidate) = decision.filter(Decision::is_act).and_then(|d| d.candidate) {
             acts += 1;

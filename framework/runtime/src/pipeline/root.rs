@@ -24,10 +24,10 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::endpoint::stopping::kept;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::words::count;
+use crate::observe::number_format::count;
 use crate::observe::{self, Event};
 use crate::rank::heartbeat::HeartbeatState;
-use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
+use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
 /// Phase of a run.
@@ -70,7 +70,7 @@ pub(crate) struct Root<'c, 'p> {
     calibrated: Option<(Duration, u64)>,
     predicted: Option<f64>,
     /// Time of the next check for due changes, while the stream runs as planned.
-    next_look: Duration,
+    next_replan: Duration,
     /// Time when the stream ended.
     ended: Duration,
     code: std::marker::PhantomData<StageHost<'p>>,
@@ -112,7 +112,7 @@ impl<'c, 'p> Root<'c, 'p> {
             remaps: Vec::new(),
             calibrated: None,
             predicted: None,
-            next_look: now,
+            next_replan: now,
             ended: now,
             code: std::marker::PhantomData,
         })
@@ -152,7 +152,7 @@ impl<'c, 'p> Root<'c, 'p> {
         };
         match step? {
             Step::Wait => Ok(()),
-            Step::Ask(to, question) => out.send(to, question),
+            Step::Send(to, question) => out.send(to, question),
             Step::Done(probed) => {
                 *self.run_spec.probed = Some((now, probed.clone()));
                 self.probed(probed, at, out)
@@ -205,9 +205,9 @@ impl<'c, 'p> Root<'c, 'p> {
     }
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         // The source is not read before the first mapping is current.
-        self.machine.epoch() > 0 && self.machine.source().is_none_or(|s| s.is_over())
+        self.machine.epoch() > 0 && self.machine.source().is_none_or(|s| s.is_finished())
     }
 
     /// Ends the stream and directs the other ranks to finish.
@@ -267,7 +267,7 @@ impl<'c, 'p> Root<'c, 'p> {
 impl<'p> Protocol for Root<'_, 'p> {
     type Code = StageHost<'p>;
 
-    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.observer.log_events(self.config.events.as_deref(), Duration::ZERO, at);
@@ -312,7 +312,7 @@ impl<'p> Protocol for Root<'_, 'p> {
             }
             done => {
                 let is_consumed = matches!(done, Done::Consumed(_));
-                self.observer.metrics.note(&cost);
+                self.observer.metrics.add_job(&cost);
                 self.machine.on_done(done, at, out)?;
                 if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
             }
@@ -321,7 +321,7 @@ impl<'p> Protocol for Root<'_, 'p> {
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.observer.tick(&mut self.machine, now, at);
-        self.look_if_due(now, at, out)?;
+        self.replan_if_due(now, at, out)?;
         Ok(self.machine.has_request())
     }
 
@@ -337,7 +337,7 @@ impl<'p> Protocol for Root<'_, 'p> {
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
-        if matches!(self.phase, Phase::Streaming) && self.is_over() {
+        if matches!(self.phase, Phase::Streaming) && self.is_finished() {
             self.end(at, out)?;
         }
         if let Some(job) = self.machine.next_job(at, out)? {
@@ -346,7 +346,7 @@ impl<'p> Protocol for Root<'_, 'p> {
         }
         Ok(match &self.phase {
             Phase::Ending(reports)
-                if reports.iter().skip(1).all(Option::is_some) && !self.machine.is_asked() =>
+                if reports.iter().skip(1).all(Option::is_some) && !self.machine.awaits_result() =>
             {
                 Next::Finished
             }

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use coordinator::{Route, SnapshotCoordinator, StartingPoint, starting_point};
-pub(crate) use load::{LoadedPiece, load, load_beside};
+pub(crate) use load::{LoadedPiece, load, load_rank_data};
 pub(crate) use manifest::{Manifest, Saved};
 pub(crate) use writer::{Piece, SnapshotWriter};
 

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::Codec;
 use crate::pipeline::machine::batch::{Batch, Payload, Piece};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
-use crate::pipeline::made::{Made, Run};
+use crate::pipeline::produced_counts::{ProducedCounts, Run};
 use crate::pipeline::range::Range;
 use crate::wire::header::header;
 
@@ -63,17 +63,17 @@ impl Batch {
         let Batch { number, pieces, is_end, stage, range, service, widest, behind, payload } = self;
         let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
         let stage = u16::try_from(stage).map_err(|_| too_many("stages"))?;
-        let made = range.made.as_ref().map(Made::runs);
+        let produced = range.produced.as_ref().map(ProducedCounts::runs);
         let mut header = Header {
             epoch,
             stage,
             pieces: u8::try_from(pieces.len())
                 .map_err(|_| too_many("stages that make several items of one"))?,
-            flags: if made.is_some() { MADE } else { 0 } | if is_end { END } else { 0 },
+            flags: if produced.is_some() { MADE } else { 0 } | if is_end { END } else { 0 },
             number: number.batch,
             first: range.first,
             count: range.count,
-            places: made.map_or(range.dropped.len(), <[Run]>::len) as u32,
+            places: produced.map_or(range.dropped.len(), <[Run]>::len) as u32,
             service: service.as_nanos() as u64,
             widest,
             sent: 0,
@@ -85,7 +85,7 @@ impl Batch {
                 let header = PieceHeader { at, items: piece.items, is_last: piece.is_last.into() };
                 head.extend_from_slice(&header.to_bytes());
             }
-            for &Run { place, places, items } in made.into_iter().flatten() {
+            for &Run { place, places, items } in produced.into_iter().flatten() {
                 head.extend_from_slice(&RunHeader { place, places, items }.to_bytes());
             }
             for place in &range.dropped {
@@ -127,12 +127,12 @@ impl Take for Arrived {
         if header.flags & MADE != 0 {
             let run = |RunHeader { place, places, items }| Run { place, places, items };
             let runs = body.list(places, RunHeader::SIZE, RunHeader::read)?;
-            range.made = Some(Made::of_runs(runs.map(run)));
+            range.produced = Some(ProducedCounts::of_runs(runs.map(run)));
         } else {
             let place = |place: &[u8]| place.first_chunk().copied().map(u32::from_le_bytes);
             range.dropped = body.list(places, PLACE, place)?.collect();
         }
-        if range.made.as_ref().is_some_and(|made| !made.is_in_order(count)) {
+        if range.produced.as_ref().is_some_and(|produced| !produced.is_in_order(count)) {
             return Err(body.error("its list of what was made is not in order"));
         }
         let dropped = &range.dropped;
@@ -206,14 +206,14 @@ mod tests {
     fn a_piece_of_a_piece_survives_its_journey_too() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
         let run = |place, items| Run { place, places: 1, items };
-        let made = Made::of_runs([run(3, 2), run(7, 1)].into_iter());
+        let produced = ProducedCounts::of_runs([run(3, 2), run(7, 1)].into_iter());
         let pieces = vec![Piece { is_last: false, items: 70_000 }, Piece { is_last: true, items: 4 }];
         let batch = Batch {
             number: SequenceNumber::from(7).piece(300).piece(0),
             pieces: pieces.clone(),
             is_end: true,
             stage: 2,
-            range: Range { made: Some(made), ..Range::new(40, 8) },
+            range: Range { produced: Some(produced), ..Range::new(40, 8) },
             service: Duration::ZERO,
             widest: 0,
             behind: None,
@@ -247,10 +247,10 @@ mod tests {
         let mut deep = good.clone();
         deep[offset_of!(Header, pieces)] = 3;
         assert!(unpack(deep).is_err(), "a piece of pieces that are not there");
-        let mut made = good.clone();
-        (made[offset_of!(Header, flags)], made[offset_of!(Header, places)]) = (MADE, 1);
-        made.extend_from_slice(&[0; PLACE]);
-        assert!(unpack(made).is_err(), "how many items are for a place is not there");
+        let mut produced = good.clone();
+        (produced[offset_of!(Header, flags)], produced[offset_of!(Header, places)]) = (MADE, 1);
+        produced.extend_from_slice(&[0; PLACE]);
+        assert!(unpack(produced).is_err(), "how many items are for a place is not there");
         let mut outside = good;
         outside[offset_of!(Header, places)] = 1;
         outside.extend_from_slice(&2u32.to_le_bytes());
