@@ -43,14 +43,14 @@ impl JobState {
     /// because the job runs on another host.
     pub(crate) fn of(status: Option<&JobStatus>, alive: impl Fn(&JobStatus, u32) -> Option<bool>) -> Self {
         let Some(status) = status else { return JobState::Unknown };
-        let is_gone = |process| alive(status, process) == Some(false);
+        let is_dead = |process| alive(status, process) == Some(false);
         match status.state {
             State::Finished => JobState::Finished,
             State::Stopped => JobState::Stopped { kept: status.kept.clone() },
             State::Failed => JobState::Failed { code: status.code.max(1), message: status.message.clone() },
             _ if status.process != 0
-                && is_gone(status.process)
-                && (status.starter == 0 || is_gone(status.starter)) =>
+                && is_dead(status.process)
+                && (status.starter == 0 || is_dead(status.starter)) =>
             {
                 JobState::Killed
             }
@@ -181,9 +181,9 @@ mod tests {
             let record = before_start();
             status(state, 7).write(&file).unwrap();
             record.write(code);
-            let said = JobState::of(status_in(dir.path()).unwrap().as_ref(), |_, _| Some(true));
+            let text = JobState::of(status_in(dir.path()).unwrap().as_ref(), |_, _| Some(true));
             std::fs::remove_file(&file).unwrap();
-            said
+            text
         };
         assert_eq!(end(State::Finished, 0), JobState::Finished);
         assert_eq!(end(State::Stopped, 85), JobState::Stopped { kept: String::new() });

@@ -61,8 +61,9 @@ impl Start {
         let get = |name: &str| std::env::var(name).ok();
         let batch = BatchJob::own();
         let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
-        let asked = || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
-        let ends_at = end.or_else(|| Some(seconds_since_1970() + asked()?));
+        let seconds_left =
+            || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
+        let ends_at = end.or_else(|| Some(seconds_since_1970() + seconds_left()?));
         Start {
             schema: 1,
             started: now(),

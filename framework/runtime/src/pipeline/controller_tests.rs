@@ -52,11 +52,11 @@ fn tell(
     items: u64,
     now: Duration,
 ) {
-    tell_share(performance_model, rank, stage, (ms, 1.0), items, now);
+    report_share(performance_model, rank, stage, (ms, 1.0), items, now);
 }
 
 /// Reports that the stage takes `ms` on the rank, which gets `share` of its core.
-fn tell_share(
+fn report_share(
     performance_model: &mut PerformanceModel,
     rank: usize,
     stage: usize,
@@ -71,7 +71,13 @@ fn tell_share(
 }
 
 /// Reports that both stages run on the rank, which has its core for itself, and take `ms`.
-fn tell_both(performance_model: &mut PerformanceModel, rank: usize, ms: [f64; 2], items: u64, now: Duration) {
+fn report_both(
+    performance_model: &mut PerformanceModel,
+    rank: usize,
+    ms: [f64; 2],
+    items: u64,
+    now: Duration,
+) {
     let services = ms.map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items }));
     let measurements =
         Measurements { services: services.to_vec(), share: Some(1.0), ..Measurements::default() };
@@ -124,13 +130,13 @@ fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage
     tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
     // Rank 1 gets half of its core: 8 ms pass while stage b computes for 4 ms.
-    tell_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
+    report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
     // The other load ends, and the data become harder for stage b.
-    tell_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
+    report_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
     // Rank 1 gets half of its core, and the data are harder.
-    tell_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
+    report_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }
 
@@ -143,7 +149,7 @@ fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others
     // Stage b moves to rank 0, and its data become harder there. Rank 1 has measured only easy data, which does not
     // make it faster.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
-    tell_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
+    report_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
     assert_near(expected(&mut performance_model, &gathered), [4.0, 4.0, 8.0, 8.0]);
 }
 
@@ -151,7 +157,7 @@ fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others
 fn the_speed_that_a_rank_has_shown_is_believed_for_a_while_when_it_has_nothing_to_do() {
     let (_, mut performance_model, _) = subject(Balance::Live);
     let replicated = Mapping::new(vec![Block::new(0..1, vec![0, 1]), Block::new(1..2, vec![1])]);
-    tell_both(&mut performance_model, 1, [8.0, 8.0], 50, Duration::ZERO);
+    report_both(&mut performance_model, 1, [8.0, 8.0], 50, Duration::ZERO);
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     let slow = [4.0, 8.0, 4.0, 8.0];
     assert_near(expected(&mut performance_model, &replicated), slow);
@@ -205,7 +211,7 @@ fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let mapping = Mapping::new(vec![Block::new(0..2, vec![1])]);
     let mut replan = |step: u64| {
         let (now, items) = (Duration::from_millis(100 * step), 10 * step);
-        tell_both(&mut performance_model, 1, [5.0, 5.0], 10 + items, now);
+        report_both(&mut performance_model, 1, [5.0, 5.0], 10 + items, now);
         let progress =
             Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
         controller.replan(progress, &mapping, &mut performance_model, || now).unwrap()
@@ -233,7 +239,7 @@ fn a_mapping_to_begin_with_that_is_far_off_is_left_at_the_second_look() {
 
 /// Simulates a controller whose planning takes 0.1 s. Stage b takes `ms` on rank 1 in the first second and 12 ms after
 /// it. Returns the time of the first remap and the number of decisions before it.
-fn slow_looks(ms: f64) -> (f64, usize) {
+fn slow_evaluations(ms: f64) -> (f64, usize) {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let planning = Cell::new(Duration::ZERO);
     let mut looks = 0;
@@ -259,7 +265,7 @@ fn slow_looks(ms: f64) -> (f64, usize) {
 
 #[test]
 fn where_planning_is_slow_a_mapping_found_once_is_only_compared_again() {
-    let (acted, looks) = slow_looks(4.0);
+    let (acted, looks) = slow_evaluations(4.0);
     // The first search was before the fifth second and the second search is ten seconds later; two comparisons follow.
     assert!((10.0..12.0).contains(&acted) && looks <= 6, "after {acted} s and {looks} looks");
 }
@@ -267,7 +273,7 @@ fn where_planning_is_slow_a_mapping_found_once_is_only_compared_again() {
 #[test]
 fn a_mapping_that_nearly_paid_is_compared_until_the_next_search() {
     // With 4.6 ms for stage b, help by rank 0 gains 6.5 %.
-    let (acted, looks) = slow_looks(4.6);
+    let (acted, looks) = slow_evaluations(4.6);
     assert!((1.0..3.5).contains(&acted) && looks <= 8, "after {acted} s and {looks} looks");
 }
 
