@@ -153,7 +153,7 @@ h4 0.25 20"
 } >four.toml
 # Each task holds its memory, and checks that the values that it reads are those that other tasks have written.
 workflow_runs() {
-  timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$workflow" --generate blast:60 --toil --time-scale 0.0002 --memory-scale 0.08 \
+  timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$workflow" --generate blast:60 --synthetic-work --time-scale 0.0002 --memory-scale 0.08 \
     --size-scale 0.03 --platform "$work/four.toml" --summary >workflow.out 2>workflow.log || { cat workflow.log workflow.out; return 1; }
 }
 check "a workflow runs" workflow_runs

@@ -178,7 +178,7 @@ name = "h3"
 speed = 2.0
 memory = "30 MB"
 TOML
-replay=(--toil --platform four.toml --summary)
+replay=(--synthetic-work --platform four.toml --summary)
 tenth=(--memory-scale 0.1 --size-scale 0.1)
 # flow NAME ARGS...: runs a workflow, with standard output in NAME and messages in NAME.log.
 flow() { "$run" 4 --speeds "1Gf 2Gf 500Mf" armature-workflow "${replay[@]}" "${@:2}" >"$1" 2>"$1.log" || { cat "$1.log"; return 1; }; }

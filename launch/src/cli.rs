@@ -156,26 +156,26 @@ pub fn main() -> ExitCode {
     }
     let result = match Cli::parse().command {
         Action::Run(run) => start(run.launch, run.command),
-        Action::Submit(asked) => submit::submit(&asked),
-        Action::Status(asked) => status::status(&asked),
-        Action::Logs(asked) => logs::logs(&asked),
-        Action::Stop(asked) => stop::stop(&asked),
-        Action::Cancel(asked) => stop::cancel(&asked),
-        Action::Explain(asked) => tell(&asked),
-        Action::Report(asked) => report::report(&asked).and_then(|text| print(&text)),
-        Action::Trace(asked) => report::trace(&asked).and_then(|text| print(&text)),
-        Action::Events(asked) => report::events(&asked).and_then(|text| print(&text)),
-        Action::Top(asked) => top::top(&asked),
-        Action::Doctor(asked) => doctor::doctor(&asked).and_then(|(text, code)| print(&text).map(|_| code)),
+        Action::Submit(args) => submit::submit(&args),
+        Action::Status(args) => status::status(&args),
+        Action::Logs(args) => logs::logs(&args),
+        Action::Stop(args) => stop::stop(&args),
+        Action::Cancel(args) => stop::cancel(&args),
+        Action::Explain(args) => run_explain(&args),
+        Action::Report(args) => report::report(&args).and_then(|text| print(&text)),
+        Action::Trace(args) => report::trace(&args).and_then(|text| print(&text)),
+        Action::Events(args) => report::events(&args).and_then(|text| print(&text)),
+        Action::Top(args) => top::top(&args),
+        Action::Doctor(args) => doctor::doctor(&args).and_then(|(text, code)| print(&text).map(|_| code)),
         Action::Workflow(WorkflowAction::Run(run)) => {
             workflow::command(run.program, run.arguments).and_then(|command| start(run.launch, command))
         }
-        Action::Workflow(WorkflowAction::Output(asked)) => workflow::output(&asked),
-        Action::Probe(asked) => detect::companion(doctor::PROBE).and_then(|program| {
-            let command = [program.into(), "--platform".into(), "--output".into(), asked.output.into()];
-            start(asked.launch, command.into())
+        Action::Workflow(WorkflowAction::Output(args)) => workflow::output(&args),
+        Action::Probe(args) => detect::companion(doctor::PROBE).and_then(|program| {
+            let command = [program.into(), "--platform".into(), "--output".into(), args.output.into()];
+            start(args.launch, command.into())
         }),
-        Action::Plan(Plan::Workflow(asked)) => plan::run(&asked).and_then(|text| print(&text)),
+        Action::Plan(Plan::Workflow(args)) => plan::run(&args).and_then(|text| print(&text)),
     };
     match result {
         Ok(code) => ExitCode::from(code),
@@ -186,15 +186,15 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn tell(asked: &Explain) -> Result<u8, LaunchError> {
-    let directory = events(&asked.run)?;
+fn run_explain(args: &Explain) -> Result<u8, LaunchError> {
+    let directory = events(&args.run)?;
     let log = armature::observe::read(&directory).map_err(LaunchError::Events)?;
-    if let Some(at) = asked.at {
+    if let Some(at) = args.at {
         let no_run = || LaunchError::NoMoment { at, directory };
         return print(&explain::explain_at(&log, at).ok_or_else(no_run)?);
     }
-    match &asked.task {
-        None => print(&explain::explain(&log, asked.all)),
+    match &args.task {
+        None => print(&explain::explain(&log, args.all)),
         Some(name) => {
             let no_task = || LaunchError::NoTask { name: name.clone(), file: directory };
             print(&explain::explain_task(&log, name).ok_or_else(no_task)?)

@@ -83,7 +83,7 @@ pub enum LaunchError {
         /// Name of the command.
         program: &'static str,
         /// Message that the command has printed.
-        said: String,
+        reply: String,
     },
     /// A command of the batch system is not installed.
     NoBatch {
@@ -208,8 +208,8 @@ impl fmt::Display for LaunchError {
             LaunchError::NoAttempt { run, number, newest: Some(newest) } => {
                 write!(f, "{run} has no attempt {number}: the newest is {newest}")
             }
-            LaunchError::Batch { program, said } => {
-                write!(f, "{program} has refused: {}", said.trim().replace('\n', "; "))
+            LaunchError::Batch { program, reply } => {
+                write!(f, "{program} has refused: {}", reply.trim().replace('\n', "; "))
             }
             LaunchError::NoBatch { program } => {
                 write!(f, "there is no {program} in the PATH: run this command on a login node of the cluster")

@@ -176,7 +176,7 @@ impl Call {
     }
 
     /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
-    pub(crate) fn hand_on(&self, child: &Child, signal: i32) {
+    pub(crate) fn forward_signal(&self, child: &Child, signal: i32) {
         if let Some(recorder) = self.recorder.as_ref().filter(|_| signal == SIGUSR1) {
             // SIGUSR1 would end ranks without a handler.
             recorder.request_stop("SIGUSR1");
@@ -210,30 +210,30 @@ impl Call {
         seen: &mut Evidence,
     ) -> std::io::Result<u8> {
         let start = Instant::now();
-        let mut told_to_end = false;
+        let mut is_terminating = false;
         loop {
             if let Some(status) = child.try_wait()? {
                 if let Some(signal) = status.signal() {
                     let left = clear(child);
                     print_message(format_args!("the launcher was ended by signal {signal}; {left}"));
                 }
-                return Ok(if told_to_end { TIMED_OUT } else { code(status) });
+                return Ok(if is_terminating { TIMED_OUT } else { code(status) });
             }
             for signal in self.signals() {
-                self.hand_on(child, signal);
+                self.forward_signal(child, signal);
                 seen.signal = u8::try_from(signal).ok();
             }
             if let Some(limit) = limit {
-                if !told_to_end && start.elapsed() >= limit {
+                if !is_terminating && start.elapsed() >= limit {
                     print_message(format_args!(
                         "the job has not ended within {} s and is being ended",
                         limit.as_secs_f64()
                     ));
                     send(child, SIGTERM);
-                    told_to_end = true;
+                    is_terminating = true;
                     seen.timed_out = true;
                 }
-                if told_to_end && start.elapsed() >= limit + GRACE {
+                if is_terminating && start.elapsed() >= limit + GRACE {
                     child.kill()?;
                 }
             }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 use armature::observe::{Event, Log, Record};
-use armature_report::{Run, critical_path_told, diagnosis, moment};
+use armature_report::{Run, critical_path_text, diagnosis, moment};
 use armature_text::line;
 
 /// Maximum number of columns of a line.
@@ -31,7 +31,7 @@ pub fn explain(log: &Log, all: bool) -> String {
         if run.has_activity() {
             let _ = writeln!(text, "{name}{}", line(diagnosis(run)));
         }
-        if let Some(path) = critical_path_told(run) {
+        if let Some(path) = critical_path_text(run) {
             let _ = writeln!(text, "{name}{}", line(path));
         }
     }

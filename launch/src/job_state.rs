@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use armature::job_status::{BESIDE_EVENTS, JobStatus, STOPPED, State, place};
+use armature::job_status::{EVENTS_COPY, JobStatus, STOPPED, State, place};
 use armature::observe::newest_attempt;
 
 use crate::error::LaunchError;
@@ -43,14 +43,14 @@ impl JobState {
     /// because the job runs on another host.
     pub(crate) fn of(status: Option<&JobStatus>, alive: impl Fn(&JobStatus, u32) -> Option<bool>) -> Self {
         let Some(status) = status else { return JobState::Unknown };
-        let is_gone = |process| alive(status, process) == Some(false);
+        let is_dead = |process| alive(status, process) == Some(false);
         match status.state {
             State::Finished => JobState::Finished,
             State::Stopped => JobState::Stopped { kept: status.kept.clone() },
             State::Failed => JobState::Failed { code: status.code.max(1), message: status.message.clone() },
             _ if status.process != 0
-                && is_gone(status.process)
-                && (status.starter == 0 || is_gone(status.starter)) =>
+                && is_dead(status.process)
+                && (status.starter == 0 || is_dead(status.starter)) =>
             {
                 JobState::Killed
             }
@@ -97,7 +97,7 @@ pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
 
 /// Returns the job status in the directory of the newest attempt's events, if there is one.
 pub(crate) fn status_in(directory: &Path) -> Result<Option<JobStatus>, LaunchError> {
-    JobStatus::read(&newest_attempt(directory).join(BESIDE_EVENTS)).map_err(LaunchError::JobStatus)
+    JobStatus::read(&newest_attempt(directory).join(EVENTS_COPY)).map_err(LaunchError::JobStatus)
 }
 
 /// Record of the exit code in the job status of a job that logs its events.
@@ -145,7 +145,7 @@ impl ExitCodeRecord {
         }
         // The exit code is at least 1, because a job without the status `Finished` has not succeeded.
         (status.state, status.code) = (State::Failed, code.max(1));
-        let _ = status.write(&newest_attempt(&self.directory).join(BESIDE_EVENTS));
+        let _ = status.write(&newest_attempt(&self.directory).join(EVENTS_COPY));
     }
 }
 
@@ -178,15 +178,15 @@ mod tests {
     #[test]
     fn exit_code_is_stored_with_the_events_of_the_same_job_only() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join(BESIDE_EVENTS);
+        let file = dir.path().join(EVENTS_COPY);
         let before_start = || ExitCodeRecord::before_start(Some(dir.path().into())).unwrap();
         let end = |state, code| {
             let record = before_start();
             status(state, 7).write(&file).unwrap();
             record.write(code);
-            let said = JobState::of(status_in(dir.path()).unwrap().as_ref(), |_, _| Some(true));
+            let text = JobState::of(status_in(dir.path()).unwrap().as_ref(), |_, _| Some(true));
             std::fs::remove_file(&file).unwrap();
-            said
+            text
         };
         assert_eq!(end(State::Finished, 0), JobState::Finished);
         assert_eq!(end(State::Stopped, 85), JobState::Stopped { kept: String::new() });

@@ -44,9 +44,9 @@ pub(crate) struct Logs {
 }
 
 /// Prints the requested output. Returns the exit code.
-pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
-    let found = Reference::recorded(asked.run.as_deref())?;
-    let attempt = match (found.attempt, asked.attempt) {
+pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
+    let found = Reference::recorded(args.run.as_deref())?;
+    let attempt = match (found.attempt, args.attempt) {
         (Some(one), Some(other)) if one != other => {
             return Err(LaunchError::Usage(format!("--attempt {other} contradicts attempt {one} of RUN")));
         }
@@ -61,21 +61,21 @@ pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
     let mut text = Vec::new();
     let length = to.map_or(u64::MAX, |to| to.saturating_sub(from));
     (&mut file).take(length).read_to_end(&mut text).map_err(unreadable)?;
-    let mut lines = Lines { rank: asked.rank, rest: Vec::new() };
-    let shown = last_lines(&lines.select(&text, !asked.follow), asked.tail).to_vec();
+    let mut lines = Lines { rank: args.rank, rest: Vec::new() };
+    let shown = last_lines(&lines.select(&text, !args.follow), args.tail).to_vec();
     if !write(&shown)? {
         return Ok(0);
     }
-    let mut looks = 0;
-    while asked.follow && to.is_none() {
+    let mut polls = 0;
+    while args.follow && to.is_none() {
         // The state is read before the output, so that no output is missed between the last read and the end of the run.
-        let has_ended = looks % LOOKS == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
+        let has_ended = polls % LOOKS == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(unreadable)?;
         if !write(&lines.select(&text, has_ended))? || has_ended {
             break;
         }
-        looks += 1;
+        polls += 1;
         std::thread::sleep(EVERY);
     }
     Ok(0)

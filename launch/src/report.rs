@@ -99,25 +99,25 @@ enum TraceForm {
 const PHASES: usize = usize::MAX;
 
 /// Creates the requested page, figure or table. Returns the text to print.
-pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
-    let directory = events_of(&asked.run)?;
+pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
+    let directory = events_of(&args.run)?;
     let log = read(&directory)?;
-    let (text, place) = if let Some(name) = asked.figure {
-        (drawn(&log, name, &directory)?, asked.output.clone())
-    } else if let Some(form) = asked.efficiencies {
-        (efficiencies(&log, form), asked.output.clone())
+    let (text, place) = if let Some(name) = args.figure {
+        (drawn(&log, name, &directory)?, args.output.clone())
+    } else if let Some(form) = args.efficiencies {
+        (efficiencies(&log, form), args.output.clone())
     } else {
-        let path = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
-        let title = asked.title.clone().unwrap_or_else(|| path.display().to_string());
+        let path = std::path::absolute(&args.run).unwrap_or_else(|_| args.run.clone());
+        let title = args.title.clone().unwrap_or_else(|| path.display().to_string());
         let status = status_in(&directory).unwrap_or_else(|error| {
             crate::message::print_message(error.to_string());
             None
         });
         let state = JobState::of(status.as_ref(), alive_here);
-        let verdict = (state != JobState::Unknown).then(|| state.to_string());
+        let outcome = (state != JobState::Unknown).then(|| state.to_string());
         let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
-        let job = Job { title, verdict, restarts };
-        (page(&log, &job), Some(asked.output.clone().unwrap_or_else(|| directory.join("report.html"))))
+        let job = Job { title, outcome, restarts };
+        (page(&log, &job), Some(args.output.clone().unwrap_or_else(|| directory.join("report.html"))))
     };
     match place {
         Some(place) => written(place, text.as_bytes()),
@@ -126,14 +126,14 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
 }
 
 /// Writes a trace. Returns the text to print, which is the path of the trace.
-pub(crate) fn trace(asked: &Trace) -> Result<String, LaunchError> {
-    let directory = events_of(&asked.run)?;
+pub(crate) fn trace(args: &Trace) -> Result<String, LaunchError> {
+    let directory = events_of(&args.run)?;
     let log = read(&directory)?;
-    let (bytes, name) = match asked.format {
+    let (bytes, name) = match args.format {
         TraceForm::Perfetto => (perfetto(&log), "trace.pftrace"),
         TraceForm::Chrome => (chrome(&log).into_bytes(), "trace.json"),
     };
-    written(asked.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
+    written(args.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
 }
 
 /// Reads the log. Notes about missing parts are printed to standard error.
@@ -150,10 +150,10 @@ fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
 }
 
 /// Returns the events as lines of JSON, or their number per kind.
-pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
-    let log = read(&events_of(&asked.run)?)?;
+pub(crate) fn events(args: &Events) -> Result<String, LaunchError> {
+    let log = read(&events_of(&args.run)?)?;
     let lines = log.records.iter().map(|record| serde_json::json!(record));
-    if !asked.count {
+    if !args.count {
         return Ok(lines.map(|line| line.to_string() + "\n").collect());
     }
     let mut counts = std::collections::BTreeMap::new();

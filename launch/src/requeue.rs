@@ -1,6 +1,6 @@
 //! Requeue of the batch job after a stop for its time limit.
 
-use crate::batch::{NoAnswer, ask};
+use crate::batch::{NoAnswer, query};
 use crate::message::print_message;
 use crate::run_directory::RunDirectory;
 use crate::run_directory::attempt::Attempt;
@@ -42,7 +42,7 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
             let job = std::env::var("SLURM_JOB_ID").unwrap_or_default();
             // The message comes first, because Slurm may end this process as soon as the job is requeued.
             print_message(format_args!("requeue {number} of {allowed}: scontrol requeue {job}"));
-            let failure = match ask("scontrol", ["requeue", &job]) {
+            let failure = match query("scontrol", ["requeue", &job]) {
                 Ok(answer) if answer.is_success => return,
                 Ok(answer) => answer.errors,
                 Err(NoAnswer::Missing) => "there is no scontrol on this host".into(),

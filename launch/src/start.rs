@@ -85,7 +85,7 @@ impl LaunchArgs {
     /// likely to have several attempts, unless the user has named a directory for its events.
     fn is_recorded(&self, command: &[OsString]) -> bool {
         let has_own_events = || std::env::var_os("ARMATURE_EVENTS").is_some_and(|name| !name.is_empty());
-        let has_attempts = self.restarts > 0 || self.requeue > 0 || recorder::asks_for_journal(command);
+        let has_attempts = self.restarts > 0 || self.requeue > 0 || recorder::has_journal_option(command);
         self.run.is_some() || (has_attempts && !self.no_run_directory && !has_own_events())
     }
 }
@@ -162,8 +162,8 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
     let (_directory, file) = match run.job_status {
         Some(file) => (None, file),
         None => {
-            let made = tempfile::Builder::new().prefix(".armature-job-status-").tempdir_in(place);
-            let directory = made.map_err(LaunchError::io(doing))?;
+            let created = tempfile::Builder::new().prefix(".armature-job-status-").tempdir_in(place);
+            let directory = created.map_err(LaunchError::io(doing))?;
             let file = directory.path().join("job-status");
             (Some(directory), file)
         }

@@ -41,9 +41,9 @@ pub(crate) struct Status {
 }
 
 /// Shows the requested runs. Returns the exit code.
-pub(crate) fn status(asked: &Status) -> Result<u8, LaunchError> {
+pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
-        let runs = match (asked.all, asked.runs.as_slice()) {
+        let runs = match (args.all, args.runs.as_slice()) {
             (true, _) => all(Path::new(RUNS)),
             (false, []) => vec![Reference::recorded(None)?.run],
             (false, names) => names
@@ -53,10 +53,10 @@ pub(crate) fn status(asked: &Status) -> Result<u8, LaunchError> {
         };
         let queue = slurm::queue();
         let facts: Vec<Facts> = runs.iter().map(|run| Facts::read(run, &queue)).collect();
-        let is_single = !asked.all && runs.len() == 1;
+        let is_single = !args.all && runs.len() == 1;
         let mut text = String::new();
         for (run, facts) in runs.iter().zip(&facts) {
-            match (asked.json, is_single) {
+            match (args.json, is_single) {
                 (true, _) => json(&mut text, run, facts),
                 (false, true) => details(&mut text, run, facts),
                 (false, false) => line(&mut text, run, facts),
@@ -65,10 +65,10 @@ pub(crate) fn status(asked: &Status) -> Result<u8, LaunchError> {
         if runs.is_empty() {
             text.push_str("There are no runs in armature-runs.\n");
         }
-        note_missing_queue(&mut text, &queue, &facts);
+        append_missing_queue(&mut text, &queue, &facts);
         print(&text)?;
         let has_ended = facts.iter().all(|facts| stage(facts).0.has_ended());
-        if !asked.watch || has_ended {
+        if !args.watch || has_ended {
             return Ok(if is_single { stage(&facts[0]).0.code() } else { 0 });
         }
         std::thread::sleep(EVERY);
@@ -76,7 +76,7 @@ pub(crate) fn status(asked: &Status) -> Result<u8, LaunchError> {
 }
 
 /// Appends a note that the queue cannot be read, if the state of a run depends on the queue.
-fn note_missing_queue(text: &mut String, queue: &Queue, facts: &[Facts]) {
+fn append_missing_queue(text: &mut String, queue: &Queue, facts: &[Facts]) {
     let depends = |facts: &Facts| facts.end.is_none() && facts.is_alive.is_none() && facts.batch.is_some();
     if queue.is_err() && facts.iter().any(depends) {
         text.push_str(
@@ -87,11 +87,11 @@ fn note_missing_queue(text: &mut String, queue: &Queue, facts: &[Facts]) {
 
 fn line(text: &mut String, run: &RunDirectory, facts: &Facts) {
     let (stage, why) = stage(facts);
-    let mut said = stage.word().to_string();
-    if !why.is_empty() && why != said {
-        said = format!("{said:<9} {why}");
+    let mut line = stage.word().to_string();
+    if !why.is_empty() && why != line {
+        line = format!("{line:<9} {why}");
     }
-    let _ = writeln!(text, "{:<20} {}", run.name(), armature_text::line(said));
+    let _ = writeln!(text, "{:<20} {}", run.name(), armature_text::line(line));
 }
 
 fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
@@ -120,9 +120,9 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
         }
     }
     let _ = writeln!(text, "{}", armature_text::line(first));
-    let mut row = |head: &str, said: String| {
-        if !said.is_empty() {
-            let _ = writeln!(text, "  {head:<10} {}", armature_text::line(said));
+    let mut row = |head: &str, line: String| {
+        if !line.is_empty() {
+            let _ = writeln!(text, "  {head:<10} {}", armature_text::line(line));
         }
     };
     if stage != Stage::Finished {
@@ -136,7 +136,7 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
         row("ranks", format!("{}, {lost}", status.ranks));
     }
     for (n, number) in run.attempts().into_iter().enumerate() {
-        let told = match Attempt::of(run, number).end() {
+        let end = match Attempt::of(run, number).end() {
             Some(end) => {
                 format!("{number:>3} {:>10}  {}, {} done", duration(end.seconds), why(&end), end.done)
             }
@@ -145,7 +145,7 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
             }
             None => format!("{number:>3}             without a record of its end"),
         };
-        row(if n == 0 { "attempts" } else { "" }, told);
+        row(if n == 0 { "attempts" } else { "" }, end);
     }
     let ended = facts.end.as_ref().filter(|_| stage.has_ended());
     row("try", ended.and_then(|end| advice(end, &name)).unwrap_or_default());
@@ -160,7 +160,7 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
 
 /// Returns the age of the job status of the newest attempt.
 fn age(run: &RunDirectory) -> Option<String> {
-    let file = Attempt::newest(run)?.directory().join(armature::job_status::BESIDE_EVENTS);
+    let file = Attempt::newest(run)?.directory().join(armature::job_status::EVENTS_COPY);
     let age = std::fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
     Some(duration(age.as_secs_f64()))
 }

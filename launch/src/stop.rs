@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::batch::{NoAnswer, ask, slurm};
+use crate::batch::{NoAnswer, query, slurm};
 use crate::cli::print;
 use crate::error::LaunchError;
 use crate::run_directory::recorder::write_stop_file;
@@ -43,8 +43,8 @@ pub(crate) struct Cancel {
 }
 
 /// Asks a run to stop. Returns the exit code.
-pub(crate) fn stop(asked: &Stop) -> Result<u8, LaunchError> {
-    let run = Reference::recorded(asked.run.as_deref())?.run;
+pub(crate) fn stop(args: &Stop) -> Result<u8, LaunchError> {
+    let run = Reference::recorded(args.run.as_deref())?.run;
     let name = run.name();
     match stage(&Facts::read(&run, &slurm::queue())) {
         (Stage::Running, _) => {
@@ -60,8 +60,8 @@ pub(crate) fn stop(asked: &Stop) -> Result<u8, LaunchError> {
 }
 
 /// Cancels a run. Returns the exit code.
-pub(crate) fn cancel(asked: &Cancel) -> Result<u8, LaunchError> {
-    let run = Reference::recorded(asked.run.as_deref())?.run;
+pub(crate) fn cancel(args: &Cancel) -> Result<u8, LaunchError> {
+    let run = Reference::recorded(args.run.as_deref())?.run;
     let name = run.name();
     let facts = Facts::read(&run, &slurm::queue());
     let (stage, why) = stage(&facts);
@@ -81,13 +81,13 @@ pub(crate) fn cancel(asked: &Cancel) -> Result<u8, LaunchError> {
         }
         (None, Some(batch)) => {
             let program = if batch.system == "slurm" { "scancel" } else { "qdel" };
-            match ask(program, [batch.job.as_str()]) {
+            match query(program, [batch.job.as_str()]) {
                 Ok(answer) if answer.is_success => {
                     print(&format!("{name} is being ended: {program} {}\n", batch.job))
                 }
-                Ok(answer) => Err(LaunchError::Batch { program, said: answer.errors }),
+                Ok(answer) => Err(LaunchError::Batch { program, reply: answer.errors }),
                 Err(NoAnswer::Missing) => Err(LaunchError::NoBatch { program }),
-                Err(NoAnswer::Silent) => Err(LaunchError::Batch { program, said: "no answer".into() }),
+                Err(NoAnswer::Silent) => Err(LaunchError::Batch { program, reply: "no answer".into() }),
             }
         }
         (None, None) => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use armature::job_status::JobStatus;
 use armature::observe::Follower;
-use armature::observe::words::count;
+use armature::observe::number_format::count;
 use armature_report::Live;
 use clap::Args;
 use rustix::termios::tcgetwinsize;
@@ -65,9 +65,9 @@ struct Watched {
     complaint: Option<String>,
     state: JobState,
     /// Time at which new data was last found.
-    heard: Instant,
+    last_change: Instant,
     /// Time since which rank 0 and the process that started the job have been dead.
-    gone: Option<Instant>,
+    killed_at: Option<Instant>,
     /// True if the process that started the job is alive. It will record the exit code or restart the job.
     is_attended: bool,
 }
@@ -81,8 +81,8 @@ impl Watched {
             status: None,
             complaint: None,
             state: JobState::Unknown,
-            heard: Instant::now(),
-            gone: None,
+            last_change: Instant::now(),
+            killed_at: None,
             is_attended: false,
         }
     }
@@ -95,7 +95,7 @@ impl Watched {
     }
 
     /// Reads new data. Returns true if there is any.
-    fn look(&mut self) -> Result<bool, LaunchError> {
+    fn poll(&mut self) -> Result<bool, LaunchError> {
         // The status is read before the events, so that all events before a final status are included.
         let mut status = self.read_status();
         let starter = status.as_ref().filter(|status| status.starter != 0);
@@ -105,19 +105,19 @@ impl Watched {
             // The process that started the job may have written a final status before it ended.
             status = self.read_status();
         }
-        let news = self.follower.look().map_err(LaunchError::Events)?;
-        let is_new = news.anew || !news.records.is_empty() || status != self.status;
-        if news.anew {
+        let new_records = self.follower.poll().map_err(LaunchError::Events)?;
+        let is_new = new_records.is_restarted || !new_records.records.is_empty() || status != self.status;
+        if new_records.is_restarted {
             self.live = Live::default();
         }
-        self.live.take(&news.records);
+        self.live.take(&new_records.records);
         self.status = status;
         if is_new {
-            self.heard = Instant::now();
+            self.last_change = Instant::now();
         }
         self.state = JobState::of(self.status.as_ref(), alive_here);
-        let is_gone = self.state == JobState::Killed;
-        self.gone = if is_gone { self.gone.or_else(|| Some(Instant::now())) } else { None };
+        let is_killed = self.state == JobState::Killed;
+        self.killed_at = if is_killed { self.killed_at.or_else(|| Some(Instant::now())) } else { None };
         Ok(is_new)
     }
 
@@ -126,8 +126,8 @@ impl Watched {
         if self.is_attended {
             return None;
         }
-        if let Some(gone) = self.gone {
-            let is_sure = gone.elapsed() >= GRACE;
+        if let Some(killed_at) = self.killed_at {
+            let is_sure = killed_at.elapsed() >= GRACE;
             return self.state.code().filter(|_| is_sure).map(|code| (self.state.to_string(), code));
         }
         if let Some(code) = self.state.code() {
@@ -136,7 +136,7 @@ impl Watched {
         if self.status.is_none() && self.live.is_between_runs() && self.live.seconds() > 0.0 {
             return Some(("its last run has ended, and the log has no later events".to_string(), 0));
         }
-        let silence = self.heard.elapsed();
+        let silence = self.last_change.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
         // Between two runs, a program may compute for a long time without logging events.
         (is_dead && !self.live.is_between_runs()).then(|| {
@@ -164,25 +164,25 @@ impl Watched {
 }
 
 /// Shows the run. Returns the exit code.
-pub(crate) fn top(asked: &Top) -> Result<u8, LaunchError> {
-    let mut watched = Watched::new(events(&asked.run)?);
+pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
+    let mut watched = Watched::new(events(&args.run)?);
     if !watched.directory.is_dir() {
         return Err(no_run(&watched.directory));
     }
-    let is_new = watched.look()?;
+    let is_new = watched.poll()?;
     if !is_new {
         return Err(no_run(&watched.directory));
     }
-    if asked.once {
+    if args.once {
         return print(&watched.picture(LINES)).map(|_| 0);
     }
-    let is_told_to_end = Arc::new(AtomicBool::new(false));
+    let is_interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        let registered = signal_hook::flag::register(signal, is_told_to_end.clone());
+        let registered = signal_hook::flag::register(signal, is_interrupted.clone());
         registered.map_err(LaunchError::io("listen for signals"))?;
     }
     let screen = std::io::stdout().is_terminal().then(Screen::open).transpose()?;
-    let (code, last) = follow(&mut watched, screen.as_ref(), &is_told_to_end)?;
+    let (code, last) = follow(&mut watched, screen.as_ref(), &is_interrupted)?;
     let is_screen = screen.is_some();
     drop(screen);
     if is_screen {
@@ -196,16 +196,16 @@ pub(crate) fn top(asked: &Top) -> Result<u8, LaunchError> {
 fn follow(
     watched: &mut Watched,
     screen: Option<&Screen>,
-    is_told_to_end: &AtomicBool,
+    is_interrupted: &AtomicBool,
 ) -> Result<(u8, String), LaunchError> {
     let (mut is_new, mut wait) = (true, EVERY);
     loop {
-        let goes_on = match screen {
+        let is_open = match screen {
             Some(screen) => screen.show(watched)?,
             None if is_new => print(&(watched.live.line() + "\n"))?,
             None => true,
         };
-        if !goes_on {
+        if !is_open {
             return Ok((0, String::new()));
         }
         if let Some((how, code)) = watched.ended() {
@@ -213,13 +213,13 @@ fn follow(
         }
         let next = Instant::now() + wait;
         while Instant::now() < next {
-            if is_told_to_end.load(Ordering::Relaxed) {
+            if is_interrupted.load(Ordering::Relaxed) {
                 return Ok((128 + SIGINT as u8, String::new()));
             }
             std::thread::sleep(TICK);
         }
         let began = Instant::now();
-        is_new = watched.look()?;
+        is_new = watched.poll()?;
         wait = EVERY.max(PART * began.elapsed());
     }
 }

@@ -49,22 +49,22 @@ pub(crate) fn command(
 }
 
 /// Shows the requested output. Returns the exit code.
-pub(crate) fn output(asked: &Output) -> Result<u8, LaunchError> {
-    let (description, _) = read_workflow(&asked.file)?;
-    let directory = asked.outputs.clone().unwrap_or_else(|| {
-        let mut name = asked.file.clone().into_os_string();
+pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
+    let (description, _) = read_workflow(&args.file)?;
+    let directory = args.outputs.clone().unwrap_or_else(|| {
+        let mut name = args.file.clone().into_os_string();
         name.push(".outputs");
         name.into()
     });
     let log = read(&directory)?;
     let names: Vec<&str> = description.tasks().iter().map(|task| task.name.as_str()).collect();
-    match &asked.task {
+    match &args.task {
         None => list(&log, &names),
         Some(name) => {
             let task = names.iter().position(|known| known == name);
             let task =
-                task.ok_or_else(|| LaunchError::NoTask { name: name.clone(), file: asked.file.clone() })?;
-            copy(&log, task as u64, asked.attempt)
+                task.ok_or_else(|| LaunchError::NoTask { name: name.clone(), file: args.file.clone() })?;
+            copy(&log, task as u64, args.attempt)
         }
     }
 }
@@ -91,8 +91,9 @@ fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
 }
 
 fn copy(log: &OutputLog, task: u64, attempt: Option<u32>) -> Result<u8, LaunchError> {
-    let is_asked = |key: &OutputKey| key.id == task && attempt.is_none_or(|attempt| attempt == key.attempt);
-    for (key, stream) in log.keys().filter(|(key, _)| is_asked(key)) {
+    let is_selected =
+        |key: &OutputKey| key.id == task && attempt.is_none_or(|attempt| attempt == key.attempt);
+    for (key, stream) in log.keys().filter(|(key, _)| is_selected(key)) {
         let copied = match stream {
             Stream::Stdout => log.copy(key, stream, &mut UnlessLeft(std::io::stdout())),
             Stream::Stderr => log.copy(key, stream, &mut UnlessLeft(std::io::stderr())),

@@ -133,7 +133,7 @@
     const shift = (part) => show(from + part * (to - from), to + part * (to - from));
     const timeAt = (x) => from + (to - from) * Math.min(1, Math.max(0, (x - LEFT) / (canvas.clientWidth - LEFT)));
 
-    function told(rank, at) {
+    function describe(rank, at) {
       const span = (to - from) / (canvas.clientWidth - LEFT);
       const parts = shares(rank, at - span / 2, at + span / 2).map((x) => Math.round(100 * x));
       const names = ['computes', 'ready, has no core', 'set-up', 'messages', 'not known', 'parked'];
@@ -158,7 +158,7 @@
       const box = canvas.getBoundingClientRect();
       const x = event.clientX - box.left, rank = Math.floor((event.clientY - box.top) / row);
       if (x < LEFT || rank < 0 || rank >= data.ranks) { tip.hidden = true; return; }
-      tip.textContent = told(rank, timeAt(x));
+      tip.textContent = describe(rank, timeAt(x));
       tip.hidden = false;
       const right = event.clientX + 360 > window.innerWidth;
       tip.style.left = (right ? Math.max(4, event.clientX - 14 - tip.offsetWidth) : event.clientX + 14) + 'px';
@@ -209,7 +209,7 @@
 
   function table(section, lines) {
     const body = section.querySelector('table.events tbody'), search = section.querySelector('input.search');
-    const told = section.querySelector('.page-of'), PAGE = 50;
+    const position = section.querySelector('.page-of'), PAGE = 50;
     let found = lines, page = 0;
     function show() {
       const pages = Math.max(1, Math.ceil(found.length / PAGE));
@@ -220,7 +220,7 @@
         return row;
       });
       body.replaceChildren(...rows);
-      told.textContent = 'page ' + (page + 1) + ' of ' + pages + ', ' + found.length + ' of ' + lines.length + ' events';
+      position.textContent = 'page ' + (page + 1) + ' of ' + pages + ', ' + found.length + ' of ' + lines.length + ' events';
     }
     search.addEventListener('input', () => {
       const words = search.value.toLowerCase().split(/\s+/).filter((word) => word);

@@ -1,6 +1,6 @@
 //! Charts of a run. A chart is omitted if the log lacks its data.
 
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 
 use crate::account::Shares;
 use crate::bins::{Bins, done_by};

@@ -1,6 +1,6 @@
 //! Diagnosis of a run: a sentence on how the ranks spent their time, and the cause of waiting.
 
-use armature::observe::words::{percent, seconds, short};
+use armature::observe::number_format::{percent, seconds, short};
 
 use crate::account::{Shares, shares};
 use crate::run::{Arrangement, Run, Skeleton};

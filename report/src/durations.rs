@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use armature::observe::activity::Work;
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 
 use crate::run::{Kind, Run, call_text};
 

@@ -50,4 +50,4 @@ pub use moment::moment;
 pub use page::{Job, page};
 pub use run::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 pub use trace::{chrome, perfetto};
-pub use workflow::critical_path_told;
+pub use workflow::critical_path_text;

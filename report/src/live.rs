@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use armature::observe::activity::Reached;
-use armature::observe::words::{count, seconds, short};
+use armature::observe::number_format::{count, seconds, short};
 use armature::observe::{Event, Record};
 use armature_text::{line, shown};
 
@@ -54,7 +54,7 @@ impl Live {
             // Late events of an earlier run are ignored.
             if let Some(run) = self.run.as_mut().filter(|run| run.number == record.run) {
                 run.take(record);
-                self.note(record);
+                self.add_record(record);
             }
         }
         if let Some(run) = &mut self.run {
@@ -81,7 +81,7 @@ impl Live {
         self.run.as_ref().is_none_or(|run| run.has_ended)
     }
 
-    fn note(&mut self, record: &Record) {
+    fn add_record(&mut self, record: &Record) {
         let Some(run) = &self.run else { return };
         if let Event::Activity(activity) = &record.event {
             if record.rank >= self.done.len() {
@@ -194,10 +194,10 @@ impl Live {
         let Reached { done, total, what, .. } = reached;
         let text = format!("{} of {} {what} done", short_count(*done), short_count(*total));
         match pace::pace(&run.reached, run.seconds, window(run)) {
-            Some(Pace { per_second, over }) => format!(
+            Some(Pace { per_second, span }) => format!(
                 "{text}, {} a second in the last {}; at this rate it ends in {}",
                 short(per_second),
-                seconds(over),
+                seconds(span),
                 seconds(total.saturating_sub(*done) as f64 / per_second)
             ),
             None => text + "; its end cannot be predicted",

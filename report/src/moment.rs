@@ -1,7 +1,7 @@
 //! State of a run at one time, as sentences.
 
 use armature::observe::WaitedFor;
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 use armature_text::quoted;
 
 use crate::diagnosis::diagnosis_of_part;
@@ -35,9 +35,9 @@ pub fn moment(run: &Run, at: f64) -> Option<Vec<String>> {
     if !(0.0..=run.seconds).contains(&at) {
         return None;
     }
-    let in_force = run.arrangements.iter().take_while(|(from, _)| *from <= at).last();
+    let arrangement = run.arrangements.iter().take_while(|(from, _)| *from <= at).last();
     let mut sentences: Vec<String> =
-        in_force.map(|(_, arrangement)| arrangement_text(arrangement)).into_iter().collect();
+        arrangement.map(|(_, arrangement)| arrangement_text(arrangement)).into_iter().collect();
     sentences.extend(running(run, at));
     sentences.extend(waiting(run, at));
     for (rank, its) in run.ranks.iter().enumerate() {

@@ -10,7 +10,7 @@ const MIN_REPORTS: usize = 2;
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
     /// Length of the time to which the rate refers, in seconds.
-    pub(crate) over: f64,
+    pub(crate) span: f64,
 }
 
 /// Returns the rate in the last `window` seconds, or in a longer time if nothing was completed in them. `None` if nothing was completed at all.
@@ -21,9 +21,9 @@ pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<
     let is_before = |(at, done): &(f64, u64)| *at <= now - window && *done < last.done;
     let some = reached.iter().map(|(at, reached)| (*at, reached.done));
     let (at, done) = some.rev().find(is_before).unwrap_or(begin);
-    let over = now - at;
-    let is_known = last.done > done && over > 0.0;
-    is_known.then(|| Pace { per_second: (last.done - done) as f64 / over, over })
+    let span = now - at;
+    let is_known = last.done > done && span > 0.0;
+    is_known.then(|| Pace { per_second: (last.done - done) as f64 / span, span })
 }
 
 /// Removes progress reports that are not needed for rates after the time `from`.
@@ -53,8 +53,8 @@ mod tests {
     #[test]
     fn pace_is_measured_over_the_last_seconds() {
         let reports = progress_reports((1..=20).chain((1..=20).map(|n| 20 + 10 * n)));
-        assert_eq!(pace(&reports, 40.0, 10.0), Some(Pace { per_second: 10.0, over: 10.0 }));
-        assert_eq!(pace(&reports[..5], 5.0, 10.0), Some(Pace { per_second: 1.0, over: 5.0 }));
+        assert_eq!(pace(&reports, 40.0, 10.0), Some(Pace { per_second: 10.0, span: 10.0 }));
+        assert_eq!(pace(&reports[..5], 5.0, 10.0), Some(Pace { per_second: 1.0, span: 5.0 }));
         assert_eq!(pace(&[], 5.0, 10.0), None);
     }
 
@@ -63,7 +63,7 @@ mod tests {
         // One completed item per minute.
         let mut reports = progress_reports((1..=200).map(|second| second / 60));
         drop_old(&mut reports, 180.0);
-        assert_eq!(pace(&reports, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, over: 80.0 }));
+        assert_eq!(pace(&reports, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, span: 80.0 }));
     }
 
     #[test]
@@ -71,6 +71,6 @@ mod tests {
         let reached = |done| Reached { done, before: 400, total: 1000, what: "tasks".into() };
         assert_eq!(pace(&[(1.0, reached(400))], 2.0, 10.0), None);
         let reports = [(1.0, reached(410)), (2.0, reached(420))];
-        assert_eq!(pace(&reports, 2.0, 10.0), Some(Pace { per_second: 10.0, over: 2.0 }));
+        assert_eq!(pace(&reports, 2.0, 10.0), Some(Pace { per_second: 10.0, span: 2.0 }));
     }
 }

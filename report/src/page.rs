@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use armature::observe::Log;
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 use askama::Template;
 
 use crate::bins::Bins;
@@ -33,7 +33,7 @@ pub struct Job {
     /// Title of the page, such as the directory.
     pub title: String,
     /// Short description of the job's end, if it is known.
-    pub verdict: Option<String>,
+    pub outcome: Option<String>,
     /// Number of restarts of the job, if it is known.
     pub restarts: Option<u32>,
 }

@@ -1,6 +1,6 @@
 //! Tables of the page.
 
-use armature::observe::words::{percent, seconds, short};
+use armature::observe::number_format::{percent, seconds, short};
 
 use crate::account::{KINDS, shares};
 use crate::efficiency::Efficiencies;

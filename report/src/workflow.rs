@@ -2,7 +2,7 @@
 //! times of tasks.
 
 use armature::observe::WaitedFor;
-use armature::observe::words::{count, seconds};
+use armature::observe::number_format::{count, seconds};
 
 use crate::page::ROWS;
 use crate::run::{Run, Skeleton, TaskRun};
@@ -75,7 +75,7 @@ fn total_wait(task: &TaskRun) -> f64 {
 }
 
 /// Returns a description of the critical path: the time in its tasks, and the causes of waiting between them. `None` if the run has no tasks.
-pub fn critical_path_told(run: &Run) -> Option<String> {
+pub fn critical_path_text(run: &Run) -> Option<String> {
     let path = critical_path(&run.tasks);
     (!path.is_empty()).then(|| path_text(run, &path))
 }

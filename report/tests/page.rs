@@ -29,7 +29,7 @@ fn page_has_no_external_resources() {
 
 #[test]
 fn names_from_events_are_escaped_in_html() {
-    let job = Job { title: common::HOSTILE.into(), verdict: Some(common::HOSTILE.into()), restarts: Some(1) };
+    let job = Job { title: common::HOSTILE.into(), outcome: Some(common::HOSTILE.into()), restarts: Some(1) };
     let page_of = page;
     let page = page(&common::pipeline(common::HOSTILE), &job);
     // The page itself has two scripts, one of which contains data.

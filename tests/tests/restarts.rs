@@ -385,8 +385,8 @@ fn pipeline_killed_at_random_moments_writes_each_item_once() {
             );
             std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(60 + random.below(300)));
-        running.kill_rank(random.below(RANKS as u64) as usize);
+        std::thread::sleep(Duration::from_millis((60 + random.below(300)).into()));
+        running.kill_rank(random.below(RANKS as u32) as usize);
     }
     let outcome = running.wait();
     assert_exit(&outcome, 0, &["pipeline numbers: resumes after "]);

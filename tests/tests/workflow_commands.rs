@@ -584,8 +584,16 @@ fn recorded_trace_is_replayed() {
     let trace =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../framework/workflow-files/tests/data/bacass-1.5.json");
     let work_dir = WorkDir::new("bacass.json", &fs::read_to_string(trace).unwrap());
-    let replay_options =
-        ["--toil", "--sleep", "--time-scale", "0.0001", "--memory-scale", "0.01", "--size-scale", "0.01"];
+    let replay_options = [
+        "--synthetic-work",
+        "--sleep",
+        "--time-scale",
+        "0.0001",
+        "--memory-scale",
+        "0.01",
+        "--size-scale",
+        "0.01",
+    ];
     for ranks in [1, 3] {
         assert!(succeeded(work_dir.run(ranks, &replay_options)).starts_with("11 tasks are done"));
     }
@@ -607,7 +615,7 @@ fn generated_workflow_is_executed() {
         command.args([
             "--generate",
             shape,
-            "--toil",
+            "--synthetic-work",
             "--sleep",
             "--time-scale",
             "0.00001",

@@ -30,8 +30,8 @@ const SIMULATED_SPEED: f64 = 1e9;
 ///   armature workflow run align.dag
 ///   mpirun -n 4 armature-workflow align.dag --outputs logs --trace run.json
 ///   mpirun -n 4 --hostfile hosts armature-workflow align.toml --send-files
-///   mpirun -n 4 armature-workflow rnaseq.json --toil --time-scale 0.001 --memory-scale 0.01
-///   mpirun -n 4 armature-workflow --generate montage:200 --toil --time-scale 0.0001 --platform four.toml
+///   mpirun -n 4 armature-workflow rnaseq.json --synthetic-work --time-scale 0.001 --memory-scale 0.01
+///   mpirun -n 4 armature-workflow --generate montage:200 --synthetic-work --time-scale 0.0001 --platform four.toml
 ///
 /// The workflow is a file in WfFormat (such as the traces of nf-core), a .dag of pegasus-mpi-cluster, a
 /// dot file or TOML. Each rank runs concurrently as many commands as its cores permit (--cores).
@@ -46,16 +46,16 @@ struct Cli {
     /// File of the workflow
     #[arg(value_name = "FILE", required_unless_present = "generate")]
     file: Option<PathBuf>,
-    /// With --toil, generate a workflow instead of reading a file: a family (genome, blast, bwa, epigenomics, montage, seismology, soykb) and an
+    /// With --synthetic-work, generate a workflow instead of reading a file: a family (genome, blast, bwa, epigenomics, montage, seismology, soykb) and an
     /// approximate number of tasks. Tasks take 1 to 1000 s and 1 to 192 MB, and files have 1 to 10 MB
-    #[arg(long, value_name = "FAMILY:TASKS[:SEED]", requires = "toil", conflicts_with = "file")]
+    #[arg(long, value_name = "FAMILY:TASKS[:SEED]", requires = "synthetic_work", conflicts_with = "file")]
     generate: Option<Generated>,
     /// Directory in which commands run
     #[arg(long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
     /// Send files between ranks that share no directory: the input files of a task to the rank that runs it, and output files to the directory of
     /// rank 0. The other ranks run commands in temporary directories within theirs
-    #[arg(long, conflicts_with_all = ["toil", "generate"])]
+    #[arg(long, conflicts_with_all = ["synthetic_work", "generate"])]
     send_files: bool,
     /// Directory for the output and the measurements of commands [default: FILE.outputs]
     #[arg(long, value_name = "DIR")]
@@ -95,18 +95,18 @@ struct Cli {
     /// Replay measurements instead of running commands: compute for the same time, hold the same memory and send the same number of bytes; on
     /// simulated hosts, the work is declared
     #[arg(long)]
-    toil: bool,
-    /// With --toil, sleep instead of computing
-    #[arg(long, requires = "toil")]
+    synthetic_work: bool,
+    /// With --synthetic-work, sleep instead of computing
+    #[arg(long, requires = "synthetic_work")]
     sleep: bool,
-    /// With --toil, factor of the run times
-    #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    /// With --synthetic-work, factor of the run times
+    #[arg(long, requires = "synthetic_work", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     time_scale: f64,
-    /// With --toil, factor of the memory
-    #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    /// With --synthetic-work, factor of the memory
+    #[arg(long, requires = "synthetic_work", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     memory_scale: f64,
-    /// With --toil, factor of the file sizes
-    #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    /// With --synthetic-work, factor of the file sizes
+    #[arg(long, requires = "synthetic_work", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     size_scale: f64,
     /// Print a table of the work of each rank at the end
     #[arg(long)]
@@ -160,7 +160,7 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
         (Some(file), None) if args.send_files => send::commands(args, file),
         (Some(file), None) => {
             let (described, format) = prepare::read(file)?;
-            match args.toil {
+            match args.synthetic_work {
                 true => run_replay(args, &described, format.task_memory()),
                 false => commands(args, file, described, format),
             }
@@ -179,7 +179,7 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     if summary.failed.len() > MAX_PRINTED_FAILURES {
         eprint_line(format_args!("{} more failed", summary.failed.len() - MAX_PRINTED_FAILURES));
     }
-    if let (Some(file), false) = (&args.file, args.toil) {
+    if let (Some(file), false) = (&args.file, args.synthetic_work) {
         let outputs = args.outputs.iter().map(|outputs| format!(" --outputs {}", outputs.display()));
         let outputs: String = outputs.collect();
         eprint_line(format_args!(
@@ -430,17 +430,22 @@ mod tests {
         Cli::command().debug_assert();
         assert!(
             Cli::try_parse_from(["w", "a.dag", "--time-scale", "2"]).is_err(),
-            "without --toil it means nothing"
+            "without --synthetic-work it means nothing"
         );
         let args = Cli::try_parse_from(["w", "a.dag", "--memory", "2GiB", "-t", "3", "-m", "1"]).unwrap();
         assert_eq!((args.memory, args.tries, args.max_failures), (Some(2 << 30), 3, 1));
         assert!(Cli::try_parse_from(["w", "a.dag", "--memory", "0"]).is_err());
         let refused = |arguments: &[&str]| Cli::try_parse_from(arguments).unwrap_err().to_string();
         assert!(refused(&["w"]).contains("FILE"));
-        assert!(refused(&["w", "a.dag", "--generate", "blast:9", "--toil"]).contains("cannot be used with"));
-        assert!(refused(&["w", "--generate", "blast:9"]).contains("--toil"));
-        assert!(refused(&["w", "a.toml", "--toil", "--send-files"]).contains("cannot be used with"));
-        assert!(refused(&["w", "--generate", "blast", "--toil"]).contains("expected FAMILY:TASKS"));
+        assert!(
+            refused(&["w", "a.dag", "--generate", "blast:9", "--synthetic-work"])
+                .contains("cannot be used with")
+        );
+        assert!(refused(&["w", "--generate", "blast:9"]).contains("--synthetic-work"));
+        assert!(
+            refused(&["w", "a.toml", "--synthetic-work", "--send-files"]).contains("cannot be used with")
+        );
+        assert!(refused(&["w", "--generate", "blast", "--synthetic-work"]).contains("expected FAMILY:TASKS"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use armature_workflow_files::{Action, Description, File, Format, Forward, Task, 
 /// Closure of tasks that run nothing and only order other tasks.
 pub const NOTHING: &str = "nothing";
 /// Closure of tasks that replay measurements.
-pub const REPLAY: &str = "toil";
+pub const REPLAY: &str = "synthetic-work";
 
 /// Reads a workflow.
 ///
@@ -148,8 +148,7 @@ fn executable_action(action: &Action) -> Action {
 /// A task that cannot be run.
 pub fn check_commands(description: &Description) -> Result<(), armature::BoxError> {
     if description.tasks().iter().all(|task| task.action == Action::Nothing) {
-        let text =
-            "no task has a command: expected commands, or --toil to replay the measured times and sizes";
+        let text = "no task has a command: expected commands, or --synthetic-work to replay the measured times and sizes";
         return Err(text.into());
     }
     for task in description.tasks() {

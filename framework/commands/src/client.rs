@@ -223,24 +223,24 @@ impl Starter {
     /// Returns the exit status of the guard as text, if it ends within `limit`.
     fn exit_within(&mut self, limit: Duration) -> Option<String> {
         /// Time between two checks. The end takes some milliseconds and occurs once.
-        const LOOK: Duration = Duration::from_millis(1);
+        const POLL_PERIOD: Duration = Duration::from_millis(1);
         let start = Instant::now();
         loop {
             match self.guard.try_wait() {
                 Ok(Some(status)) => return Some(status.to_string()),
                 Err(error) => return Some(error.to_string()),
                 Ok(None) if start.elapsed() >= limit => return None,
-                Ok(None) => std::thread::sleep(LOOK),
+                Ok(None) => std::thread::sleep(POLL_PERIOD),
             }
         }
     }
 
     fn death(&mut self) -> Error {
-        let how = self.exit_within(END).unwrap_or_else(|| "its guard is still running".into());
+        let exit = self.exit_within(END).unwrap_or_else(|| "its guard is still running".into());
         let message = match self.is_ready {
-            true => format!("the starter of commands has died ({how}), and its commands have been killed"),
+            true => format!("the starter of commands has died ({exit}), and its commands have been killed"),
             false => format!(
-                "the starter of commands has ended before it was ready ({how}): does the program call \
+                "the starter of commands has ended before it was ready ({exit}): does the program call \
                  armature_commands::enter first?"
             ),
         };

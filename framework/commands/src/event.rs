@@ -144,7 +144,7 @@ mod tests {
         ended.lost_output = 7;
         assert!(!ended.is_success());
         ended.last_line = "no room".into();
-        let said = "exit code 0 after 0.0 s, but 7 bytes of its output could not be written: no room";
-        assert_eq!(ended.to_string(), said);
+        let message = "exit code 0 after 0.0 s, but 7 bytes of its output could not be written: no room";
+        assert_eq!(ended.to_string(), message);
     }
 }

@@ -26,10 +26,10 @@ pub const PAUSE: Duration = Duration::from_millis(50);
 /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if all `tries` attempts find the lock held, by another process or by another open file description
 /// of this process. The text names the holder if it is a process of this machine. All other errors are those of the system.
 pub fn lock(file: &File, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<()> {
-    lock_or_tell(file, tries, waiting, || local_holder(file).unwrap_or_else(|| "another process".into()))
+    lock_or_report(file, tries, waiting, || local_holder(file).unwrap_or_else(|| "another process".into()))
 }
 
-fn lock_or_tell(
+fn lock_or_report(
     file: &File,
     tries: u32,
     waiting: impl FnOnce(&str),
@@ -87,17 +87,17 @@ impl LockFile {
         loop {
             let mut options = OpenOptions::new();
             let file = open_with(path, options.read(true).write(true).create(true), Links::Refused)?;
-            let holder = || local_holder(&file).or_else(|| noted_holder(&file));
+            let holder = || local_holder(&file).or_else(|| read_holder(&file));
             let wait = |holder: &str| {
                 if let Some(waiting) = waiting.take() {
                     waiting(holder);
                 }
             };
-            lock_or_tell(&file, tries, wait, || holder().unwrap_or_else(|| "another process".into()))?;
+            lock_or_report(&file, tries, wait, || holder().unwrap_or_else(|| "another process".into()))?;
             // The holder of a temporary file removes it while it is locked. A lock on the removed file excludes nobody.
             if is_at(&file, path)? {
                 let lock = LockFile { file, path: path.into(), is_temporary: false };
-                lock.note(&own_name())?;
+                lock.write_holder(&own_name())?;
                 return Ok(lock);
             }
         }
@@ -109,7 +109,7 @@ impl LockFile {
         self
     }
 
-    fn note(&self, text: &str) -> io::Result<()> {
+    fn write_holder(&self, text: &str) -> io::Result<()> {
         let mut file = &self.file;
         file.set_len(0)?;
         file.rewind()?;
@@ -120,7 +120,7 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         // The description is erased first, so that readers of the file do not find a holder that has released the lock.
-        let _ = self.note("");
+        let _ = self.write_holder("");
         if self.is_temporary {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -139,7 +139,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Returns the description that the holder has written into the file, if it is a line of text.
-fn noted_holder(mut file: &File) -> Option<String> {
+fn read_holder(mut file: &File) -> Option<String> {
     /// Maximum length in bytes of a description: two names and a number.
     const LONGEST: u64 = 500;
     let mut text = String::new();
@@ -197,14 +197,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = LockFile::acquire(&path, 1, |_| panic!("nobody has it")).unwrap();
-        let mut told = String::new();
-        let error = LockFile::acquire(&path, 2, |holder| told = holder.to_string()).unwrap_err();
+        let mut reported = String::new();
+        let error = LockFile::acquire(&path, 2, |holder| reported = holder.to_string()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
         assert!(
             error.to_string().ends_with(" uses it and has not released its lock within 0.1 s"),
             "{error}"
         );
-        assert!(error.to_string().starts_with(&told) && told.contains("process"), "{told}: {error}");
+        assert!(
+            error.to_string().starts_with(&reported) && reported.contains("process"),
+            "{reported}: {error}"
+        );
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with(&format!("process {} (", std::process::id())), "{text}");
         drop(first);
@@ -217,12 +220,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = LockFile::acquire(&path, 1, |_| ()).unwrap();
-        let (waits, told) = std::sync::mpsc::channel();
+        let (waits, reported) = std::sync::mpsc::channel();
         let second = std::thread::spawn({
             let path = path.clone();
             move || LockFile::acquire(&path, 1200, |_| waits.send(()).unwrap())
         });
-        told.recv().unwrap();
+        reported.recv().unwrap();
         drop(first);
         second.join().unwrap().unwrap();
     }
@@ -235,10 +238,10 @@ mod tests {
         std::fs::write(&path, "process 7 (sor) on node03\n").unwrap();
         let file = File::open(&path).unwrap();
         assert_eq!(local_holder(&file), None);
-        assert_eq!(noted_holder(&file).unwrap(), "process 7 (sor) on node03");
+        assert_eq!(read_holder(&file).unwrap(), "process 7 (sor) on node03");
         for unusable in ["", "\n", "a\nb\n", "\x1b[2J"] {
             std::fs::write(&path, unusable).unwrap();
-            assert_eq!(noted_holder(&file), None, "{unusable:?}");
+            assert_eq!(read_holder(&file), None, "{unusable:?}");
         }
     }
 
@@ -283,12 +286,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = LockFile::acquire(&path, 1, |_| ()).unwrap().temporary();
-        let (waits, told) = std::sync::mpsc::channel();
+        let (waits, reported) = std::sync::mpsc::channel();
         let second = std::thread::spawn({
             let path = path.clone();
             move || LockFile::acquire(&path, 1200, |_| waits.send(()).unwrap())
         });
-        told.recv().unwrap();
+        reported.recv().unwrap();
         drop(first);
         let second = second.join().unwrap().unwrap();
         assert!(LockFile::acquire(&path, 1, |_| ()).is_err());

@@ -15,8 +15,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod beside;
 mod place;
+mod temporary_file;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use beside::{Beside, Durability};
 use place::Place;
+use temporary_file::{Durability, TemporaryFile};
 
 use crate::regular::unexpected;
 
@@ -36,7 +36,7 @@ use crate::regular::unexpected;
 /// much longer limit, a mistyped name would block a job on many machines.
 const READER: Duration = Duration::from_secs(10);
 /// Time between two attempts to open a FIFO.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_PERIOD: Duration = Duration::from_millis(20);
 
 /// Output file that a user has named, for example with `-o FILE`.
 ///
@@ -55,7 +55,7 @@ pub struct Output {
 
 #[derive(Debug)]
 enum To {
-    Beside(BufWriter<Beside>),
+    Replacement(BufWriter<TemporaryFile>),
     Stream(BufWriter<File>),
 }
 
@@ -67,7 +67,9 @@ impl Output {
     /// seconds.
     pub fn create(path: &Path) -> io::Result<Self> {
         let to = match Place::of(path)? {
-            Place::Replaced { at, mode } => To::Beside(BufWriter::new(Beside::create(&at, mode)?)),
+            Place::Replaced { at, mode } => {
+                To::Replacement(BufWriter::new(TemporaryFile::create(&at, mode)?))
+            }
             Place::Fifo(at) => To::Stream(BufWriter::new(open_fifo(&at, READER)?)),
             Place::Device(at) => To::Stream(BufWriter::new(open_device(&at)?)),
             Place::Descriptor(at) => To::Stream(BufWriter::new(open_descriptor(&at)?)),
@@ -81,7 +83,7 @@ impl Output {
     /// If writing or moving fails. A destination that was a regular file then still has its old content.
     pub fn commit(mut self) -> io::Result<()> {
         match self.to.take() {
-            Some(To::Beside(file)) => {
+            Some(To::Replacement(file)) => {
                 file.into_inner().map_err(io::IntoInnerError::into_error)?.finish(Durability::Synced)
             }
             Some(To::Stream(mut file)) => file.flush(),
@@ -91,7 +93,7 @@ impl Output {
 
     fn writer(&mut self) -> io::Result<&mut dyn Write> {
         match &mut self.to {
-            Some(To::Beside(file)) => Ok(file),
+            Some(To::Replacement(file)) => Ok(file),
             Some(To::Stream(file)) => Ok(file),
             None => Err(io::Error::other("the file has been committed")),
         }
@@ -127,7 +129,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match Place::of(path)? {
         Place::Replaced { at, mode } => {
-            let mut file = Beside::create(&at, mode)?;
+            let mut file = TemporaryFile::create(&at, mode)?;
             file.write_all(bytes)?;
             file.finish(Durability::Unsynced)
         }
@@ -143,7 +145,7 @@ pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// Those of the file system. The old file is then still there.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = Beside::create(path, None)?;
+    let mut file = TemporaryFile::create(path, None)?;
     file.write_all(bytes)?;
     file.finish(Durability::Synced)
 }
@@ -169,7 +171,7 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
 
 /// Returns true if `name` is the name of a temporary file with new content of `file`, which a process that died may have left.
 pub fn is_left_over(name: &str, file: &str) -> bool {
-    beside::is_temporary_of(name, file)
+    temporary_file::is_temporary_of(name, file)
 }
 
 fn open_device(path: &Path) -> io::Result<File> {
@@ -204,7 +206,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
                     let text = format!("is a FIFO that no process has opened for reading within {limit} s");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_PERIOD);
             }
             result => break result?,
         }

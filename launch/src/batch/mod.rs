@@ -33,7 +33,7 @@ pub(crate) struct BatchState {
     /// True if the job has fewer nodes than at the start of the attempt.
     pub(crate) has_lost_nodes: bool,
     /// True if the batch system did not answer.
-    pub(crate) is_gone: bool,
+    pub(crate) is_missing: bool,
     /// Time until the batch system ends the job, in seconds.
     pub(crate) seconds_left: Option<u64>,
 }
@@ -48,23 +48,23 @@ pub(crate) enum NoAnswer {
 }
 
 /// Runs a command without input, and returns what it has printed.
-pub(crate) fn ask<A: AsRef<OsStr>>(
+pub(crate) fn query<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Answer, NoAnswer> {
-    ask_within(program, args, "", LIMIT)
+    query_within(program, args, "", LIMIT)
 }
 
 /// Runs a command with this text as its input, and returns what it has printed.
-pub(crate) fn ask_with<A: AsRef<OsStr>>(
+pub(crate) fn query_with<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
     input: &str,
 ) -> Result<Answer, NoAnswer> {
-    ask_within(program, args, input, LIMIT)
+    query_within(program, args, input, LIMIT)
 }
 
-fn ask_within<A: AsRef<OsStr>>(
+fn query_within<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
     input: &str,
@@ -121,14 +121,14 @@ mod tests {
 
     #[test]
     fn answers_are_read_and_silence_times_out() {
-        let answer = ask("sh", ["-c", "echo one; echo two >&2; exit 3"]).unwrap();
+        let answer = query("sh", ["-c", "echo one; echo two >&2; exit 3"]).unwrap();
         assert_eq!(answer, Answer { is_success: false, output: "one\n".into(), errors: "two\n".into() });
-        assert_eq!(ask("no-such-batch-system", [""; 0]), Err(NoAnswer::Missing));
+        assert_eq!(query("no-such-batch-system", [""; 0]), Err(NoAnswer::Missing));
         let start = Instant::now();
-        assert_eq!(ask_within("sleep", ["60"], "", Duration::from_millis(50)), Err(NoAnswer::Silent));
+        assert_eq!(query_within("sleep", ["60"], "", Duration::from_millis(50)), Err(NoAnswer::Silent));
         assert!(start.elapsed() < Duration::from_secs(30));
-        assert_eq!(ask_with("cat", [""; 0], "text\n").unwrap().output, "text\n");
-        let much = ask("sh", ["-c", "head -c 1000000 /dev/zero >&2; echo end"]).unwrap();
+        assert_eq!(query_with("cat", [""; 0], "text\n").unwrap().output, "text\n");
+        let much = query("sh", ["-c", "head -c 1000000 /dev/zero >&2; echo end"]).unwrap();
         assert_eq!((much.output.as_str(), much.errors.len()), ("end\n", 1_000_000));
     }
 }

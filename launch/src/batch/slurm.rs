@@ -1,6 +1,6 @@
 //! Answers of Slurm: `squeue`, `scontrol show job` and `sacct`.
 
-use super::{BatchState, NoAnswer, ask};
+use super::{BatchState, NoAnswer, query};
 
 /// Job in the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ const COLUMNS: &str = "%i|%T|%e|%S|%R|%j";
 /// Returns the jobs of this user in the queue. It contains waiting and running jobs, and for some minutes those that have ended.
 pub(crate) fn queue() -> Result<Vec<Queued>, NoAnswer> {
     // `squeue -j N` fails for a job that has left the queue.
-    let answer = ask("squeue", ["--me", "--noheader", "--array", "--format", COLUMNS])?;
+    let answer = query("squeue", ["--me", "--noheader", "--array", "--format", COLUMNS])?;
     if answer.is_success {
         Ok(answer.output.lines().filter_map(parse).collect())
     } else {
@@ -57,17 +57,17 @@ pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 
 /// Asks Slurm for the state of this job at the end of an attempt. `nodes` is its number of nodes at the start.
 pub(crate) fn state_of(job: &str, nodes: Option<usize>) -> BatchState {
-    match ask("scontrol", ["-o", "show", "job", job]) {
+    match query("scontrol", ["-o", "show", "job", job]) {
         Ok(answer) if answer.is_success => state_in(&answer.output, nodes),
         Ok(answer) if answer.errors.contains("Invalid job id") => BatchState::default(),
-        Ok(_) | Err(NoAnswer::Silent) => BatchState { is_gone: true, ..BatchState::default() },
+        Ok(_) | Err(NoAnswer::Silent) => BatchState { is_missing: true, ..BatchState::default() },
         Err(NoAnswer::Missing) => BatchState::default(),
     }
 }
 
 /// Asks Slurm how many seconds this job may still run. Slurm before 23.02 sets no variable with the end time.
 pub(crate) fn seconds_left(job: &str) -> Option<u64> {
-    let answer = ask("scontrol", ["-o", "show", "job", job]).ok()?;
+    let answer = query("scontrol", ["-o", "show", "job", job]).ok()?;
     seconds_left_in(&answer.output)
 }
 
@@ -91,7 +91,7 @@ fn state_in(line: &str, nodes: Option<usize>) -> BatchState {
         is_preempted: state == "PREEMPTED" || field(line, "PreemptTime").filter(is_set).is_some(),
         has_lost_nodes: state == "NODE_FAIL"
             || (state == "RUNNING" && left.zip(nodes).is_some_and(|(left, nodes)| left < nodes)),
-        is_gone: false,
+        is_missing: false,
         seconds_left: seconds_left_in(line),
     }
 }
@@ -99,10 +99,10 @@ fn state_in(line: &str, nodes: Option<usize>) -> BatchState {
 /// Returns the final state of a job that has left the queue, from the accounting database or, without one, from the file of completed jobs.
 pub(crate) fn final_state(job: &str) -> Option<String> {
     let columns = ["--noheader", "--parsable2", "--allocations", "--format", "State", "--jobs", job];
-    let database = ask("sacct", columns).ok().and_then(|answer| first_state(&answer.output));
+    let database = query("sacct", columns).ok().and_then(|answer| first_state(&answer.output));
     database.or_else(|| {
         let columns = ["--completion", "--noheader", "--parsable2", "--format", "State", "--jobs", job];
-        first_state(&ask("sacct", columns).ok()?.output)
+        first_state(&query("sacct", columns).ok()?.output)
     })
 }
 

@@ -241,7 +241,7 @@ impl Needs<'_> {
     fn binding(&self) -> Option<Bind> {
         match self.bind {
             Bind::Auto => self.shared.then_some(Bind::None),
-            said => Some(said),
+            text => Some(text),
         }
     }
 }

@@ -75,24 +75,24 @@ fn find(id: &str) -> Result<&'static Check, LaunchError> {
 ///
 /// # Errors
 /// There is no check of a given name, the program or the hostfile does not exist, or the probe is not installed.
-pub(crate) fn doctor(asked: &Doctor) -> Result<(String, u8), LaunchError> {
-    if let Some(id) = &asked.explain {
+pub(crate) fn doctor(args: &Doctor) -> Result<(String, u8), LaunchError> {
+    if let Some(id) = &args.explain {
         let check = find(id)?;
         return Ok((format!("{}: {}\n\n{}\n", check.id, check.symptom, check.about), 0));
     }
     let mut chosen = Vec::new();
-    for id in &asked.only {
+    for id in &args.only {
         chosen.push(find(id)?);
     }
     if chosen.is_empty() {
         chosen.extend(all());
     }
-    let program = asked.program.as_deref().map(|name| detect::program(name, &search_path())).transpose()?;
-    let hostfile = asked.hostfile.as_deref().map(Hostfile::read).transpose()?;
+    let program = args.program.as_deref().map(|name| detect::program(name, &search_path())).transpose()?;
+    let hostfile = args.hostfile.as_deref().map(Hostfile::read).transpose()?;
     let environment = Environment::survey(hostfile.is_some());
-    let ranks = asked.ranks.map(|ranks| ranks as usize);
+    let ranks = args.ranks.map(|ranks| ranks as usize);
     let mut failures = Vec::new();
-    let probes = ranks.map(|ranks| start_probes(asked, &environment, ranks, &mut failures)).transpose()?;
+    let probes = ranks.map(|ranks| start_probes(args, &environment, ranks, &mut failures)).transpose()?;
     let hosts = hosts(hostfile.as_ref(), &environment);
     let facts =
         Facts { site: &Here, ranks, program: program.as_deref(), hosts: &hosts, probes: probes.as_deref() };
@@ -103,7 +103,7 @@ pub(crate) fn doctor(asked: &Doctor) -> Result<(String, u8), LaunchError> {
     }));
     let code = u8::from(findings.iter().any(|(_, finding)| matches!(finding, Finding::Fail(_))));
     let text =
-        if asked.json { as_json(&findings) } else { table(&findings, probes.as_deref().unwrap_or_default()) };
+        if args.json { as_json(&findings) } else { table(&findings, probes.as_deref().unwrap_or_default()) };
     Ok((text, code))
 }
 
@@ -118,14 +118,14 @@ fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> 
 
 /// Starts the probe with each launcher that can be used in this environment. The message of a failed start is added to `failures`.
 fn start_probes(
-    asked: &Doctor,
+    args: &Doctor,
     environment: &Environment,
     ranks: usize,
     failures: &mut Vec<String>,
 ) -> Result<Vec<Probe>, LaunchError> {
-    let beside =
+    let bundled =
         std::env::current_exe().ok().map(|this| this.with_file_name(PROBE)).filter(|file| file.is_file());
-    let probe = beside.map_or_else(|| detect::program(PROBE, &search_path()), Ok)?;
+    let probe = bundled.map_or_else(|| detect::program(PROBE, &search_path()), Ok)?;
     let in_slurm = matches!(environment.batch, Some(Batch::Slurm { .. })) && environment.srun.is_some();
     let mpi = detect::mpi_of(&probe, environment)?;
     let has_mpirun = match mpi {
@@ -135,14 +135,13 @@ fn start_probes(
     let mut launchers = Vec::new();
     launchers.extend(in_slurm.then_some(Launcher::Srun));
     launchers.extend(has_mpirun.then_some(Launcher::Mpirun));
-    launchers
-        .retain(|launcher| asked.launcher.is_none_or(|only| only == *launcher || only == Launcher::Auto));
+    launchers.retain(|launcher| args.launcher.is_none_or(|only| only == *launcher || only == Launcher::Auto));
     if launchers.is_empty() {
         return Err(LaunchError::NoLauncher(Some(mpi)));
     }
     let mut probes = Vec::new();
     for launcher in launchers {
-        match probe::start(launcher, ranks, asked.hostfile.as_deref(), &probe) {
+        match probe::start(launcher, ranks, args.hostfile.as_deref(), &probe) {
             Ok(reports) => probes.extend(reports),
             Err(reason) => failures.push(reason),
         }

@@ -89,8 +89,8 @@ impl Environment {
             .args(["-o", "show", "job", &get("SLURM_JOB_ID")?])
             .stdin(Stdio::null())
             .stderr(Stdio::null());
-        let said = scontrol.output().ok()?.stdout;
-        let overrides = Allocation::parse(&String::from_utf8_lossy(&said))?.overrides(get)?;
+        let description = scontrol.output().ok()?.stdout;
+        let overrides = Allocation::parse(&String::from_utf8_lossy(&description))?.overrides(get)?;
         let renewed = |name: &str| match overrides.iter().find(|(known, _)| *known == name) {
             Some((_, value)) => value.clone(),
             None => get(name),
@@ -117,9 +117,9 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
         };
         let tasks = count(get, "SLURM_NTASKS").unwrap_or_else(per_node);
         // A number of cores that the user has set for srun takes precedence.
-        let is_said = get("SRUN_CPUS_PER_TASK").is_some();
+        let is_set = get("SRUN_CPUS_PER_TASK").is_some();
         let cores = count(get, "SLURM_CPUS_PER_TASK").and_then(Result::ok);
-        return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_said) });
+        return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_set) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
         // If the caller has hosts, the hosts of the batch job are ignored.

@@ -72,27 +72,27 @@ struct Planned {
 }
 
 /// Plans the workflow and returns the text to print.
-pub(crate) fn run(asked: &PlanWorkflow) -> Result<String, LaunchError> {
-    let (description, format) = input::workflow(&asked.file)?;
-    let cluster = input::platform(&asked.platform)?;
+pub(crate) fn run(args: &PlanWorkflow) -> Result<String, LaunchError> {
+    let (description, format) = input::workflow(&args.file)?;
+    let cluster = input::platform(&args.platform)?;
     let mut options = PlanOptions::default();
-    options.memory.task_memory = match asked.task_memory {
+    options.memory.task_memory = match args.task_memory {
         Some(Meaning::Own) => TaskMemory::Additive,
         Some(Meaning::Included) => TaskMemory::IncludesIo,
         None => format.task_memory(),
     };
-    options.evaluations = asked.evaluations.unwrap_or(options.evaluations);
+    options.evaluations = args.evaluations.unwrap_or(options.evaluations);
     // The name of the task is checked before planning, which may take long.
-    let task = asked.explain.as_deref().map(|name| task_of(&description, name, &asked.file)).transpose()?;
-    let planned = planned(&description, cluster, &options, &asked.platform)?;
-    if let Some(file) = &asked.svg {
+    let task = args.explain.as_deref().map(|name| task_of(&description, name, &args.file)).transpose()?;
+    let planned = planned(&description, cluster, &options, &args.platform)?;
+    if let Some(file) = &args.svg {
         let drawn = output::write(file, chart::svg(&planned).as_bytes());
         drawn.map_err(LaunchError::io(format!("write the chart to {}", file.display())))?;
     }
     Ok(match task {
         Some(task) => explain::explain(&planned, task),
-        None if asked.json => json::json(&planned),
-        None => report::report(&planned, asked.compare),
+        None if args.json => json::json(&planned),
+        None => report::report(&planned, args.compare),
     })
 }
 

@@ -116,7 +116,7 @@ fn attempts(text: &mut String, planned: &Planned) {
     let width =
         best.attempts.iter().map(|attempt| attempt.planner.to_string().chars().count()).max().unwrap_or(0);
     for attempt in &best.attempts {
-        let came_to = match &attempt.makespan {
+        let makespan_text = match &attempt.makespan {
             Ok(makespan) => {
                 format!("{:>14}  {:>6}", seconds(*makespan), percent(*makespan, best.plan.makespan))
             }
@@ -124,6 +124,6 @@ fn attempts(text: &mut String, planned: &Planned) {
         };
         let planner = attempt.planner.to_string();
         let chosen = if attempt.planner == best.planner { "  chosen" } else { "" };
-        let _ = writeln!(text, "{planner:<width$}  {came_to}{chosen}");
+        let _ = writeln!(text, "{planner:<width$}  {makespan_text}{chosen}");
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use armature::job_status::{BESIDE_EVENTS, JobStatus};
+use armature::job_status::{EVENTS_COPY, JobStatus};
 use serde::{Deserialize, Serialize};
 
 use super::RunDirectory;
@@ -61,8 +61,9 @@ impl Start {
         let get = |name: &str| std::env::var(name).ok();
         let batch = BatchJob::own();
         let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
-        let asked = || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
-        let ends_at = end.or_else(|| Some(seconds_since_1970() + asked()?));
+        let seconds_left =
+            || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
+        let ends_at = end.or_else(|| Some(seconds_since_1970() + seconds_left()?));
         Start {
             schema: 1,
             started: now(),
@@ -148,7 +149,7 @@ impl Attempt {
 
     /// Returns the job status that the ranks have written, if there is one.
     pub(crate) fn status(&self) -> Option<JobStatus> {
-        JobStatus::read(&self.directory.join(BESIDE_EVENTS)).ok().flatten()
+        JobStatus::read(&self.directory.join(EVENTS_COPY)).ok().flatten()
     }
 }
 

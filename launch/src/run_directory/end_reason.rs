@@ -151,8 +151,8 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
         return limit();
     }
     // The exit codes are those of ranks that were ended by SIGHUP, SIGINT or SIGTERM.
-    let was_asked = seen.signal.filter(|_| !is_warning).is_some() || matches!(seen.code, 129 | 130 | 143);
-    if batch.state == "CANCELLED" || was_asked {
+    let was_requested = seen.signal.filter(|_| !is_warning).is_some() || matches!(seen.code, 129 | 130 | 143);
+    if batch.state == "CANCELLED" || was_requested {
         return if ends_within(CLOCK) && batch.state != "CANCELLED" {
             limit()
         } else {
@@ -165,7 +165,7 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
     if is_own_failure {
         return (Reason::OwnError, message);
     }
-    if batch.is_gone {
+    if batch.is_missing {
         return (Reason::BatchSystemGone, "the batch system did not answer".into());
     }
     match state {
@@ -226,8 +226,8 @@ mod tests {
         expect(Evidence { batch: slurm("NODE_FAIL"), signal: Some(15), ..failed(143) }, Reason::LostNode);
         expect(Evidence { missing: Some("rank 3 is missing".into()), ..failed(1) }, Reason::StartFailed);
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
-        let gone = BatchState { is_gone: true, ..BatchState::default() };
-        expect(Evidence { batch: gone, ..failed(1) }, Reason::BatchSystemGone);
+        let missing = BatchState { is_missing: true, ..BatchState::default() };
+        expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
     }
 
     #[test]
@@ -251,8 +251,8 @@ mod tests {
     fn program_error_is_not_attributed_to_other_causes() {
         let failed =
             Evidence { code: 1, status: status(State::Failed, false, "no fuel"), ..Evidence::default() };
-        let gone = BatchState { is_gone: true, ..BatchState::default() };
-        assert_eq!(reason(&Evidence { batch: gone, ..failed }), (Reason::OwnError, "no fuel".into()));
+        let missing = BatchState { is_missing: true, ..BatchState::default() };
+        assert_eq!(reason(&Evidence { batch: missing, ..failed }), (Reason::OwnError, "no fuel".into()));
         assert_eq!(reason(&Evidence { code: 7, ..Evidence::default() }).1, "exit code 7");
         assert_eq!(reason(&Evidence { code: 143, ..Evidence::default() }).1, "SIGTERM");
     }

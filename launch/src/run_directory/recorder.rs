@@ -196,7 +196,7 @@ fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirecto
 }
 
 /// Returns true if the program has the option `--journal`. It can then resume from a file, and its run is likely to have several attempts.
-pub(crate) fn asks_for_journal(command: &[OsString]) -> bool {
+pub(crate) fn has_journal_option(command: &[OsString]) -> bool {
     let is_journal =
         |word: &OsString| word == OsStr::new("--journal") || word.to_string_lossy().starts_with("--journal=");
     command.iter().skip(1).any(is_journal)
@@ -223,8 +223,13 @@ mod tests {
 
     #[test]
     fn journal_is_found_among_the_arguments() {
-        let asks = |words: &[&str]| asks_for_journal(&words.iter().map(OsString::from).collect::<Vec<_>>());
-        assert!(asks(&["x", "--journal", "f"]) && asks(&["x", "--journal=f"]));
-        assert!(!asks(&["--journal"]) && !asks(&["x", "journal"]) && !asks(&["x", "--journals"]));
+        let has_option =
+            |words: &[&str]| has_journal_option(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(has_option(&["x", "--journal", "f"]) && has_option(&["x", "--journal=f"]));
+        assert!(
+            !has_option(&["--journal"])
+                && !has_option(&["x", "journal"])
+                && !has_option(&["x", "--journals"])
+        );
     }
 }

@@ -288,8 +288,8 @@ mod tests {
             "own",
         );
         expect(Facts { queued: queued("CANCELLED"), ..facts() }, Stage::Failed, "CANCELLED");
-        let gone = Facts { final_state: Some("NODE_FAIL".into()), ..facts() };
-        expect(gone, Stage::Failed, "its batch job ended as NODE_FAIL");
+        let failed_node = Facts { final_state: Some("NODE_FAIL".into()), ..facts() };
+        expect(failed_node, Stage::Failed, "its batch job ended as NODE_FAIL");
         expect(facts(), Stage::Failed, "its batch job 7 has left the queue");
     }
 

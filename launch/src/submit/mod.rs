@@ -124,27 +124,27 @@ enum System {
 }
 
 /// Submits the program. Returns the exit code.
-pub(crate) fn submit(asked: &Submit) -> Result<u8, LaunchError> {
-    let system = system(asked)?;
-    let name = asked.name.clone().unwrap_or_else(|| name::of_program(Path::new(&asked.command[0])));
+pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
+    let system = system(args)?;
+    let name = args.name.clone().unwrap_or_else(|| name::of_program(Path::new(&args.command[0])));
     let runs = Path::new(RUNS);
     let next = newest(runs, &name).map_or(1, |(number, _)| number + 1);
-    let request = Request::new(asked, format!("{name}-{next}"))?;
-    if system != System::Slurm && asked.requeue > 0 {
+    let request = Request::new(args, format!("{name}-{next}"))?;
+    if system != System::Slurm && args.requeue > 0 {
         return Err(LaunchError::Usage("--requeue works with Slurm only".into()));
     }
-    if asked.dry_run {
+    if args.dry_run {
         return print(&script::text(&request, system));
     }
     if system != System::Slurm {
         let text = "armature submit works with Slurm only; for PBS and SGE it prints a script with --dry-run, to submit with qsub";
         return Err(LaunchError::Usage(text.into()));
     }
-    accepted(batch::ask_with("sbatch", ["--test-only"], &script::text(&request, system)))?;
+    accepted(batch::query_with("sbatch", ["--test-only"], &script::text(&request, system)))?;
     let run = RunDirectory::create_unlinked(runs, &name)?;
     // The number of the run may differ from the one that was tested, if another process has created a run in the meantime.
     let request = Request { run: run.name(), ..request };
-    let job = match write_and_submit(&run, &request, asked) {
+    let job = match write_and_submit(&run, &request, args) {
         Ok(job) => job,
         Err(error) => {
             // Only the files and the directory that were created above are removed.
@@ -159,23 +159,23 @@ pub(crate) fn submit(asked: &Submit) -> Result<u8, LaunchError> {
     };
     run.link(runs);
     print(&format!("{} is job {job}: {}\n", run.name(), run.path().display()))?;
-    if asked.wait { wait(&run) } else { Ok(0) }
+    if args.wait { wait(&run) } else { Ok(0) }
 }
 
 /// Writes the script and the description of the run, and submits the script. Returns the number of the job.
-fn write_and_submit(run: &RunDirectory, request: &Request, asked: &Submit) -> Result<String, LaunchError> {
+fn write_and_submit(run: &RunDirectory, request: &Request, args: &Submit) -> Result<String, LaunchError> {
     let path = run.path().join(SCRIPT);
     let failed = |path: &Path| LaunchError::io(format!("write {}", path.display()));
     fs::write(&path, script::text(request, System::Slurm)).map_err(failed(&path))?;
     let options = slurm::directives(request).into_iter().map(|(_, directive)| directive).collect();
-    let description = Description { batch: None, options, ..Description::new(&asked.command) };
+    let description = Description { batch: None, options, ..Description::new(&args.command) };
     description.write(run)?;
     let script = path.into_os_string();
-    let answer = accepted(batch::ask("sbatch", [OsString::from("--parsable"), script]))?;
+    let answer = accepted(batch::query("sbatch", [OsString::from("--parsable"), script]))?;
     // `sbatch --parsable` prints `48211` or `48211;cluster`.
     let job = answer.trim().split(';').next().unwrap_or_default().to_string();
     if job.is_empty() {
-        return Err(LaunchError::Batch { program: "sbatch", said: "it has printed no job number".into() });
+        return Err(LaunchError::Batch { program: "sbatch", reply: "it has printed no job number".into() });
     }
     let batch = Some(BatchJob { system: "slurm".into(), job: job.clone() });
     Description { batch, ..description }.write(run)?;
@@ -186,24 +186,24 @@ fn accepted(answer: Result<batch::Answer, NoAnswer>) -> Result<String, LaunchErr
     let program = "sbatch";
     match answer {
         Ok(answer) if answer.is_success => Ok(answer.output),
-        Ok(answer) => Err(LaunchError::Batch { program, said: answer.errors }),
+        Ok(answer) => Err(LaunchError::Batch { program, reply: answer.errors }),
         Err(NoAnswer::Missing) => Err(LaunchError::NoBatch { program }),
         Err(NoAnswer::Silent) => {
-            Err(LaunchError::Batch { program, said: "no answer within ten seconds".into() })
+            Err(LaunchError::Batch { program, reply: "no answer within ten seconds".into() })
         }
     }
 }
 
 /// Returns the batch system to use. A script can be printed on a host without a batch system.
-fn system(asked: &Submit) -> Result<System, LaunchError> {
+fn system(args: &Submit) -> Result<System, LaunchError> {
     let has = |program: &str| {
         crate::environment::search_path().iter().any(|directory| directory.join(program).is_file())
     };
-    match asked.batch {
+    match args.batch {
         System::Auto if has("sbatch") => Ok(System::Slurm),
         System::Auto if has("qsub") && std::env::var_os("SGE_ROOT").is_some() => Ok(System::Sge),
         System::Auto if has("qsub") => Ok(System::Pbs),
-        System::Auto if asked.dry_run => Ok(System::Slurm),
+        System::Auto if args.dry_run => Ok(System::Slurm),
         System::Auto => Err(LaunchError::NoBatch { program: "sbatch" }),
         named => Ok(named),
     }

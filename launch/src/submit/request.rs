@@ -46,17 +46,17 @@ pub(super) struct Request {
 
 impl Request {
     /// Checks the options of a job whose run directory has the name `run`.
-    pub(super) fn new(asked: &Submit, run: String) -> Result<Self, LaunchError> {
+    pub(super) fn new(args: &Submit, run: String) -> Result<Self, LaunchError> {
         let usage = |text: String| Err(LaunchError::Usage(text));
-        if asked.ranks.is_none() && asked.nodes.is_none() {
+        if args.ranks.is_none() && args.nodes.is_none() {
             return usage("the size of the job is missing: expected -n RANKS or -N NODES".into());
         }
-        if let (Some(nodes), Some(per_node), Some(ranks)) = (asked.nodes, asked.ranks_per_node, asked.ranks)
+        if let (Some(nodes), Some(per_node), Some(ranks)) = (args.nodes, args.ranks_per_node, args.ranks)
             && u64::from(nodes) * u64::from(per_node) < u64::from(ranks)
         {
             return usage(format!("{ranks} ranks do not fit on {nodes} nodes with {per_node} ranks each"));
         }
-        let warn = match (asked.warn, asked.time) {
+        let warn = match (args.warn, args.time) {
             (Some(warn), Some(time)) if warn >= time => {
                 return usage(format!("--warn {warn}s is not before the time limit of {time} s"));
             }
@@ -64,7 +64,7 @@ impl Request {
             (None, Some(time)) => Some(WARN.min(time / 2)).filter(|&warn| warn > 0),
             (None, None) => Some(WARN),
         };
-        if asked.command.iter().any(|word| word == ":") {
+        if args.command.iter().any(|word| word == ":") {
             return Err(LaunchError::Colon);
         }
         let text = |word: &OsString| {
@@ -74,11 +74,11 @@ impl Request {
             word.to_str().map(str::to_string).ok_or_else(wrong)
         };
         // A module may add the program to `PATH`, so that it is not searched for here.
-        if asked.modules.is_empty() && !asked.dry_run {
+        if args.modules.is_empty() && !args.dry_run {
             let program =
-                crate::detect::program(&text(&asked.command[0])?, &crate::environment::search_path())?;
+                crate::detect::program(&text(&args.command[0])?, &crate::environment::search_path())?;
             // The nodes may have other launchers than this host, so that a missing launcher is no error here. Only an ambiguous MPI is.
-            if asked.mpi.is_none()
+            if args.mpi.is_none()
                 && let Err(error @ LaunchError::AmbiguousMpi(_)) =
                     crate::detect::mpi_of(&program, &crate::environment::Environment::survey(true))
             {
@@ -87,26 +87,26 @@ impl Request {
         }
         Ok(Request {
             run,
-            nodes: asked.nodes,
-            ranks: asked.ranks,
-            ranks_per_node: asked.ranks_per_node,
-            cores_per_rank: asked.cores_per_rank,
-            memory: asked.mem_per_rank,
-            time: asked.time,
-            partition: asked.partition.clone(),
-            account: asked.account.clone(),
-            array: asked.array.clone(),
-            after: asked.after.as_ref().map(job_of).transpose()?,
-            requeue: asked.requeue,
+            nodes: args.nodes,
+            ranks: args.ranks,
+            ranks_per_node: args.ranks_per_node,
+            cores_per_rank: args.cores_per_rank,
+            memory: args.mem_per_rank,
+            time: args.time,
+            partition: args.partition.clone(),
+            account: args.account.clone(),
+            array: args.array.clone(),
+            after: args.after.as_ref().map(job_of).transpose()?,
+            requeue: args.requeue,
             warn,
-            mpi: asked.mpi.and_then(|mpi| Some(mpi.to_possible_value()?.get_name().to_string())),
-            recover: asked.recover,
-            restarts: asked.restarts,
-            modules: asked.modules.clone(),
-            environment: asked.environment.clone(),
-            options: asked.options.clone(),
+            mpi: args.mpi.and_then(|mpi| Some(mpi.to_possible_value()?.get_name().to_string())),
+            recover: args.recover,
+            restarts: args.restarts,
+            modules: args.modules.clone(),
+            environment: args.environment.clone(),
+            options: args.options.clone(),
             armature: text(&own_name().into_os_string())?,
-            command: asked.command.iter().map(text).collect::<Result<_, _>>()?,
+            command: args.command.iter().map(text).collect::<Result<_, _>>()?,
         })
     }
 }

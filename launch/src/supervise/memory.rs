@@ -110,7 +110,7 @@ impl Usage {
         if kills == 0 {
             return None;
         }
-        let who = match (rank, kills) {
+        let killed_process = match (rank, kills) {
             (Some(rank), 1) => format!("rank {rank} was killed"),
             (_, 1) => "a process of the job was killed".to_string(),
             _ => format!("{kills} processes of the job were killed"),
@@ -121,7 +121,10 @@ impl Usage {
             |limit| format!("the memory cgroup is limited to {}", mebibytes(limit)),
         );
         let used = self.used.map(|used| format!(" and has used {}", mebibytes(used))).unwrap_or_default();
-        Some(format!("{who} on {host} because it was out of memory: {limit}{used} (oom_kill {})", self.kills))
+        Some(format!(
+            "{killed_process} on {host} because it was out of memory: {limit}{used} (oom_kill {})",
+            self.kills
+        ))
     }
 }
 
@@ -186,8 +189,8 @@ mod tests {
         let group = MemoryGroup::find(text, root.path()).unwrap();
         let usage = group.usage();
         assert_eq!(usage, Usage { kills: 2, limit: Some(100 * MIB), used: Some(100 * MIB) });
-        let said = usage.since(&Usage::default(), Some(1), "n4").unwrap();
-        assert!(said.starts_with("2 processes of the job were killed on n4"), "{said}");
+        let text = usage.since(&Usage::default(), Some(1), "n4").unwrap();
+        assert!(text.starts_with("2 processes of the job were killed on n4"), "{text}");
     }
 
     #[test]

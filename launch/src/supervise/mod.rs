@@ -136,9 +136,9 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
         }
         for signal in call.signals() {
             watch.signalled(signal);
-            call.hand_on(&child, signal);
+            call.forward_signal(&child, signal);
         }
-        if watch.is_over() {
+        if watch.has_ended() {
             break end(&mut child).map_err(LaunchError::io("wait for the launcher"))?;
         }
         std::thread::sleep(TICK);
@@ -148,7 +148,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
     if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
         print_message(format_args!("the launcher was ended by signal {signal}; {left}"));
     }
-    watch.look();
+    watch.poll();
     call.signals().into_iter().for_each(|signal| watch.signalled(signal));
     Ok(watch.ended(status))
 }
@@ -166,7 +166,7 @@ struct Watch<'a> {
     out_of_memory: bool,
     place: String,
     start: Instant,
-    looked: Instant,
+    last_poll: Instant,
     counted: Instant,
     /// Observed ranks of this machine during the start.
     start_watch: StartWatch,
@@ -194,7 +194,7 @@ impl<'a> Watch<'a> {
             out_of_memory: false,
             place: place(),
             start: now,
-            looked: now,
+            last_poll: now,
             counted: now,
             start_watch: StartWatch::new(terms.all_here),
             missing: None,
@@ -208,9 +208,9 @@ impl<'a> Watch<'a> {
     }
 
     /// Returns true if the deadline of the launcher has passed.
-    fn is_over(&mut self) -> bool {
-        if self.looked.elapsed() >= LOOK {
-            self.look();
+    fn has_ended(&mut self) -> bool {
+        if self.last_poll.elapsed() >= LOOK {
+            self.poll();
         }
         if self.counted.elapsed() >= COUNT && self.missing.is_none() && self.is_starting() {
             self.count();
@@ -230,9 +230,9 @@ impl<'a> Watch<'a> {
     }
 
     /// Reads the job status. A status that cannot be read now is read again later; one that can never be read counts as missing.
-    fn look(&mut self) {
-        self.looked = Instant::now();
-        self.look_at_memory();
+    fn poll(&mut self) {
+        self.last_poll = Instant::now();
+        self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
             // The missing rank had connected to the others before it died. From now on, the other ranks detect its death.
@@ -269,7 +269,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Reports once that a process of the job was killed because it was out of memory.
-    fn look_at_memory(&mut self) {
+    fn check_memory(&mut self) {
         let Some((group, before)) = self.memory.as_ref().filter(|_| !self.out_of_memory) else { return };
         let usage = group.usage();
         if usage.kills <= before.kills {
@@ -301,7 +301,7 @@ impl<'a> Watch<'a> {
                 "not all ranks have started and connected to each other within {limit} s (--start-limit sets another limit)"
             ));
             self.within(Duration::ZERO);
-        } else if let Some(why) = self.start_watch.look(&process_tree::ranks(self.terms.job_status)) {
+        } else if let Some(why) = self.start_watch.poll(&process_tree::ranks(self.terms.job_status)) {
             self.missing = Some(why);
             self.within(GRACE_AT_START);
         }
@@ -336,12 +336,12 @@ impl<'a> Watch<'a> {
 /// Ends the launcher and all processes that it has started: with SIGTERM, then with SIGKILL.
 fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     send(child, signal_hook::consts::SIGTERM);
-    let asked = Instant::now();
+    let requested_at = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if asked.elapsed() >= GRACE_BEFORE_KILL {
+        if requested_at.elapsed() >= GRACE_BEFORE_KILL {
             process_tree::signal(Signal::KILL);
         }
         std::thread::sleep(TICK);
@@ -359,8 +359,8 @@ pub(crate) fn clear(child: &Child) -> String {
         while start.elapsed() < GRACE_BEFORE_KILL {
             process_tree::reap(child.id());
             if process_tree::living().is_empty() {
-                let how = if step.is_none() { "have ended" } else { "were ended" };
-                return format!("the processes that it had started {how}");
+                let end = if step.is_none() { "have ended" } else { "were ended" };
+                return format!("the processes that it had started {end}");
             }
             std::thread::sleep(TICK);
         }

@@ -15,13 +15,13 @@ pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
     /// Number of observations since the last one that found a new rank.
-    looks: u32,
+    polls: u32,
 }
 
 impl StartWatch {
     /// Creates a watch without observed ranks. `all_here` is the number of ranks of the job, if all of them run on this machine.
     pub(super) fn new(all_here: Option<usize>) -> Self {
-        StartWatch { all_here, seen: BTreeSet::new(), looks: 0 }
+        StartWatch { all_here, seen: BTreeSet::new(), polls: 0 }
     }
 
     /// Returns the rank that was seen before and is not `present`, if it is the only one.
@@ -31,16 +31,16 @@ impl StartWatch {
     }
 
     /// Registers the ranks that are present. Returns a description of the missing rank, if the job can no longer start.
-    pub(super) fn look(&mut self, present: &BTreeSet<usize>) -> Option<String> {
+    pub(super) fn poll(&mut self, present: &BTreeSet<usize>) -> Option<String> {
         if let Some(rank) = self.seen.difference(present).next() {
             return Some(format!("the process of rank {rank} has ended before all ranks had started"));
         }
-        self.looks = if present.len() > self.seen.len() { 0 } else { self.looks + 1 };
+        self.polls = if present.len() > self.seen.len() { 0 } else { self.polls + 1 };
         self.seen.extend(present);
         // A rank that exits at once is never observed. If no rank at all is observed, this process may not be allowed to read the
         // environments of the ranks.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
-        (self.looks >= SETTLED && !self.seen.is_empty())
+        (self.polls >= SETTLED && !self.seen.is_empty())
             .then(|| format!("rank {missing} has no running process, although all other ranks have started"))
     }
 }
@@ -49,8 +49,8 @@ impl StartWatch {
 mod tests {
     use super::*;
 
-    fn look(start_watch: &mut StartWatch, present: &[usize]) -> Option<String> {
-        start_watch.look(&present.iter().copied().collect())
+    fn poll(start_watch: &mut StartWatch, present: &[usize]) -> Option<String> {
+        start_watch.poll(&present.iter().copied().collect())
     }
 
     #[test]
@@ -58,24 +58,24 @@ mod tests {
         let mut start_watch = StartWatch::new(None);
         assert_eq!(
             [
-                look(&mut start_watch, &[]),
-                look(&mut start_watch, &[0, 1]),
-                look(&mut start_watch, &[0, 1, 2])
+                poll(&mut start_watch, &[]),
+                poll(&mut start_watch, &[0, 1]),
+                poll(&mut start_watch, &[0, 1, 2])
             ],
             [const { None }; 3]
         );
         assert_eq!(start_watch.only_missing(&BTreeSet::from([0, 2])), Some(1));
         assert_eq!(start_watch.only_missing(&BTreeSet::from([0])), None);
-        assert!(look(&mut start_watch, &[0, 2]).unwrap().contains("of rank 1 has ended"));
+        assert!(poll(&mut start_watch, &[0, 2]).unwrap().contains("of rank 1 has ended"));
     }
 
     #[test]
     fn rank_that_never_appears_is_reported_if_all_ranks_are_local() {
         for (all_here, expected) in [(Some(3), true), (Some(2), false), (None, false)] {
             let mut start_watch = StartWatch::new(all_here);
-            assert!((0..100).all(|_| look(&mut start_watch, &[]).is_none()), "nobody can be seen");
-            assert_eq!(look(&mut start_watch, &[0]), None);
-            let missed = (0..2 * SETTLED).find_map(|_| look(&mut start_watch, &[0, 1]));
+            assert!((0..100).all(|_| poll(&mut start_watch, &[]).is_none()), "nobody can be seen");
+            assert_eq!(poll(&mut start_watch, &[0]), None);
+            let missed = (0..2 * SETTLED).find_map(|_| poll(&mut start_watch, &[0, 1]));
             assert_eq!(missed.is_some(), expected, "{all_here:?}");
             assert!(missed.is_none_or(|text| text.starts_with("rank 2 has no running process")));
         }
@@ -86,8 +86,8 @@ mod tests {
         let mut start_watch = StartWatch::new(Some(40));
         for rank in 0..40 {
             let present: Vec<usize> = (0..=rank).collect();
-            assert!((0..SETTLED).all(|_| look(&mut start_watch, &present).is_none()), "{rank}");
+            assert!((0..SETTLED).all(|_| poll(&mut start_watch, &present).is_none()), "{rank}");
         }
-        assert!((0..100).all(|_| look(&mut start_watch, &(0..40).collect::<Vec<_>>()).is_none()));
+        assert!((0..100).all(|_| poll(&mut start_watch, &(0..40).collect::<Vec<_>>()).is_none()));
     }
 }

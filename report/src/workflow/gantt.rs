@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use armature::observe::words::seconds;
+use armature::observe::number_format::seconds;
 use armature::observe::{PlanInForce, PlannedTask};
 
 use super::panel::{Bar, Panel, RANKS, Scale, panel};

@@ -8,7 +8,7 @@ use super::graph::{COLOURS, Graph};
 use crate::run::Run;
 use crate::svg::{WIDTH, escaped, open};
 use crate::tables::{bytes_text, short_count, shown_of};
-use armature::observe::words::count;
+use armature::observe::number_format::count;
 
 /// Maximum number of drawn ranks; more could not be distinguished.
 const RANKS: usize = 32;

@@ -103,7 +103,7 @@ impl Starter {
                     self.close(now);
                 }
             }
-            self.look_after(now)?;
+            self.poll_commands(now)?;
             self.start()?;
             // A closed connection is not an error here.
             self.connection.flush()?;
@@ -113,9 +113,9 @@ impl Starter {
 
     /// Waits for messages, signals and output, or until the next check of a command or of orphans is due.
     fn wait(&mut self) -> Outcomes {
-        let looks =
+        let poll_times =
             self.running.iter().filter(|command| command.is_watched()).map(|command| command.watch.next());
-        let next = looks.chain(self.orphans.next()).min();
+        let next = poll_times.chain(self.orphans.next()).min();
         let limit = next.map(|next| next.saturating_duration_since(Instant::now()));
         let interest = match self.connection.is_pending() {
             true => Interest::ReadAndWrite,
@@ -173,7 +173,7 @@ impl Starter {
                     let why = "it was cancelled before it started".to_string();
                     let ended =
                         Ended { stopped: Some(Stopped::Cancelled), ..Ended::new(Outcome::NotStarted(why)) };
-                    return self.tell(Event::Ended { id, ended });
+                    return self.send_event(Event::Ended { id, ended });
                 }
                 if let Some(command) = self.running.iter_mut().find(|command| command.id == id) {
                     command.watch.stop(Stopped::Cancelled, now);
@@ -192,34 +192,34 @@ impl Starter {
         }
     }
 
-    fn look_after(&mut self, now: Instant) -> Outcomes {
+    fn poll_commands(&mut self, now: Instant) -> Outcomes {
         for command in &mut self.running {
             command.notice_end(now)?;
         }
         // Orphans are assigned to commands before a command is finished, measured or stopped.
         let is_moment = |command: &Running| command.has_ended() || now >= command.watch.next();
         if self.running.iter().any(is_moment) || self.orphans.is_due(now) || self.closing {
-            self.orphans.look(&mut self.running, self.closing, now);
+            self.orphans.poll(&mut self.running, self.closing, now);
         }
         for command in &mut self.running {
-            command.look(&self.orphans.of(&command.mark), now);
+            command.poll(&self.orphans.of(&command.job_mark), now);
         }
         let mut at = 0;
         while at < self.running.len() {
             let command = &mut self.running[at];
-            let is_over = command.has_ended()
-                && (!self.orphans.any_of(&command.mark)
-                    || self.orphans.has_waited(&command.mark, now, UNKILLABLE));
-            if !is_over {
+            let has_finished = command.has_ended()
+                && (!self.orphans.any_of(&command.job_mark)
+                    || self.orphans.has_waited(&command.job_mark, now, UNKILLABLE));
+            if !has_finished {
                 at += 1;
                 continue;
             }
             command.copy_output(&mut self.output, &mut self.buffer, true);
             let mut command = self.running.swap_remove(at);
-            self.orphans.forget(&command.mark);
+            self.orphans.forget(&command.job_mark);
             if let Some(ended) = command.ended() {
                 command.pipes = [None, None];
-                self.tell(Event::Ended { id: command.id, ended })?;
+                self.send_event(Event::Ended { id: command.id, ended })?;
             }
         }
         Ok(())
@@ -234,24 +234,24 @@ impl Starter {
             }
             let Some(request) = self.queue.pop_front() else { break };
             self.started += 1;
-            let mark = format!("{}.{}", self.guard.as_raw_nonzero(), self.started);
+            let job_mark = format!("{}.{}", self.guard.as_raw_nonzero(), self.started);
             let start = Instant::now();
-            let event = match spawn::spawn(&request, &mark, self.output.is_some()) {
+            let event = match spawn::spawn(&request, &job_mark, self.output.is_some()) {
                 Ok(spawned) => {
-                    let command = Running::new(&request, spawned, mark, start, self.setup.grace);
+                    let command = Running::new(&request, spawned, job_mark, start, self.setup.grace);
                     let process = command.pid.as_raw_nonzero().get().unsigned_abs();
                     self.running.push(command);
                     Event::Started { id: request.id, process }
                 }
                 Err(why) => Event::Ended { id: request.id, ended: Ended::new(Outcome::NotStarted(why)) },
             };
-            self.tell(event)?;
+            self.send_event(event)?;
         }
         Ok(())
     }
 
     /// Reports an event. While the starter closes, nothing is reported; the caller detects the end by the closed connection.
-    fn tell(&mut self, event: Event) -> Result<()> {
+    fn send_event(&mut self, event: Event) -> Result<()> {
         if self.closing {
             return Ok(());
         }

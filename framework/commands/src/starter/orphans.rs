@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpgid};
 
 use super::running::Running;
-use super::spawn::MARK;
+use super::spawn::JOB_MARK;
 use super::tree;
 
 /// Time between two checks while killed orphans are ending, which usually takes about a millisecond.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_PERIOD: Duration = Duration::from_millis(1);
 /// Time between two checks while all orphans belong to running commands. The exact time of their end does not matter, but they have to be reaped.
 const REAP: Duration = Duration::from_millis(100);
 
@@ -44,40 +44,42 @@ impl Orphans {
     }
 
     /// Returns the orphans of a command.
-    pub(super) fn of(&self, mark: &str) -> Vec<Pid> {
-        self.known.iter().filter(|orphan| orphan.is_of(mark)).map(|orphan| orphan.pid).collect()
+    pub(super) fn of(&self, job_mark: &str) -> Vec<Pid> {
+        self.known.iter().filter(|orphan| orphan.is_of(job_mark)).map(|orphan| orphan.pid).collect()
     }
 
     /// Returns true if a command has orphans.
-    pub(super) fn any_of(&self, mark: &str) -> bool {
-        self.known.iter().any(|orphan| orphan.is_of(mark))
+    pub(super) fn any_of(&self, job_mark: &str) -> bool {
+        self.known.iter().any(|orphan| orphan.is_of(job_mark))
     }
 
     /// Returns true if all orphans of a command were killed more than `limit` ago.
-    pub(super) fn has_waited(&self, mark: &str, now: Instant, limit: Duration) -> bool {
-        let mut own = self.known.iter().filter(|orphan| orphan.is_of(mark));
+    pub(super) fn has_waited(&self, job_mark: &str, now: Instant, limit: Duration) -> bool {
+        let mut own = self.known.iter().filter(|orphan| orphan.is_of(job_mark));
         own.all(|orphan| orphan.killed.is_some_and(|since| now.duration_since(since) > limit))
     }
 
     /// Forgets a finished command. Orphans that could not be killed then belong to no command.
-    pub(super) fn forget(&mut self, mark: &str) {
-        for orphan in self.known.iter_mut().filter(|orphan| orphan.is_of(mark)) {
+    pub(super) fn forget(&mut self, job_mark: &str) {
+        for orphan in self.known.iter_mut().filter(|orphan| orphan.is_of(job_mark)) {
             orphan.of = None;
         }
     }
 
     /// Finds new orphans, reaps those that have ended, and kills those whose command has ended; with `all`, also those of unknown commands.
-    pub(super) fn look(&mut self, running: &mut [Running], all: bool, now: Instant) {
+    pub(super) fn poll(&mut self, running: &mut [Running], all: bool, now: Instant) {
         // Exited orphans are reaped first, because their children have then become orphans and are found below. Otherwise a command would
         // be reported as ended while some of its processes still run.
         self.known.retain(|orphan| {
             let cpu_time =
                 if tree::is_zombie(orphan.pid) { tree::cpu_time(orphan.pid) } else { Duration::ZERO };
-            let is_gone = tree::reap(orphan.pid);
-            if is_gone && let Some(command) = running.iter_mut().find(|command| orphan.is_of(&command.mark)) {
+            let is_reaped = tree::reap(orphan.pid);
+            if is_reaped
+                && let Some(command) = running.iter_mut().find(|command| orphan.is_of(&command.job_mark))
+            {
                 command.add_cpu_time(cpu_time);
             }
-            !is_gone
+            !is_reaped
         });
         for pid in tree::own_children() {
             let is_command = running.iter().any(|command| command.pid == pid && !command.has_ended());
@@ -86,28 +88,28 @@ impl Orphans {
             }
         }
         let none_runs = running.iter().all(Running::has_ended);
-        let mut any_is_going = false;
+        let mut has_survivors = false;
         for orphan in &mut self.known {
-            let command = running.iter().find(|command| orphan.is_of(&command.mark));
-            let goes = match command {
+            let command = running.iter().find(|command| orphan.is_of(&command.job_mark));
+            let survives = match command {
                 Some(command) => command.has_ended() && !command.watch.has_grace(now),
                 // The command of the orphan is unknown. It is killed when no command runs that it could belong to.
                 None => none_runs || all,
             };
-            any_is_going |= goes || command.is_some_and(Running::has_ended);
-            if goes {
+            has_survivors |= survives || command.is_some_and(Running::has_ended);
+            if survives {
                 orphan.killed.get_or_insert(now);
                 tree::signal(&tree::with_descendants(orphan.pid), Signal::KILL);
             }
         }
-        let apart = if any_is_going { LOOK } else { REAP };
+        let apart = if has_survivors { POLL_PERIOD } else { REAP };
         self.next = (!self.known.is_empty()).then(|| now + apart);
     }
 }
 
 impl Orphan {
-    fn is_of(&self, mark: &str) -> bool {
-        self.of.as_deref() == Some(mark)
+    fn is_of(&self, job_mark: &str) -> bool {
+        self.of.as_deref() == Some(job_mark)
     }
 }
 
@@ -116,7 +118,7 @@ impl Orphan {
 fn owner(pid: Pid, running: &[Running]) -> Option<String> {
     let group = getpgid(Some(pid)).ok();
     let by_group = running.iter().find(|command| Some(command.pid) == group);
-    let entry = |command: &Running| [MARK.as_bytes(), b"=", command.mark.as_bytes()].concat();
-    let by_mark = || running.iter().find(|command| tree::has_variable(pid, &entry(command)));
-    by_group.or_else(by_mark).map(|command| command.mark.clone())
+    let entry = |command: &Running| [JOB_MARK.as_bytes(), b"=", command.job_mark.as_bytes()].concat();
+    let by_job_mark = || running.iter().find(|command| tree::has_variable(pid, &entry(command)));
+    by_group.or_else(by_job_mark).map(|command| command.job_mark.clone())
 }

@@ -22,8 +22,8 @@ pub(super) struct Running {
     pub(super) cores: u32,
     child: Child,
     pub(super) pid: Pid,
-    /// Value of the variable [`MARK`](super::spawn::MARK) in the environment of its processes.
-    pub(super) mark: String,
+    /// Value of the variable [`JOB_MARK`](super::spawn::JOB_MARK) in the environment of its processes.
+    pub(super) job_mark: String,
     pub(super) pipes: [Option<PipeReader>; 2],
     pub(super) watch: Watch,
     start: Instant,
@@ -52,7 +52,7 @@ impl Running {
     pub(super) fn new(
         request: &Request,
         spawned: Spawned,
-        mark: String,
+        job_mark: String,
         start: Instant,
         grace: Duration,
     ) -> Self {
@@ -64,7 +64,7 @@ impl Running {
             cores: request.cores,
             child,
             pid,
-            mark,
+            job_mark,
             pipes,
             watch: Watch::new(start, request.time_limit, request.memory_limit, grace),
             start,
@@ -110,7 +110,7 @@ impl Running {
 
     /// Measures the memory of the command's processes if that is due, and sends a signal if one is due. `orphans` are the roots of its
     /// orphaned process trees.
-    pub(super) fn look(&mut self, orphans: &[Pid], now: Instant) {
+    pub(super) fn poll(&mut self, orphans: &[Pid], now: Instant) {
         if !self.is_watched() || now < self.watch.next() && self.watch.stopped().is_none() {
             return;
         }

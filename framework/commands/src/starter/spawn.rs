@@ -17,7 +17,7 @@ use crate::role::VARIABLE;
 
 /// Environment variable by which processes are found that have left the process group and the tree of their command. Its value identifies
 /// the command.
-pub(super) const MARK: &str = "ARMATURE_COMMAND";
+pub(super) const JOB_MARK: &str = "ARMATURE_COMMAND";
 
 /// A started process, and the pipes from which its output is read.
 pub(super) struct Spawned {
@@ -27,7 +27,7 @@ pub(super) struct Spawned {
 }
 
 /// Starts a command in its own process group. Returns the reason if it cannot be started.
-pub(super) fn spawn(request: &Request, mark: &str, has_output: bool) -> Result<Spawned, String> {
+pub(super) fn spawn(request: &Request, job_mark: &str, has_output: bool) -> Result<Spawned, String> {
     let mut command = match &request.program {
         Program::Program { program, arguments } => {
             let mut command = Command::new(found(program, &request.environment)?);
@@ -40,7 +40,7 @@ pub(super) fn spawn(request: &Request, mark: &str, has_output: bool) -> Result<S
             command
         }
     };
-    command.process_group(0).env_remove(VARIABLE).env(MARK, mark);
+    command.process_group(0).env_remove(VARIABLE).env(JOB_MARK, job_mark);
     command.envs(request.environment.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &request.directory {
         if !directory.is_dir() {

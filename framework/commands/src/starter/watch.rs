@@ -8,10 +8,10 @@ use crate::event::Stopped;
 
 /// Time from the start of a command to its first memory measurement. Shorter commands are not measured at all. They hold little memory,
 /// because memory is filled at some gigabytes per second.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
+const FIRST_POLL: Duration = Duration::from_millis(5);
 /// Divisor of a command's age that gives the time between two measurements. The peak of a command that grows steadily is measured within a
 /// tenth.
-const AGE_PER_LOOK: u32 = 10;
+const AGE_PER_POLL: u32 = 10;
 /// Maximum time between two measurements. A program that fills memory at full speed exceeds its limit by some hundred megabytes in this
 /// time. A measurement takes some ten microseconds per process.
 const MOST_APART: Duration = Duration::from_millis(100);
@@ -22,14 +22,14 @@ const APART_NEAR_LIMIT: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Watch {
     start: Instant,
-    next_look: Instant,
+    next_poll: Instant,
     time_limit: Option<Duration>,
     memory_limit: Option<u64>,
     grace: Duration,
     peak: u64,
     stopped: Option<(Stopped, Instant)>,
     /// Last signal that was due.
-    told: Option<Signal>,
+    signalled: Option<Signal>,
 }
 
 impl Watch {
@@ -39,29 +39,29 @@ impl Watch {
         memory_limit: Option<u64>,
         grace: Duration,
     ) -> Self {
-        let next_look = start + FIRST_LOOK;
-        Watch { start, next_look, time_limit, memory_limit, grace, peak: 0, stopped: None, told: None }
+        let next_poll = start + FIRST_POLL;
+        Watch { start, next_poll, time_limit, memory_limit, grace, peak: 0, stopped: None, signalled: None }
     }
 
     /// Returns the time of the next possible action.
     pub(super) fn next(&self) -> Instant {
         let end = match self.stopped {
-            Some(_) if self.told == Some(Signal::KILL) => None,
+            Some(_) if self.signalled == Some(Signal::KILL) => None,
             Some((_, since)) => since.checked_add(self.grace),
             None => self.time_limit.and_then(|limit| self.start.checked_add(limit)),
         };
-        end.map_or(self.next_look, |end| end.min(self.next_look))
+        end.map_or(self.next_poll, |end| end.min(self.next_poll))
     }
 
     /// Returns true if a memory measurement is due.
     pub(super) fn wants_memory(&self, now: Instant) -> bool {
-        now >= self.next_look
+        now >= self.next_poll
     }
 
     /// Records the measured memory and schedules the next measurement.
     pub(super) fn holds(&mut self, memory: u64, now: Instant) {
         self.peak = self.peak.max(memory);
-        let mut apart = (now.duration_since(self.start) / AGE_PER_LOOK).clamp(FIRST_LOOK, MOST_APART);
+        let mut apart = (now.duration_since(self.start) / AGE_PER_POLL).clamp(FIRST_POLL, MOST_APART);
         if let Some(limit) = self.memory_limit {
             if memory > limit {
                 self.stop(Stopped::MemoryLimit, now);
@@ -70,7 +70,7 @@ impl Watch {
                 apart = apart.min(APART_NEAR_LIMIT);
             }
         }
-        self.next_look = now + apart;
+        self.next_poll = now + apart;
     }
 
     /// Returns the signal that is due: SIGTERM when the command is stopped, SIGKILL after the grace period.
@@ -86,8 +86,8 @@ impl Watch {
             false => Signal::TERM,
         };
         // SIGKILL is repeated, because processes may have started between the last scan of the tree and the signal.
-        let is_due = self.told != Some(signal) || signal == Signal::KILL;
-        self.told = Some(signal);
+        let is_due = self.signalled != Some(signal) || signal == Signal::KILL;
+        self.signalled = Some(signal);
         is_due.then_some(signal)
     }
 

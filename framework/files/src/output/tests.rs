@@ -98,7 +98,7 @@ fn replace_overwrites_the_link_and_not_its_target() {
 #[test]
 fn leftover_temporary_file_is_recognised_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let file = Beside::create(&dir.path().join("manifest"), None).unwrap();
+    let file = TemporaryFile::create(&dir.path().join("manifest"), None).unwrap();
     let name = names(dir.path()).pop().unwrap();
     assert!(is_left_over(&name, "manifest") && !is_left_over(&name, "other"), "{name}");
     drop(file);

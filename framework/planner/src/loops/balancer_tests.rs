@@ -18,7 +18,7 @@ impl Bench {
         Bench { balancer, held: held.to_vec(), now: 0.0 }
     }
 
-    fn look_with(&mut self, reports: &[Report], ahead: Ahead) -> LoopDecision {
+    fn decide_with(&mut self, reports: &[Report], ahead: Ahead) -> LoopDecision {
         self.now += 1.0;
         let look = Interaction { now: self.now, reports, phase: 0.5, cost: 0.005, ahead };
         self.balancer.interact(&look).unwrap()
@@ -33,7 +33,7 @@ impl Bench {
     }
 
     fn look(&mut self, speeds: &[f64]) -> LoopDecision {
-        self.look_with(&self.reports(speeds), Ahead::Unknown)
+        self.decide_with(&self.reports(speeds), Ahead::Unknown)
     }
 
     /// Carries out the moves, which take `seconds` seconds.
@@ -174,7 +174,7 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
     let mut bench = Bench::new(&[600, 400], LoopOptions { costs, ..raw() });
     let mut rest = |left: u64, ahead: Ahead| {
         let reports = [left, 0].map(|held| Report { units: 100.0, seconds: 1.0, held });
-        let decision = bench.look_with(&reports, ahead);
+        let decision = bench.decide_with(&reports, ahead);
         // The movement is not carried out, whatever the decision is.
         bench.balancer.abandoned();
         decision
@@ -193,9 +193,9 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
 fn no_moves_at_the_end_or_without_balancing() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let loaded = bench.reports(&[50.0, 100.0, 100.0, 100.0]);
-    let last = bench.look_with(&loaded, Ahead::Passes(0.0));
+    let last = bench.decide_with(&loaded, Ahead::Passes(0.0));
     assert_eq!(last.verdict, KEEP(Reason::NotWorthCost));
-    let before = bench.look_with(&loaded, Ahead::Passes(10.0));
+    let before = bench.decide_with(&loaded, Ahead::Passes(10.0));
     assert_eq!((before.horizon, before.is_act()), (Some(200.0), true), "20 s each");
     let mut off = Bench::new(&[1000; 4], LoopOptions { enabled: false, ..raw() });
     let judged = off.look(&[50.0, 100.0, 100.0, 100.0]);
@@ -226,14 +226,14 @@ fn loops_with_fewer_units_than_ranks_are_balanced() {
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1] = Report::default();
     reports[2] = Report::default();
-    let decision = bench.look_with(&reports, Ahead::Unknown);
+    let decision = bench.decide_with(&reports, Ahead::Unknown);
     assert_eq!((&decision.target[..], decision.gain), (&[1, 1, 0][..], 0.5));
     bench.carry_out(&decision, 0.0);
     // Rank 1 has a unit, but was never measured.
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1].seconds = 0.0;
     reports[2] = Report::default();
-    assert_eq!(bench.look_with(&reports, Ahead::Unknown).verdict, KEEP(Reason::NotSettled));
+    assert_eq!(bench.decide_with(&reports, Ahead::Unknown).verdict, KEEP(Reason::NotSettled));
 }
 
 #[test]
@@ -305,7 +305,7 @@ proptest! {
         let mut twin = LoopBalancer::new(ranks, options).unwrap();
         for speeds in speeds {
             let reports = bench.reports(&speeds[..ranks]);
-            let decision = bench.look_with(&reports, Ahead::Unknown);
+            let decision = bench.decide_with(&reports, Ahead::Unknown);
             let look = Interaction { now: bench.now, reports: &reports, phase: 0.5, cost: 0.005, ahead: Ahead::Unknown };
             prop_assert_eq!(&decision, &twin.interact(&look).unwrap(), "the same looks, the same decisions");
             prop_assert!(decision.moves.len() < ranks && (decision.is_act() || decision.moves.is_empty()));

@@ -53,7 +53,7 @@ pub(super) fn improve(
             .collect();
         left -= changes.len();
         let plans = parallel::answers(&changes, options.threads, |&change| match change {
-            Change::Move(seed) => moved(graph, cluster, best, &critical, seed),
+            Change::Move(seed) => with_moved_task(graph, cluster, best, &critical, seed),
             Change::Shake(seed) => shaken(graph, cluster, best, seed, None),
             Change::Reorder(seed) => {
                 let homes = Homes::fixed(graph, cluster, &best.processor_of);
@@ -74,7 +74,13 @@ pub(super) fn improve(
 }
 
 /// Moves a task of the critical path to another processor, possibly with its producers and consumers on its old processor.
-fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], seed: u64) -> Option<Plan> {
+fn with_moved_task(
+    graph: &Workflow,
+    cluster: &Cluster,
+    best: &Plan,
+    critical: &[usize],
+    seed: u64,
+) -> Option<Plan> {
     let mut random = Random::new(seed);
     let mut below = |count: usize| ((random.uniform() * count as f64) as usize).min(count - 1);
     let task = critical[below(critical.len())];

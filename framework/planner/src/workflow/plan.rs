@@ -103,11 +103,11 @@ impl Plan {
     /// Returns the total size of all transfers. If each task writes one value for all readers, the value counts once for each receiving processor.
     pub fn sent_bytes(&self, graph: &Workflow) -> u64 {
         let mut sent = HashSet::new();
-        let passes_edge = |edge: &&Edge| {
+        let is_transferred = |edge: &&Edge| {
             let (from, to) = (self.processor_of[edge.from], self.processor_of[edge.to]);
             from != to && (!graph.has_one_value_a_task() || sent.insert((edge.from, to)))
         };
-        graph.edges().iter().filter(passes_edge).map(|edge| edge.size).sum()
+        graph.edges().iter().filter(is_transferred).map(|edge| edge.size).sum()
     }
 
     /// Returns the number of processors that run a task.

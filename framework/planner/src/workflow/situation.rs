@@ -127,7 +127,7 @@ impl Situation {
     ///
     /// # Panics
     /// Panics if the edge does not exist.
-    pub fn moved(&mut self, edge: usize, place: FilePlace) {
+    pub fn set_place(&mut self, edge: usize, place: FilePlace) {
         self.files[edge] = place;
     }
 

@@ -60,9 +60,9 @@ fn options() -> impl Strategy<Value = LoopOptions> {
 }
 
 /// Time since the previous interaction, reports of three ranks, and the other arguments of an interaction.
-type Look = (f64, Vec<(f64, f64, u64)>, (f64, f64, u8));
+type Evaluation = (f64, Vec<(f64, f64, u64)>, (f64, f64, u8));
 
-fn evaluate() -> impl Strategy<Value = Look> + Clone {
+fn evaluate() -> impl Strategy<Value = Evaluation> + Clone {
     let report = (mostly_amount(), mostly_amount(), count().prop_map(|units| units / 3));
     let others = (mostly_amount(), mostly_amount(), 0..3_u8);
     (mostly_amount(), prop::collection::vec(report, 3), others)
@@ -128,7 +128,7 @@ proptest! {
     #[test]
     fn balancer_decides_or_refuses_on_any_input(
         options in options(),
-        looks in prop::collection::vec(evaluate(), 0..20),
+        evaluations in prop::collection::vec(evaluate(), 0..20),
         (now, seconds, quantum) in (number(), number(), number()),
         imposed in moves(),
         ranks in index(),
@@ -140,7 +140,7 @@ proptest! {
             }
             for mut balancer in [LoopBalancer::new(3, options), LoopBalancer::new(3, LoopOptions::default())].into_iter().flatten() {
                 let mut clock = 0.0;
-                for (i, (step, reports, (phase, cost, ahead))) in looks.iter().enumerate() {
+                for (i, (step, reports, (phase, cost, ahead))) in evaluations.iter().enumerate() {
                     clock += step;
                     let reports: Vec<Report> =
                         reports.iter().map(|&(units, seconds, held)| Report { units, seconds, held }).collect();

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use crate::numbers::{count, in_time, mostly_amount, number, some};
 
 /// Arguments of one call of a tuner. The first number selects the function.
-type Told = (u8, (f64, f64, f64, f64), (f64, f64, f64), Option<u64>, u8);
+type Inputs = (u8, (f64, f64, f64, f64), (f64, f64, f64), Option<u64>, u8);
 
-fn told() -> impl Strategy<Value = Told> + Clone {
+fn inputs() -> impl Strategy<Value = Inputs> + Clone {
     let times = (number(), number(), number(), number());
     (0..4_u8, times, (number(), number(), number()), prop::option::of(count()), 0..3_u8)
 }
@@ -38,11 +38,11 @@ fn options() -> impl Strategy<Value = TunerOptions> {
 
 proptest! {
     #[test]
-    fn tuner_decides_on_any_input(options in options(), told in prop::collection::vec(told(), 0..40)) {
+    fn tuner_decides_on_any_input(options in options(), inputs in prop::collection::vec(inputs(), 0..40)) {
         in_time(move || {
             let eager = TunerOptions { persistence: 1, outcome_periods: 1, ..TunerOptions::default() };
             for mut tuner in [Tuner::new(options), Tuner::new(eager)].into_iter().flatten() {
-                for &(what, (now, period, elapsed, time), (measured, faster, cost), items, arrangement) in &told {
+                for &(what, (now, period, elapsed, time), (measured, faster, cost), items, arrangement) in &inputs {
                     match what {
                         0 => tuner.acted(now, cost),
                         1 => tuner.abandoned(now),

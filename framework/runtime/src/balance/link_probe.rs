@@ -18,7 +18,7 @@ pub(super) const FASTEST: f64 = 1e12;
 
 /// Probe of the link to one rank: first messages without content, then messages with content. The answers have no content.
 ///
-/// The probe has no clock and sends nothing: the caller sends the messages that [`ask`](LinkProbe::ask) returns, and reports each answer
+/// The probe has no clock and sends nothing: the caller sends the messages that [`next_frame`](LinkProbe::next_frame) returns, and reports each answer
 /// with [`answered`](LinkProbe::answered).
 #[derive(Clone, Debug)]
 pub(crate) struct LinkProbe {
@@ -30,7 +30,7 @@ pub(crate) struct LinkProbe {
     left: [u32; 2],
     /// Shortest round-trip time, by kind.
     best: [Duration; 2],
-    asked: Duration,
+    sent_at: Duration,
 }
 
 impl LinkProbe {
@@ -42,7 +42,7 @@ impl LinkProbe {
             head.resize(FRAME_HEADER + bytes, 0);
             Frame::new(head)
         });
-        LinkProbe { to, questions, left: rounds, best: [Duration::MAX; 2], asked: Duration::ZERO }
+        LinkProbe { to, questions, left: rounds, best: [Duration::MAX; 2], sent_at: Duration::ZERO }
     }
 
     /// Returns the kind of the next message: 0 without content, 1 with content; `None` if all messages have been answered.
@@ -51,8 +51,8 @@ impl LinkProbe {
     }
 
     /// Returns the message to send at once, at time `now`; `None` if all messages have been answered.
-    pub(crate) fn ask(&mut self, now: Duration) -> Option<Frame> {
-        self.asked = now;
+    pub(crate) fn next_frame(&mut self, now: Duration) -> Option<Frame> {
+        self.sent_at = now;
         self.next().map(|next| self.questions[next].clone())
     }
 
@@ -60,7 +60,7 @@ impl LinkProbe {
     pub(crate) fn answered(&mut self, now: Duration) {
         if let Some(next) = self.next() {
             self.left[next] -= 1;
-            self.best[next] = self.best[next].min(now.saturating_sub(self.asked));
+            self.best[next] = self.best[next].min(now.saturating_sub(self.sent_at));
         }
     }
 
@@ -105,11 +105,11 @@ mod tests {
         let mut probe = LinkProbe::new(1, 3, 1000, [2, 3]);
         let mut lengths = Vec::new();
         for (at, took) in [(0, 2), (10, 9), (20, 80), (200, 7), (300, 8)] {
-            lengths.push(probe.ask(ms(at)).unwrap().head.len() - FRAME_HEADER);
+            lengths.push(probe.next_frame(ms(at)).unwrap().head.len() - FRAME_HEADER);
             probe.answered(ms(at + took));
         }
         assert_eq!(lengths, [0, 0, 1000, 1000, 1000]);
-        assert!(probe.ask(ms(400)).is_none());
+        assert!(probe.next_frame(ms(400)).is_none());
         probe.answered(ms(400));
         assert_eq!((probe.to, probe.round_trips()), (3, [ms(2), ms(7)]));
         let ([setup, full], link) = (probe.one_way(), probe.link());

@@ -81,7 +81,7 @@ pub(crate) enum Step {
     /// Wait for further answers.
     Wait,
     /// Send this frame to this rank at once.
-    Ask(usize, Frame),
+    Send(usize, Frame),
     Done(Probed),
 }
 
@@ -124,8 +124,8 @@ impl Probe {
             return Err(Error::new(ErrorKind::Wire, text));
         };
         link.answered(now);
-        if let Some(question) = link.ask(now) {
-            return Ok(Step::Ask(from, question));
+        if let Some(question) = link.next_frame(now) {
+            return Ok(Step::Send(from, question));
         }
         self.to_root[from] = link.link();
         self.measure_link(from + 1, now, sharing)
@@ -134,8 +134,8 @@ impl Probe {
     /// Starts the measurement of the link to rank `to`, or finishes the probe if there is no such rank.
     fn measure_link(&mut self, to: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         self.link = (to < self.speeds.len()).then(|| LinkProbe::new(self.run, to, BULK, ROUNDS));
-        match self.link.as_mut().and_then(|link| link.ask(now)) {
-            Some(question) => Ok(Step::Ask(to, question)),
+        match self.link.as_mut().and_then(|link| link.next_frame(now)) {
+            Some(question) => Ok(Step::Send(to, question)),
             None => self.probed(sharing).map(Step::Done),
         }
     }
@@ -217,17 +217,17 @@ mod tests {
         let mut probe = Probe::new(1, 3);
         let ms = Duration::from_millis;
         let speed = |alone| Speed { alone, took: 1.0, lost: 0.25 };
-        let mut tell = |from, alone| probe.on_speed(from, speed(alone), ms(0), &[]);
-        assert!(matches!(tell(1, 2.0), Ok(Step::Wait)));
-        assert!(tell(1, 2.0).is_err() && tell(2, -1.0).is_err());
-        assert!(matches!(tell(0, 1.0), Ok(Step::Wait)));
+        let mut report = |from, alone| probe.on_speed(from, speed(alone), ms(0), &[]);
+        assert!(matches!(report(1, 2.0), Ok(Step::Wait)));
+        assert!(report(1, 2.0).is_err() && report(2, -1.0).is_err());
+        assert!(matches!(report(0, 1.0), Ok(Step::Wait)));
         assert!(probe.on_echo(1, ms(0), &[]).is_err());
         let mut step = probe.on_speed(2, speed(4.0), ms(0), &[]).unwrap();
         assert!(probe.on_echo(2, ms(0), &[]).is_err());
         let (mut asked, mut now) = (Vec::new(), 0);
         let probed = loop {
             match step {
-                Step::Ask(to, question) => {
+                Step::Send(to, question) => {
                     let is_bulk = question.head.len() == FRAME_HEADER + BULK;
                     asked.push((to, is_bulk));
                     // A message to rank 2 takes ten times as long as one to rank 1, and one message without content is

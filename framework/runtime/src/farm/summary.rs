@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::observe::number_format::{count, per_second, percent};
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
-use crate::observe::words::{count, per_second, percent};
 
 /// Work of one rank for a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -72,7 +72,7 @@ pub struct StatusLock {
 }
 
 /// Name of the job status file in a directory of events.
-pub const BESIDE_EVENTS: &str = "job-status.json";
+pub const EVENTS_COPY: &str = "job-status.json";
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

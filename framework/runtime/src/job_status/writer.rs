@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::comm::process::is_alive;
 use crate::error::{Error, ErrorKind, Result};
-use crate::job_status::{Attempt, BESIDE_EVENTS, JobStatus, STOPPED, State, StatusLock, place};
+use crate::job_status::{Attempt, EVENTS_COPY, JobStatus, STOPPED, State, StatusLock, place};
 
 /// Minimum time between two writes of the number of completed tasks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -16,13 +16,13 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct StatusWriter {
     path: Option<PathBuf>,
     /// Copy of the job status in the directory of events.
-    beside_events: Option<PathBuf>,
+    copy_path: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
     /// Value of `done` at the start of the current run.
     done_before: u64,
     /// Error message of the program if the job has failed although all ranks end without an error.
-    verdict: Option<String>,
+    failure: Option<String>,
     /// Sentence about the stop and the results that are kept, if all ranks end because the job was asked to stop.
     kept: Option<String>,
     next: Duration,
@@ -57,7 +57,7 @@ impl StatusWriter {
             JobStatus { ranks: size, process, place, restarts, starter, started_by, ..JobStatus::default() };
         let mut writer = StatusWriter {
             path: path.map(Path::to_path_buf),
-            beside_events: attempt.as_ref().map(|attempt| attempt.directory().join(BESIDE_EVENTS)),
+            copy_path: attempt.as_ref().map(|attempt| attempt.directory().join(EVENTS_COPY)),
             rank,
             job_status,
             _lock: lock,
@@ -72,7 +72,7 @@ impl StatusWriter {
 
     /// Returns the path of the main file: the copy in the directory of events, if there is no other.
     fn file(&self) -> Option<&Path> {
-        self.path.as_deref().or(self.beside_events.as_deref())
+        self.path.as_deref().or(self.copy_path.as_deref())
     }
 
     /// Records that all ranks have started and registered. Called on rank 0.
@@ -111,7 +111,7 @@ impl StatusWriter {
 
     /// Sets the error message of a job that has failed although all ranks end without an error.
     pub(crate) fn conclude(&mut self, failure: String) {
-        self.verdict = Some(failure);
+        self.failure = Some(failure);
     }
 
     /// Sets the sentence about the stop and the results that are kept, for a job that was asked to stop.
@@ -154,7 +154,7 @@ impl StatusWriter {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        match (self.verdict.take(), self.kept.take()) {
+        match (self.failure.take(), self.kept.take()) {
             (None, None) => self.job_status.state = State::Finished,
             (None, Some(kept)) => {
                 let before = self.job_status.clone();
@@ -170,10 +170,10 @@ impl StatusWriter {
     }
 
     fn write(&mut self) -> Result<()> {
-        let written = self.beside_events.as_deref().map(|path| self.job_status.write(path));
+        let written = self.copy_path.as_deref().map(|path| self.job_status.write(path));
         if let Some(Err(error)) = written {
             log::warn!("cannot write the job status next to the events: {error}");
-            self.beside_events = None;
+            self.copy_path = None;
         }
         let Some(path) = &self.path else { return Ok(()) };
         // Locks are not shared between hosts on every file system, and a killed launcher has released its lock.
@@ -318,15 +318,15 @@ mod tests {
         let attempt = || Some(Attempt::take(&events).unwrap());
         let mut writer = StatusWriter::start(Some(&path), attempt(), 0, 3).unwrap();
         writer.started().unwrap();
-        let beside = read(&events.join("attempts/1").join(BESIDE_EVENTS));
-        assert_eq!((beside.state, beside.restarts, beside.starter), (State::Running, 2, 77));
-        assert_eq!(beside, read(&path));
+        let copy = read(&events.join("attempts/1").join(EVENTS_COPY));
+        assert_eq!((copy.state, copy.restarts, copy.starter), (State::Running, 2, 77));
+        assert_eq!(copy, read(&path));
         drop(writer);
         // Without a separate status file, the file in the event directory is the status file.
         let mut writer = StatusWriter::start(None, attempt(), 0, 3).unwrap();
         writer.lost(2);
-        let beside = read(&events.join("attempts/2").join(BESIDE_EVENTS));
-        assert_eq!((beside.state, beside.restarts, beside.lost), (State::Starting, 0, vec![2]));
+        let copy = read(&events.join("attempts/2").join(EVENTS_COPY));
+        assert_eq!((copy.state, copy.restarts, copy.lost), (State::Starting, 0, vec![2]));
         writer.finish().unwrap();
     }
 

@@ -4,7 +4,7 @@ use armature_planner::loops::LoopDecision;
 use armature_planner::tuner::{Reason, Verdict};
 use armature_text::shown;
 
-use crate::observe::words::figures;
+use crate::observe::number_format::figures;
 use crate::observe::{Event, Input, Subject};
 use crate::persist::snapshot::{Checkpoint, Manifest};
 

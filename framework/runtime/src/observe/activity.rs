@@ -6,7 +6,7 @@ use armature_text::shown;
 use serde::{Deserialize, Serialize};
 
 use super::figure;
-use super::words::{count, seconds};
+use super::number_format::{count, seconds};
 
 /// Version of the format. It increases when an event or a field is removed or changes its meaning, but not when one is added.
 pub const SCHEMA: u32 = 2;

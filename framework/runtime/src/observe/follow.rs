@@ -21,10 +21,10 @@ const LONGEST: u64 = 16 << 20;
 /// New contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct News {
+pub struct NewRecords {
     /// True if the job was restarted with a new log: earlier records belong to another attempt.
-    pub anew: bool,
-    /// Events since the last call of [`look`](Follower::look), in the order of a [`Log`](super::Log).
+    pub is_restarted: bool,
+    /// Events since the last call of [`poll`](Follower::poll), in the order of a [`Log`](super::Log).
     pub records: Vec<Record>,
 }
 
@@ -62,7 +62,7 @@ struct Tail {
     read: u64,
     lines: u64,
     /// First line, which identifies the file: it contains the start time of the rank.
-    mark: Vec<u8>,
+    first_line: Vec<u8>,
 }
 
 /// Start times of the ranks in a run, by a shared clock.
@@ -79,7 +79,7 @@ impl Follower {
     ///
     /// # Errors
     /// Those of [`read`](super::read()), except that a directory without events has no new records.
-    pub fn look(&mut self) -> Result<News> {
+    pub fn poll(&mut self) -> Result<NewRecords> {
         let has_new_attempt = newest_attempt(&self.dir) != self.attempt;
         let had_files = !self.tails.is_empty();
         if has_new_attempt {
@@ -90,24 +90,24 @@ impl Follower {
             let file = regular::open(&path).map_err(unreadable(&path))?;
             files.push(((stem, rank), path, BufReader::new(file)));
         }
-        let mut anew = files.len() < self.tails.len();
+        let mut is_restarted = files.len() < self.tails.len();
         for (key, _, file) in &mut files {
             if let Some(tail) = self.tails.get(key) {
-                anew |= !tail.goes_on(file).map_err(unreadable(&tail.path))?;
+                is_restarted |= !tail.is_continued(file).map_err(unreadable(&tail.path))?;
             }
         }
-        if anew {
+        if is_restarted {
             *self = Follower::new(&self.dir);
         }
         // Records that the last call held back are returned now, even if their times cannot be converted to rank 0's clock.
         let mut records = std::mem::take(&mut self.held);
-        let late = records.len();
+        let held_records = records.len();
         for (key, path, mut file) in files {
             let tail = self.tails.entry(key).or_insert_with(|| Tail::new(path));
             let before = records.len();
             tail.take(key.1, &mut file, &mut records)?;
             if key.0 == Stem::Activity {
-                note_starts(&records[before..], &mut self.starts);
+                record_starts(&records[before..], &mut self.starts);
             }
         }
         self.align(&mut records);
@@ -115,11 +115,13 @@ impl Follower {
         self.held = records
             .extract_if(.., |record| {
                 number += 1;
-                number > late && record.event.is_of_activity() && !self.starts.contains_key(&(record.run, 0))
+                number > held_records
+                    && record.event.is_of_activity()
+                    && !self.starts.contains_key(&(record.run, 0))
             })
             .collect();
         sort(&mut records);
-        Ok(News { anew: anew || (has_new_attempt && had_files), records })
+        Ok(NewRecords { is_restarted: is_restarted || (has_new_attempt && had_files), records })
     }
 
     /// Returns the names of the files of a job of `ranks` ranks that are missing in this log.
@@ -167,7 +169,7 @@ fn schema_of(line: &[u8]) -> Option<u32> {
     value["event"]["schema"].as_u64().map(|schema| schema.try_into().unwrap_or(u32::MAX))
 }
 
-fn note_starts(records: &[Record], starts: &mut Starts) {
+fn record_starts(records: &[Record], starts: &mut Starts) {
     for record in records {
         if let Event::RankStart(start) = &record.event {
             starts.insert((record.run, record.rank), start.clock_s);
@@ -199,14 +201,14 @@ fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> Error {
 
 impl Tail {
     fn new(path: PathBuf) -> Self {
-        Tail { path, read: 0, lines: 0, mark: Vec::new() }
+        Tail { path, read: 0, lines: 0, first_line: Vec::new() }
     }
 
     /// Returns true if the first line of the file is unchanged and the file has not become shorter since it was last read.
-    fn goes_on(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
-        let mut begin = vec![0; self.mark.len()];
+    fn is_continued(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
+        let mut begin = vec![0; self.first_line.len()];
         match file.read_exact(&mut begin) {
-            Ok(()) => Ok(begin == self.mark && file.get_ref().metadata()?.len() >= self.read),
+            Ok(()) => Ok(begin == self.first_line && file.get_ref().metadata()?.len() >= self.read),
             Err(e) if e.kind() == IoKind::UnexpectedEof => Ok(false),
             Err(e) => Err(e),
         }
@@ -227,7 +229,7 @@ impl Tail {
             }
             records.push(self.record(rank, &line)?);
             if self.read == 0 {
-                self.mark.clone_from(&line);
+                self.first_line.clone_from(&line);
             }
             self.read += line.len() as u64;
             self.lines += 1;
@@ -304,23 +306,23 @@ pub(super) mod tests {
     fn growing_log_is_read_once_in_whole_lines() {
         let dir = tempfile::tempdir().unwrap();
         let mut follower = Follower::new(dir.path());
-        assert_eq!(follower.look().unwrap(), News::default());
+        assert_eq!(follower.poll().unwrap(), NewRecords::default());
         let write = |rank: usize, text: &str| fs::write(dir.path().join(file_name(rank)), text).unwrap();
         let whole: String = (1..=3).map(|n| line(f64::from(n), 0, 0, n)).collect();
         let mut seen = Vec::new();
         for cut in 0..=whole.len() {
             write(0, &whole[..cut]);
-            let news = follower.look().unwrap();
-            assert!(!news.anew);
-            seen.extend(news.records.iter().map(|record| record.at));
+            let new_records = follower.poll().unwrap();
+            assert!(!new_records.is_restarted);
+            seen.extend(new_records.records.iter().map(|record| record.at));
             assert_eq!(seen.len(), whole[..cut].matches('\n').count());
         }
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         write(1, &line(0.5, 1, 0, 9));
-        assert_eq!(follower.look().unwrap().records.len(), 1);
+        assert_eq!(follower.poll().unwrap().records.len(), 1);
         // The error about an invalid line contains the line number in the file.
         write(0, &(whole + "x\n"));
-        let error = follower.look().unwrap_err().to_string();
+        let error = follower.poll().unwrap_err().to_string();
         assert!(error.contains("rank-0.jsonl, line 4: expected an event of rank 0"), "{error}");
     }
 
@@ -331,17 +333,17 @@ pub(super) mod tests {
         let first = line(1.0, 0, 0, 1) + &line(2.0, 0, 0, 2);
         let mut follower = Follower::new(dir.path());
         write(&first);
-        assert_eq!(follower.look().unwrap().records.len(), 2);
+        assert_eq!(follower.poll().unwrap().records.len(), 2);
         // The new file is shorter, as long as before, longer, and finally removed.
         let others = [line(1.5, 0, 0, 3), first.replace('1', "4"), first.repeat(3).replace('1', "5")];
         for (other, lines) in others.iter().zip([1, 2, 6]) {
             write(other);
-            let news = follower.look().unwrap();
-            assert!(news.anew && news.records.len() == lines, "{news:?}");
-            assert_eq!(follower.look().unwrap(), News::default());
+            let new_records = follower.poll().unwrap();
+            assert!(new_records.is_restarted && new_records.records.len() == lines, "{new_records:?}");
+            assert_eq!(follower.poll().unwrap(), NewRecords::default());
         }
         fs::remove_file(dir.path().join(file_name(0))).unwrap();
-        assert_eq!(follower.look().unwrap(), News { anew: true, records: Vec::new() });
+        assert_eq!(follower.poll().unwrap(), NewRecords { is_restarted: true, records: Vec::new() });
     }
 
     #[test]
@@ -362,7 +364,7 @@ pub(super) mod tests {
             let record = Record { at: 0.0, rank, run: 0, event: Event::RankStart(start) };
             let text = serde_json::to_string(&record).unwrap() + "\n";
             fs::write(dir.path().join(Stem::Activity.file_name(rank)), text).unwrap();
-            follower.look().unwrap().records.iter().map(|record| (record.rank, record.at)).collect::<Vec<_>>()
+            follower.poll().unwrap().records.iter().map(|record| (record.rank, record.at)).collect::<Vec<_>>()
         };
         assert_eq!(write(1, 100.5), []);
         assert_eq!(write(0, 100.0), [(0, 0.0), (1, 0.5)]);

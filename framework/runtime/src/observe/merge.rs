@@ -36,7 +36,7 @@ impl Log {
 /// event of another rank.
 pub fn read(dir: &Path) -> Result<Log> {
     let mut follower = Follower::new(dir);
-    let mut records = follower.look()?.records;
+    let mut records = follower.poll()?.records;
     if follower.is_empty() {
         let text = format!("there are no events in {}: expected files rank-0.jsonl, …", dir.display());
         return Err(Error::new(ErrorKind::Io, text));
@@ -49,13 +49,13 @@ pub fn read(dir: &Path) -> Result<Log> {
         _ => None,
     });
     if let Some(ranks) = ranks.max() {
-        notes.extend(missing_told(&follower.missing(ranks), dir));
+        notes.extend(missing_note(&follower.missing(ranks), dir));
     }
     Ok(Log { records, notes })
 }
 
 /// Returns a note that names the missing files.
-fn missing_told(missing: &[String], dir: &Path) -> Option<String> {
+fn missing_note(missing: &[String], dir: &Path) -> Option<String> {
     let (first, rest) = missing.split_at(missing.len().min(NAMED));
     let more = match rest.len() {
         0 => String::new(),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::words::{count, seconds};
+use super::number_format::{count, seconds};
 
 /// Maximum number of logged tasks of a plan. One takes about 80 bytes, and a chart cannot show more of them distinctly.
 const TOLD: usize = 1000;
@@ -55,13 +55,13 @@ impl PlanInForce {
         tasks.sort_by(|a, b| length(b).total_cmp(&length(a)).then(order(a).cmp(&order(b))));
         tasks.truncate(TOLD);
         tasks.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        let told = |(task, (rank, begin_s, end_s))| PlannedTask {
+        let planned_task = |(task, (rank, begin_s, end_s))| PlannedTask {
             task: name(task).to_string(),
             rank,
             begin_s,
             end_s,
         };
-        let longest = tasks.into_iter().map(told).collect();
+        let longest = tasks.into_iter().map(planned_task).collect();
         let most = (STEPS / held.len().max(1)).max(LEAST_STEPS);
         PlanInForce { tasks: all, longest, held: held.iter().map(|steps| fewer(steps, most)).collect() }
     }
@@ -113,8 +113,8 @@ mod tests {
         let plan = PlanInForce::new(tasks.collect(), |_| "alike", Vec::new());
         for part in 0..10 {
             let (from, to) = (50.0 * f64::from(part), 50.0 * f64::from(part + 1));
-            let told = plan.longest.iter().filter(|task| (from..to).contains(&task.begin_s)).count();
-            assert!((50..200).contains(&told), "{told} of those from {from} s to {to} s");
+            let number = plan.longest.iter().filter(|task| (from..to).contains(&task.begin_s)).count();
+            assert!((50..200).contains(&number), "{number} of those from {from} s to {to} s");
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::activity::Reached;
 use super::event::Event;
-use super::words::{hours, per_second, short, whole_percent};
+use super::number_format::{hours, per_second, short, whole_percent};
 
 /// Number of parts in which fractional progress is shown: far more than the columns of a terminal.
 pub(super) const PARTS: f64 = 1e4;

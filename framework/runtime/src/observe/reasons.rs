@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::event::Event;
-use super::words::{count, percent, seconds};
+use super::number_format::{count, percent, seconds};
 
 impl Event {
     /// Writes a choice of the chunk policy as a sentence.

@@ -66,7 +66,7 @@ struct Open {
     attributed: Duration,
     /// [Set-up](Tally::set_up) in all parts so far.
     set_up: Duration,
-    /// [Message count](Endpoint::messages) at the last call of `mark`.
+    /// [Message count](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
     parts_since_tally: u32,
     /// Time of the next line with the progress of the run.
@@ -101,16 +101,16 @@ struct Part {
 impl Part {
     /// Adds work that became known after the part ended, up to the time of the part that is neither work nor parked. Returns the time
     /// added.
-    fn add_late(&mut self, work: Duration) -> Duration {
+    fn add_delayed(&mut self, work: Duration) -> Duration {
         let room = self.until.saturating_sub(self.since).saturating_sub(self.work + self.parked);
-        let late = work.min(room);
-        self.work += late;
+        let added = work.min(room);
+        self.work += added;
         // The end of a job or the start of a command is noticed late, so some of the work was counted as another activity.
-        let rest = room - late;
+        let rest = room - added;
         self.set_up = self.set_up.min(rest);
         self.idle = self.idle.min(rest - self.set_up);
         self.messages = self.messages.min(rest - self.set_up - self.idle);
-        late
+        added
     }
 
     /// Turns work into idle time, because the compute thread waited for a core or for its next job. Returns the time turned.
@@ -143,7 +143,7 @@ impl Recorder {
 
     /// Accounts for the time between the last call and `now`, in which the activity of the rank was `doing`. `thread` is the id of the thread that
     /// runs user code. `measured` adds work that the skeleton has measured itself.
-    pub(crate) fn mark(
+    pub(crate) fn record_activity(
         &mut self,
         now: Duration,
         doing: Doing,
@@ -153,7 +153,7 @@ impl Recorder {
     ) {
         if let Some(open) = &mut self.open {
             open.tally.with(measured);
-            open.mark(now, doing, endpoint.messages());
+            open.record_activity(now, doing, endpoint.messages());
             let shortest = shortest_part(now.saturating_sub(open.begin));
             if now.saturating_sub(open.part.since) >= shortest {
                 open.end_part(now, thread);
@@ -165,7 +165,7 @@ impl Recorder {
     }
 
     /// Writes the progress of the run if a line is due. Called on rank 0.
-    pub(crate) fn note_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
+    pub(crate) fn record_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
         open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
         if let Some(event) = progress().and_then(Progress::event) {
@@ -174,7 +174,7 @@ impl Recorder {
     }
 
     /// Updates the counts of sent messages at the end of a run, because it is not certain that [`mark`](Recorder::mark) is called once more.
-    pub(crate) fn note_sent(&mut self, endpoint: &Endpoint) {
+    pub(crate) fn record_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
             open.sent.clone_from_slice(endpoint.sent());
         }
@@ -242,7 +242,7 @@ impl Open {
         })
     }
 
-    fn mark(&mut self, now: Duration, doing: Doing, messages: u64) {
+    fn record_activity(&mut self, now: Duration, doing: Doing, messages: u64) {
         let mut passed = now.saturating_sub(self.last);
         let had_messages = std::mem::replace(&mut self.messages, messages) != messages;
         self.last = now;
@@ -274,7 +274,7 @@ impl Open {
         };
         let new = more.min(passed);
         more -= new;
-        parts.for_each(|part| more -= part.add_late(more));
+        parts.for_each(|part| more -= part.add_delayed(more));
         self.part.work += new;
         self.attributed = measured - more;
         new

@@ -13,7 +13,7 @@ use crate::{BoxError, Config, Driver, Session};
 const RANKS: usize = 3;
 const ITEMS: u64 = 60;
 
-fn toil(n: u64) -> u64 {
+fn burn(n: u64) -> u64 {
     std::thread::sleep(Duration::from_millis(1));
     n + 1
 }
@@ -66,7 +66,7 @@ fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
 #[test]
 fn farm_records_all_tasks_and_work_time() {
     let records = records(|session| {
-        Farm::new("toil", toil).collect(session, 0..ITEMS)?;
+        Farm::new("toil", burn).collect(session, 0..ITEMS)?;
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
@@ -86,7 +86,7 @@ fn farm_records_all_tasks_and_work_time() {
 fn farm_records_all_iterations_on_every_rank() {
     let records = records(|session| {
         let again = |results: Vec<u64>, iteration| Ok((iteration < 2).then_some(results));
-        Farm::new("toil", toil).iterate(session, (0..ITEMS).collect::<Vec<u64>>(), again)?;
+        Farm::new("toil", burn).iterate(session, (0..ITEMS).collect::<Vec<u64>>(), again)?;
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![3 * ITEMS], vec![3 * ITEMS]));
@@ -103,7 +103,7 @@ fn farm_records_all_iterations_on_every_rank() {
 #[test]
 fn pipeline_records_each_stage() {
     let records = records(|session| {
-        Pipeline::source("numbers", || 0..ITEMS).map("toil", toil).for_each(session, "out", drop)?;
+        Pipeline::source("numbers", || 0..ITEMS).map("toil", burn).for_each(session, "out", drop)?;
         Ok(())
     });
     assert_eq!(accounted(&records, 3), (vec![ITEMS; 3], vec![ITEMS; 3]));
@@ -112,7 +112,7 @@ fn pipeline_records_each_stage() {
 #[test]
 fn loop_records_its_units() {
     let records = records(|session| {
-        ParallelFor::new("toil", 0..ITEMS).collect(session, toil)?;
+        ParallelFor::new("toil", 0..ITEMS).collect(session, burn)?;
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
@@ -135,8 +135,8 @@ fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
         Ok(())
     })
     .unwrap();
-    let (told, took) = told_and_took(dir.path());
-    assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&told), "{told} s are told of {took} s");
+    let (records, took) = recorded_and_took(dir.path());
+    assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&records), "{records} s are told of {took} s");
 }
 
 /// Rank 0 records the progress of a run once a second if the amount of work is known.
@@ -161,15 +161,15 @@ fn progress_is_recorded_if_the_total_is_known() {
         Ok(())
     });
     for (records, counted) in [(farm, "tasks"), (pipeline, "items"), (doall, "units")] {
-        let told = records.iter().filter_map(|record| match &record.event {
+        let reached = records.iter().filter_map(|record| match &record.event {
             Event::Progress(reached) => Some((record.at, record.rank, reached)),
             _ => None,
         });
-        let told: Vec<(f64, usize, &Reached)> = told.collect();
-        assert!(!told.is_empty(), "{counted}: nothing is told");
+        let reached: Vec<(f64, usize, &Reached)> = reached.collect();
+        assert!(!reached.is_empty(), "{counted}: nothing is told");
         let seconds = records.last().map_or(0.0, |record| record.at);
-        assert!(told.len() as f64 <= seconds, "{} words in {seconds} s", told.len());
-        for (at, rank, Reached { done, before, total, what }) in told {
+        assert!(reached.len() as f64 <= seconds, "{} words in {seconds} s", reached.len());
+        for (at, rank, Reached { done, before, total, what }) in reached {
             assert!(at >= 1.0 && rank == 0, "{at} on rank {rank}");
             assert!(*done > 0 && done <= total && *before == 0, "{done} of {total}");
             assert_eq!((*total, what.as_str()), (DOZES, counted));
@@ -178,16 +178,16 @@ fn progress_is_recorded_if_the_total_is_known() {
 }
 
 /// Returns the seconds in user code: those recorded as activity of the ranks, and those of the calls.
-fn told_and_took(log: &Path) -> (f64, f64) {
-    let (mut told, mut took) = (0.0, 0.0);
+fn recorded_and_took(log: &Path) -> (f64, f64) {
+    let (mut records, mut took) = (0.0, 0.0);
     for record in read(log).unwrap().records {
         match record.event {
-            Event::Activity(activity) => told += activity.work_s,
+            Event::Activity(activity) => records += activity.work_s,
             Event::Work(work) => took += work.seconds,
             _ => {}
         }
     }
-    (told, took)
+    (records, took)
 }
 
 /// Each of a few jobs counts, also the last one, although its time is known only after it has passed.
@@ -204,6 +204,6 @@ fn every_inline_job_is_recorded_as_work() {
         Ok(())
     })
     .unwrap();
-    let (told, took) = told_and_took(dir.path());
-    assert!(took > 0.55 && (0.95 * took..1.1 * took).contains(&told), "{told} s are told of {took} s");
+    let (records, took) = recorded_and_took(dir.path());
+    assert!(took > 0.55 && (0.95 * took..1.1 * took).contains(&records), "{records} s are told of {took} s");
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use armature_text::{line, shown};
 
 use super::event::Event;
+use super::number_format::{count, figures, seconds, short};
 use super::subject::Subject;
-use super::words::{count, figures, seconds, short};
 
 /// Writes the sentence as one line with escaped control characters, because names and messages of user code may contain any characters.
 impl fmt::Display for Event {
@@ -92,14 +92,14 @@ impl fmt::Display for Sentence<'_> {
                 were(*retried, "attempt"),
                 were(*again, "task")
             ),
-            Event::Parked { ranks } => write!(f, "{} parked.", who(ranks)),
+            Event::Parked { ranks } => write!(f, "{} parked.", ranks_phrase(ranks)),
             Event::Split { sub_masters, workers, reason } => write!(
                 f,
                 "{} now the sub-masters of {}: {reason}.",
-                who(sub_masters),
+                ranks_phrase(sub_masters),
                 count(*workers as u64, "worker")
             ),
-            Event::Woken { ranks } => write!(f, "{} woken.", who(ranks)),
+            Event::Woken { ranks } => write!(f, "{} woken.", ranks_phrase(ranks)),
             Event::LoopStart { name, units, held, balance } => {
                 write!(
                     f,
@@ -223,7 +223,7 @@ fn were(n: u64, what: &str) -> String {
 }
 
 /// Returns ranks as the beginning of a sentence: `Ranks 1, 2 are`.
-fn who(ranks: &[usize]) -> String {
+fn ranks_phrase(ranks: &[usize]) -> String {
     let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
     match ranks.len() {
         1 => format!("Rank {} is", list[0]),

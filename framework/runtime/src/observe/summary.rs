@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use armature_text::shown;
 
-use super::words::{count, per_second, percent, seconds, short};
+use super::number_format::{count, per_second, percent, seconds, short};
 
 /// Work of one rank in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -129,9 +129,9 @@ pub(crate) fn cell(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    struct Told(Vec<RankWork>);
+    struct RankTimes(Vec<RankWork>);
 
-    impl fmt::Display for Told {
+    impl fmt::Display for RankTimes {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write_headline(f, "farm", self, "in chunks")?;
             write_table(
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    impl RunSummary for Told {
+    impl RunSummary for RankTimes {
         fn name(&self) -> &str {
             "square"
         }
@@ -171,18 +171,22 @@ mod tests {
             busy: Duration::from_secs(busy),
             off_core: Duration::from_secs(off_core),
         };
-        let told = Told(vec![rank(0.0, 0, 0), rank(6.0, 9, 0), rank(6.0, 7, 0)]);
-        assert_eq!((told.efficiency(), told.throughput(), told.busy()), (0.8, 1.2, Duration::from_secs(16)));
+        let summary = RankTimes(vec![rank(0.0, 0, 0), rank(6.0, 9, 0), rank(6.0, 7, 0)]);
+        assert_eq!(
+            (summary.efficiency(), summary.throughput(), summary.busy()),
+            (0.8, 1.2, Duration::from_secs(16))
+        );
         // 20 s of core time were available, of which other processes used 4 s.
-        assert_eq!(Told(vec![rank(6.0, 9, 0), rank(6.0, 10, 4)]).efficiency(), 15.0 / 16.0);
-        assert_eq!(Told(vec![]).efficiency(), 0.0);
+        assert_eq!(RankTimes(vec![rank(6.0, 9, 0), rank(6.0, 10, 4)]).efficiency(), 15.0 / 16.0);
+        assert_eq!(RankTimes(vec![]).efficiency(), 0.0);
     }
 
     #[test]
     fn columns_are_aligned() {
-        let told = Told(vec![RankWork { done: 12.0, busy: Duration::from_secs(8), ..RankWork::default() }]);
+        let summary =
+            RankTimes(vec![RankWork { done: 12.0, busy: Duration::from_secs(8), ..RankWork::default() }]);
         let text = "farm square: 12 tasks in 10.000 s, 1.20 tasks/s, efficiency 80.0 %; in chunks\n\
                     rank      busy\n   0  2.000 ms\n  11";
-        assert_eq!(told.to_string(), text);
+        assert_eq!(summary.to_string(), text);
     }
 }

@@ -6,7 +6,7 @@ use armature_text::{quoted, shown};
 use serde::{Deserialize, Serialize};
 
 use super::figure;
-use super::words::{count, seconds};
+use super::number_format::{count, seconds};
 use crate::session::topology::Size;
 
 /// The run of a workflow begins.

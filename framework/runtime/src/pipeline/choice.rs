@@ -22,7 +22,7 @@ pub enum MappingChoice {
     /// One stage after the other on ranks 0, 1, 2, …, starting again at rank 0 if there are more stages than ranks.
     Orderly,
     /// Given mapping.
-    Explicit(Mapping),
+    Given(Mapping),
     /// Mapping in its text form.
     Text(String),
     /// Mapping in its text form, from a file that rank 0 reads.
@@ -51,7 +51,7 @@ impl MappingChoice {
                     .map(|s| Block::new(s..s + 1, vec![if stages[s].at_root { 0 } else { s % ranks }]))
                     .collect(),
             ),
-            MappingChoice::Explicit(mapping) => mapping.clone(),
+            MappingChoice::Given(mapping) => mapping.clone(),
             MappingChoice::Text(text) => parse(text, &spec).map_err(|e| wrong("mapping", &e))?,
             MappingChoice::File(path) => read(path, &spec)?,
         };

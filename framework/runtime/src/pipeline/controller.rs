@@ -178,7 +178,7 @@ impl Controller {
 
     /// Evaluates the mapping. `clock` reads the processor time of this thread. Returns the decision; `None` at the first call, which only starts the
     /// measurement.
-    pub(crate) fn look(
+    pub(crate) fn replan(
         &mut self,
         s: Progress,
         mapping: &Mapping,
@@ -192,7 +192,7 @@ impl Controller {
         let measured = (done > 0).then(|| period / done as f64);
         let settled = performance_model.is_settled(mapping);
         self.inputs = Inputs::default();
-        let (current_time, candidate) = if settled && !self.is_over() {
+        let (current_time, candidate) = if settled && !self.is_finished() {
             let model = performance_model.model(mapping, s.now)?;
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
@@ -262,7 +262,7 @@ impl Controller {
     }
 
     /// Returns true if only one change is allowed and it has been made. Later evaluations only measure its effect.
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.once && self.drained
     }
 

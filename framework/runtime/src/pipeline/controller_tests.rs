@@ -52,11 +52,11 @@ fn tell(
     items: u64,
     now: Duration,
 ) {
-    tell_share(performance_model, rank, stage, (ms, 1.0), items, now);
+    report_share(performance_model, rank, stage, (ms, 1.0), items, now);
 }
 
 /// Reports that the stage takes `ms` on the rank, which gets `share` of its core.
-fn tell_share(
+fn report_share(
     performance_model: &mut PerformanceModel,
     rank: usize,
     stage: usize,
@@ -71,7 +71,13 @@ fn tell_share(
 }
 
 /// Reports that both stages run on the rank, which has its core for itself, and take `ms`.
-fn tell_both(performance_model: &mut PerformanceModel, rank: usize, ms: [f64; 2], items: u64, now: Duration) {
+fn report_both(
+    performance_model: &mut PerformanceModel,
+    rank: usize,
+    ms: [f64; 2],
+    items: u64,
+    now: Duration,
+) {
     let services = ms.map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items }));
     let measurements =
         Measurements { services: services.to_vec(), share: Some(1.0), ..Measurements::default() };
@@ -124,13 +130,13 @@ fn external_load_slows_a_rank_and_phase_change_a_stage() {
     tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
     // Rank 1 gets half of its core: 8 ms pass while stage b computes for 4 ms.
-    tell_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
+    report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
     // The other load ends, and the data become harder for stage b.
-    tell_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
+    report_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
     // Rank 1 gets half of its core, and the data are harder.
-    tell_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
+    report_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }
 
@@ -143,7 +149,7 @@ fn old_measurements_of_a_moved_stage_are_discarded() {
     // Stage b moves to rank 0, and its data become harder there. Rank 1 has measured only easy data, which does not
     // make it faster.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
-    tell_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
+    report_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
     assert_near(expected(&mut performance_model, &gathered), [4.0, 4.0, 8.0, 8.0]);
 }
 
@@ -151,7 +157,7 @@ fn old_measurements_of_a_moved_stage_are_discarded() {
 fn measured_speed_of_an_idle_rank_expires() {
     let (_, mut performance_model, _) = subject(Balance::Live);
     let replicated = Mapping::new(vec![Block::new(0..1, vec![0, 1]), Block::new(1..2, vec![1])]);
-    tell_both(&mut performance_model, 1, [8.0, 8.0], 50, Duration::ZERO);
+    report_both(&mut performance_model, 1, [8.0, 8.0], 50, Duration::ZERO);
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     let slow = [4.0, 8.0, 4.0, 8.0];
     assert_near(expected(&mut performance_model, &replicated), slow);
@@ -175,7 +181,7 @@ fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
         if !controller.is_due(progress) {
             continue;
         }
-        let decision = controller.look(progress, &mapping, &mut performance_model, || now).unwrap();
+        let decision = controller.replan(progress, &mapping, &mut performance_model, || now).unwrap();
         if let Some(decision) = decision.filter(Decision::is_act) {
             return decision.candidate.map(|c| (now.as_secs_f64(), c.arrangement));
         }
@@ -203,15 +209,15 @@ fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
     performance_model.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
     let mapping = Mapping::new(vec![Block::new(0..2, vec![1])]);
-    let mut look = |step: u64| {
+    let mut replan = |step: u64| {
         let (now, items) = (Duration::from_millis(100 * step), 10 * step);
-        tell_both(&mut performance_model, 1, [5.0, 5.0], 10 + items, now);
+        report_both(&mut performance_model, 1, [5.0, 5.0], 10 + items, now);
         let progress =
             Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
-        controller.look(progress, &mapping, &mut performance_model, || now).unwrap()
+        controller.replan(progress, &mapping, &mut performance_model, || now).unwrap()
     };
-    assert!(look(0).is_none());
-    [1, 2, 3].map(|step| look(step).expect("a decision"))
+    assert!(replan(0).is_none());
+    [1, 2, 3].map(|step| replan(step).expect("a decision"))
 }
 
 #[test]
@@ -233,7 +239,7 @@ fn bad_initial_mapping_is_replaced_at_second_evaluation() {
 
 /// Simulates a controller whose planning takes 0.1 s. Stage b takes `ms` on rank 1 in the first second and 12 ms after
 /// it. Returns the time of the first remap and the number of decisions before it.
-fn slow_looks(ms: f64) -> (f64, usize) {
+fn slow_evaluations(ms: f64) -> (f64, usize) {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let planning = Cell::new(Duration::ZERO);
     let mut looks = 0;
@@ -249,7 +255,7 @@ fn slow_looks(ms: f64) -> (f64, usize) {
         }
         looks += 1;
         let clock = || planning.replace(planning.get() + Duration::from_millis(100));
-        let decision = controller.look(progress, &mapping, &mut performance_model, clock).unwrap();
+        let decision = controller.replan(progress, &mapping, &mut performance_model, clock).unwrap();
         if decision.is_some_and(|d| d.is_act()) {
             return (now.as_secs_f64(), looks);
         }
@@ -259,7 +265,7 @@ fn slow_looks(ms: f64) -> (f64, usize) {
 
 #[test]
 fn slow_planner_compares_a_found_mapping_without_new_search() {
-    let (acted, looks) = slow_looks(4.0);
+    let (acted, looks) = slow_evaluations(4.0);
     // The first search was before the fifth second and the second search is ten seconds later; two comparisons follow.
     assert!((10.0..12.0).contains(&acted) && looks <= 6, "after {acted} s and {looks} looks");
 }
@@ -267,7 +273,7 @@ fn slow_planner_compares_a_found_mapping_without_new_search() {
 #[test]
 fn nearly_profitable_mapping_is_compared_until_the_next_search() {
     // With 4.6 ms for stage b, help by rank 0 gains 6.5 %.
-    let (acted, looks) = slow_looks(4.6);
+    let (acted, looks) = slow_evaluations(4.6);
     assert!((1.0..3.5).contains(&acted) && looks <= 8, "after {acted} s and {looks} looks");
 }
 
@@ -287,7 +293,7 @@ fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
         }
         let planning = Cell::new(Duration::ZERO);
         let clock = || planning.replace(planning.get() + Duration::from_millis(10));
-        controller.look(progress, &mapping, &mut performance_model, clock).unwrap();
+        controller.replan(progress, &mapping, &mut performance_model, clock).unwrap();
         if planning.get() > Duration::ZERO {
             seconds.push(step / 20);
         }
@@ -328,15 +334,22 @@ fn no_decision_before_every_stage_was_measured() {
     };
     tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     assert!(
-        controller.look(progress(0), &mapping, &mut performance_model, || Duration::ZERO).unwrap().is_none()
+        controller
+            .replan(progress(0), &mapping, &mut performance_model, || Duration::ZERO)
+            .unwrap()
+            .is_none()
     );
-    let decision =
-        controller.look(progress(100), &mapping, &mut performance_model, || Duration::ZERO).unwrap().unwrap();
+    let decision = controller
+        .replan(progress(100), &mapping, &mut performance_model, || Duration::ZERO)
+        .unwrap()
+        .unwrap();
     assert_eq!((decision.is_act(), decision.candidate), (false, None));
     assert_eq!(controller.inputs(), &Inputs::default(), "nothing is known yet");
     tell(&mut performance_model, 1, 1, 8.0, 50, Duration::ZERO);
-    let decision =
-        controller.look(progress(200), &mapping, &mut performance_model, || Duration::ZERO).unwrap().unwrap();
+    let decision = controller
+        .replan(progress(200), &mapping, &mut performance_model, || Duration::ZERO)
+        .unwrap()
+        .unwrap();
     let Event::Decision { works_s, speeds, acted, .. } =
         event(&decision, controller.inputs(), |_| String::new())
     else {
@@ -360,13 +373,16 @@ fn expected_cost_follows_the_last_change_and_items_in_flight() {
     };
     let cost = |controller: &mut Controller, performance_model: &mut PerformanceModel, step: u64| {
         let decision =
-            controller.look(progress(step), &mapping, performance_model, || Duration::ZERO).unwrap();
+            controller.replan(progress(step), &mapping, performance_model, || Duration::ZERO).unwrap();
         let candidate = decision.unwrap().candidate.unwrap();
         assert!((candidate.time - 0.008).abs() < 1e-4, "{candidate:?}");
         1e3 * candidate.cost
     };
     assert!(
-        controller.look(progress(0), &mapping, &mut performance_model, || Duration::ZERO).unwrap().is_none()
+        controller
+            .replan(progress(0), &mapping, &mut performance_model, || Duration::ZERO)
+            .unwrap()
+            .is_none()
     );
     // The cost covers at least eight items, and ten items in flight that take 12 ms instead of 8 ms.
     let at_first = cost(&mut controller, &mut performance_model, 1);
@@ -399,7 +415,7 @@ fn balance_once_reports_the_outcome_after_its_change() {
         if !controller.is_due(progress) {
             continue;
         }
-        let decision = controller.look(progress, &mapping, &mut performance_model, || now).unwrap();
+        let decision = controller.replan(progress, &mapping, &mut performance_model, || now).unwrap();
         outcomes += usize::from(controller.outcome().is_some());
         if let Some(candidate) = decision.filter(Decision::is_act).and_then(|d| d.candidate) {
             acts += 1;

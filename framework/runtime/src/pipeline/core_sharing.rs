@@ -87,14 +87,14 @@ impl CoreSharing {
         probe::even_out(&mut alone, &self.groups);
         let mut left: Vec<f64> = self.reported.iter().map(|reported| reported.share).collect();
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
-            let heard = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
+            let reporting = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
             // A rank without stages is not active, whatever its last report says.
             let active = |r: usize| if hosts(r) { self.reported[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
-                heard().map(|&r| (self.reported[r].share, active(r))).unzip();
+                reporting().map(|&r| (self.reported[r].share, active(r))).unzip();
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
-            } else if heard().count() > 0 && heard().all(|&r| !hosts(r)) {
+            } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
                 // Parked ranks are assumed to measure their speed one at a time.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;

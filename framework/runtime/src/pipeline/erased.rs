@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::fill::Fill;
 use super::machine::sequence_number::SequenceNumber;
-use super::made::Made;
+use super::produced_counts::ProducedCounts;
 use super::range::Range;
 use super::stage::Stage;
 use crate::comm::clock::Clock;
@@ -29,11 +29,11 @@ pub(crate) struct Expand<'a> {
 /// Piece of a batch, made by an expanding stage.
 pub(crate) struct Expanded {
     pub(crate) items: Items,
-    pub(crate) made: Made,
+    pub(crate) produced: ProducedCounts,
     /// True if the stage has finished the batch with this piece.
     pub(crate) is_last: bool,
     /// Number of items of the batch that were started with this piece.
-    pub(crate) begun: usize,
+    pub(crate) started: usize,
     /// Number of items that are finished with this piece and produced no output.
     pub(crate) dropped: usize,
 }
@@ -70,18 +70,18 @@ impl<S: Stage> ErasedStage for S {
         let total = items.len();
         let mut out: Vec<S::Out> = Vec::with_capacity(total);
         // Places of the items that this call drops.
-        let mut gone: Vec<u32> = Vec::new();
+        let mut removed: Vec<u32> = Vec::new();
         let first = range.first;
         let outcome = user_code::call(|| {
             // The usual batch has no dropped items, so its places are consecutive numbers.
             if range.is_full() {
-                each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut gone)
+                each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut removed)
             } else {
-                each(self, items.into_iter().zip(range.places()), first, cx, &mut out, &mut gone)
+                each(self, items.into_iter().zip(range.places()), first, cx, &mut out, &mut removed)
             }
         });
         outcome.map_err(|e| e.on_item(cx.number))?;
-        range.drop_places(gone);
+        range.remove_places(removed);
         Ok(Box::new(out))
     }
 
@@ -95,7 +95,7 @@ impl<S: Stage> ErasedStage for S {
         let mut items = typed::<S::Out>(items)?;
         items.push(last);
         // The item that a stage emits at the end belongs to no item of the source. Its place is behind the places of all items.
-        range.made.get_or_insert_default().add(range.count, 1);
+        range.produced.get_or_insert_default().add(range.count, 1);
         Ok(Box::new(items))
     }
 
@@ -149,8 +149,8 @@ where
 {
     fn run(&mut self, items: Items, range: &mut Range, _: &mut Context) -> Result<Items> {
         let items = typed::<I>(items)?;
-        let begun = Cell::new(0);
-        let mut count = Count { items: 0, count: &begun };
+        let started = Cell::new(0);
+        let mut count = Count { items: 0, count: &started };
         let out: Result<Vec<O>> = user_code::call(|| {
             let each = move |item| {
                 count.another();
@@ -158,7 +158,7 @@ where
             };
             Ok::<_, Error>(items.into_iter().map(each).collect())
         });
-        let out = out.map_err(|e| e.on_item(range.number_of(begun.get() - 1)))?;
+        let out = out.map_err(|e| e.on_item(range.number_of(started.get() - 1)))?;
         Ok(Box::new(out))
     }
 }
@@ -178,8 +178,8 @@ impl<F, T> Update<F, T> {
 impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
     fn run(&mut self, items: Items, range: &mut Range, _: &mut Context) -> Result<Items> {
         let mut items = typed::<T>(items)?;
-        let begun = Cell::new(0);
-        let mut count = Count { items: 0, count: &begun };
+        let started = Cell::new(0);
+        let mut count = Count { items: 0, count: &started };
         user_code::call(|| {
             items.iter_mut().for_each(move |item| {
                 count.another();
@@ -187,7 +187,7 @@ impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
             });
             Ok::<_, Error>(())
         })
-        .map_err(|e| e.on_item(range.number_of(begun.get() - 1)))?;
+        .map_err(|e| e.on_item(range.number_of(started.get() - 1)))?;
         Ok(Box::new(items))
     }
 }
@@ -200,13 +200,13 @@ fn each<S: Stage>(
     first: u64,
     cx: &mut Context,
     out: &mut Vec<S::Out>,
-    gone: &mut Vec<u32>,
+    removed: &mut Vec<u32>,
 ) -> Result<()> {
     for (item, place) in items {
         cx.number = first + u64::from(place);
         match stage.process(item, cx) {
             Ok(Some(result)) => out.push(result),
-            Ok(None) => gone.push(place),
+            Ok(None) => removed.push(place),
             Err(error) => return Err(user_code::described(error).at_rank(cx.place.rank)),
         }
     }
@@ -236,18 +236,18 @@ mod tests {
 
     #[test]
     fn dropping_an_item_keeps_its_siblings() {
-        let made = |of: &[(u32, u32)]| {
-            let mut made = Made::default();
-            of.iter().for_each(|&(place, items)| made.add(place, items));
-            Some(made)
+        let produced = |of: &[(u32, u32)]| {
+            let mut produced = ProducedCounts::default();
+            of.iter().for_each(|&(place, items)| produced.add(place, items));
+            Some(produced)
         };
-        let mut range = Range { made: made(&[(1, 3), (4, 2)]), ..Range::new(100, 6) };
+        let mut range = Range { produced: produced(&[(1, 3), (4, 2)]), ..Range::new(100, 6) };
         assert_eq!((range.live(), range.number_of(2), range.number_of(3)), (5, 101, 104));
         let mut odd = Closure::new(|x: u32| Ok((x % 2 == 1).then_some(x)));
         let mut cx = Context::for_test();
         let items = odd.run(Box::new(vec![1u32, 3, 4, 6, 8]), &mut range, &mut cx).unwrap();
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), [1, 3]);
-        assert_eq!((range.made, range.dropped), (made(&[(1, 2)]), vec![]));
+        assert_eq!((range.produced, range.dropped), (produced(&[(1, 2)]), vec![]));
     }
 
     #[test]

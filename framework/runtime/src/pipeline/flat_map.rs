@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::erased::{ErasedStage, Expand, Expanded, Items, typed};
 use super::fill::CLOCK_EVERY;
 use super::machine::sequence_number::SequenceNumber;
-use super::made::Made;
+use super::produced_counts::ProducedCounts;
 use super::range::Range;
 use crate::context::Context;
 use crate::error::{BoxError, Error, ErrorKind, Result};
@@ -29,7 +29,7 @@ pub(crate) struct FlatMap<F, T, I: IntoIterator, K> {
     call: F,
     kind: PhantomData<fn() -> K>,
     /// Batches that are not finished.
-    begun: BTreeMap<SequenceNumber, Rest<T, I::IntoIter>>,
+    started: BTreeMap<SequenceNumber, Rest<T, I::IntoIter>>,
 }
 
 /// Rest of a batch.
@@ -91,7 +91,7 @@ impl<U: Item> Kind<Result<U, BoxError>> for Fallible {
 
 impl<F, T, I: IntoIterator, K> FlatMap<F, T, I, K> {
     pub(crate) fn new(call: F) -> Self {
-        FlatMap { call, kind: PhantomData, begun: BTreeMap::new() }
+        FlatMap { call, kind: PhantomData, started: BTreeMap::new() }
     }
 }
 
@@ -111,7 +111,7 @@ where
         let most_bytes = if expand.items.is_some() { MOST_AT_FIRST } else { MOST_BYTES };
         let mut rest = match expand.items.take() {
             Some(items) => Rest::new(typed::<T>(items)?, expand.range),
-            None => self.begun.remove(expand.number).ok_or_else(|| {
+            None => self.started.remove(expand.number).ok_or_else(|| {
                 Error::new(ErrorKind::Wire, format!("holds no items of batch {}", expand.number))
             })?,
         };
@@ -119,7 +119,7 @@ where
             user_code::call(|| piece::<_, _, I, K>(&mut self.call, &mut rest, (&expand, most_bytes), cx));
         let expanded = expanded.map_err(|error| error.on_item(cx.number))?;
         if !expanded.is_last {
-            self.begun.insert(expand.number.clone(), rest);
+            self.started.insert(expand.number.clone(), rest);
         }
         Ok(expanded)
     }
@@ -127,7 +127,7 @@ where
 
 impl<T, I: Iterator> Rest<T, I> {
     fn new(items: Vec<T>, range: &Range) -> Self {
-        let places: Box<dyn Iterator<Item = u32> + Send> = match &range.made {
+        let places: Box<dyn Iterator<Item = u32> + Send> = match &range.produced {
             None if range.dropped.is_empty() => Box::new(0..range.count),
             _ => Box::new(range.places().collect::<Vec<_>>().into_iter()),
         };
@@ -135,7 +135,7 @@ impl<T, I: Iterator> Rest<T, I> {
     }
 
     /// Returns true if it is certain that no further item follows.
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.items.len() == 0
             && self.open.as_ref().is_none_or(|(_, open)| matches!(open.size_hint(), (_, Some(0))))
     }
@@ -158,25 +158,25 @@ where
 {
     let (fill, clock) = (expand.fill, expand.clock);
     let mut items: Vec<K::Item> = Vec::new();
-    let mut made = Made::default();
+    let mut produced = ProducedCounts::default();
     // Last place with an item.
     let mut last: Option<u32> = None;
-    let (mut begun, mut dropped) = (0, 0);
+    let (mut started, mut dropped) = (0, 0);
     // The first item may take long; from then on no item waits much longer than the limit.
     let mut start: Option<Duration> = None;
-    let mut look_at = 1;
+    let mut read_clock_at = 1;
     let is_last = loop {
         let (place, iterator) = match &mut rest.open {
             Some(open) => open,
             None => {
                 let (Some(item), Some(place)) = (rest.items.next(), rest.places.next()) else { break true };
                 cx.number = expand.range.first + u64::from(place);
-                begun += 1;
+                started += 1;
                 dropped += 1;
                 rest.open.insert((place, call(item)?.into_iter()))
             }
         };
-        let (place, before, wanted) = (*place, items.len(), look_at - items.len());
+        let (place, before, wanted) = (*place, items.len(), read_clock_at - items.len());
         cx.number = expand.range.first + u64::from(place);
         K::take(iterator, wanted, &mut items)?;
         let count = items.len() - before;
@@ -185,7 +185,7 @@ where
                 // An item that was started with an earlier piece is not counted in `dropped`.
                 dropped -= dropped.min(1);
             }
-            made.add(place, count as u32);
+            produced.add(place, count as u32);
         }
         if count < wanted {
             rest.open = None;
@@ -194,16 +194,16 @@ where
         if matches!(iterator.size_hint(), (_, Some(0))) {
             rest.open = None;
         }
-        let is_late = fill.time.is_some_and(|limit| {
+        let is_timed_out = fill.time.is_some_and(|limit| {
             let now = clock.now();
             now.saturating_sub(*start.get_or_insert(now)) > limit
         });
-        if items.len() >= fill.items || is_late || wire::weigh_some(&items) >= most_bytes {
-            break rest.is_over();
+        if items.len() >= fill.items || is_timed_out || wire::weigh_some(&items) >= most_bytes {
+            break rest.is_finished();
         }
-        look_at = (items.len() + items.len().clamp(1, CLOCK_EVERY)).min(fill.items);
+        read_clock_at = (items.len() + items.len().clamp(1, CLOCK_EVERY)).min(fill.items);
     };
-    Ok(Expanded { items: Box::new(items), made, is_last, begun, dropped })
+    Ok(Expanded { items: Box::new(items), produced, is_last, started, dropped })
 }
 
 #[cfg(test)]
@@ -234,10 +234,10 @@ mod tests {
         let items = items.map(|items| Box::new(items) as Items);
         let fill = Fill { items: fill, time: None };
         let expand = Expand { number, items, range, fill, clock: Clock::wall() };
-        let Expanded { items, made, is_last, begun, dropped } =
+        let Expanded { items, produced, is_last, started, dropped } =
             stage.expand(expand, &mut Context::for_test())?;
-        let made = made.by_place().collect();
-        Ok((*items.downcast().unwrap(), made, is_last, begun, dropped))
+        let produced = produced.by_place().collect();
+        Ok((*items.downcast().unwrap(), produced, is_last, started, dropped))
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) struct StageTime {
     /// Number of input items, or of items that were started.
     pub(crate) items: usize,
     /// Number of output items.
-    pub(crate) made: usize,
+    pub(crate) produced: usize,
     pub(crate) took: Duration,
     /// Part of the time in which the stage computed.
     pub(crate) cpu: Duration,

@@ -53,7 +53,7 @@ pub(crate) struct Arrival {
     /// Time at which the batch was found on this rank.
     pub(crate) now: Duration,
     /// True if the batch may have arrived some time before it was found.
-    pub(crate) late: bool,
+    pub(crate) computed_since_poll: bool,
 }
 
 impl LinkMonitor {
@@ -68,13 +68,13 @@ impl LinkMonitor {
 
     /// Registers the arrival of a batch.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
-        let Arrival { from, bytes, sent, now, late } = arrival;
+        let Arrival { from, bytes, sent, now, computed_since_poll } = arrival;
         let (Some(traffic), Some(span)) = (self.traffic.get_mut(from), self.spans.get_mut(from)) else {
             return;
         };
         span.bytes += bytes as u64;
         span.messages += 1;
-        if late {
+        if computed_since_poll {
             return;
         }
         if let Some(sent) = sent {
@@ -210,11 +210,17 @@ mod tests {
             let sent = Duration::from_secs(100 + n);
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
             let now = Duration::from_secs_f64(now);
-            metrics.arrived(Arrival { from, bytes, sent: Some(sent), now, late: false });
+            metrics.arrived(Arrival { from, bytes, sent: Some(sent), now, computed_since_poll: false });
             // Messages that were found late, and messages without a time of sending, are ignored.
             let long = now + Duration::from_secs(1);
-            metrics.arrived(Arrival { from, bytes: 1, sent: Some(sent), now: long, late: true });
-            metrics.arrived(Arrival { from, bytes: 1, sent: None, now: long, late: false });
+            metrics.arrived(Arrival {
+                from,
+                bytes: 1,
+                sent: Some(sent),
+                now: long,
+                computed_since_poll: true,
+            });
+            metrics.arrived(Arrival { from, bytes: 1, sent: None, now: long, computed_since_poll: false });
         }
         let updates = wire::to_bytes(&metrics.updates()).unwrap();
         table.reported(to, wire::from_bytes(&updates).unwrap(), Duration::from_secs(1)).unwrap();
@@ -232,8 +238,13 @@ mod tests {
         let mut reported = Vec::new();
         for n in 1..=300 {
             let sent = Some(Duration::from_secs(9));
-            let arrival =
-                Arrival { from: 1, bytes: 1_000_000, sent, now: Duration::from_secs(8), late: false };
+            let arrival = Arrival {
+                from: 1,
+                bytes: 1_000_000,
+                sent,
+                now: Duration::from_secs(8),
+                computed_since_poll: false,
+            };
             metrics.arrived(arrival);
             metrics.arrived(Arrival { from: 7, ..arrival }); // There is no rank 7.
             if metrics.updates().iter().any(|(from, traffic)| *from == 1 && traffic.count() == n) {

@@ -92,19 +92,20 @@ impl Metrics {
     }
 
     /// Adds the cost of a job.
-    pub(crate) fn note(&mut self, cost: &JobCost) {
+    pub(crate) fn add_job(&mut self, cost: &JobCost) {
         let mut waited = Duration::ZERO;
-        for stage_time in cost.stage_times.iter().filter(|stage_time| stage_time.items + stage_time.made > 0)
+        for stage_time in
+            cost.stage_times.iter().filter(|stage_time| stage_time.items + stage_time.produced > 0)
         {
             let (service, items) = &mut self.services[stage_time.stage];
-            let (coming, made) = &mut self.flows[stage_time.stage];
-            if *coming + *made > MOST_FLOW {
-                (*coming, *made) = (*coming / 2.0, *made / 2.0);
+            let (input_items, produced) = &mut self.flows[stage_time.stage];
+            if *input_items + *produced > MOST_FLOW {
+                (*input_items, *produced) = (*input_items / 2.0, *produced / 2.0);
             }
-            *coming += stage_time.items as f64;
-            *made += stage_time.made as f64;
+            *input_items += stage_time.items as f64;
+            *produced += stage_time.produced as f64;
             let of_stage =
-                stage_time.items + if self.expanding[stage_time.stage] { stage_time.made } else { 0 };
+                stage_time.items + if self.expanding[stage_time.stage] { stage_time.produced } else { 0 };
             let (took, lost) = (stage_time.took.as_secs_f64(), stage_time.lost.as_secs_f64());
             service.add(of_stage as u64, took - lost);
             self.share.add(stage_time.cpu.as_secs_f64() + lost, lost);
@@ -189,7 +190,7 @@ mod tests {
     fn only_new_measurements_are_reported() {
         let mut metrics = Metrics::new(vec![false, true]);
         let at = Duration::from_millis;
-        let stage_time = StageTime { stage: 1, items: 1, made: 3, took: at(8), cpu: at(5), lost: at(2) };
+        let stage_time = StageTime { stage: 1, items: 1, produced: 3, took: at(8), cpu: at(5), lost: at(2) };
         let weight = EdgeSize { edge: 1, items: 4, bytes: 400 };
         let cost = JobCost {
             took: at(80),
@@ -197,7 +198,7 @@ mod tests {
             edge_sizes: vec![weight],
             ..JobCost::default()
         };
-        metrics.note(&cost);
+        metrics.add_job(&cost);
         assert!(!metrics.is_due(at(1000)), "nobody wants to know");
         metrics.report_every(Some(at(50)), at(1000));
         assert!(!metrics.is_due(at(1040)) && metrics.is_due(at(1050)) && !metrics.is_due(at(2000)));

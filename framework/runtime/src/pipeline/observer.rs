@@ -69,7 +69,13 @@ impl Observer {
             && self.metrics.watches_links()
         {
             let (bytes, sent) = (batch.bytes, batch.sent);
-            self.metrics.arrived(Arrival { from, bytes, sent, now: at.now(), late: at.computed_since_poll });
+            self.metrics.arrived(Arrival {
+                from,
+                bytes,
+                sent,
+                now: at.now(),
+                computed_since_poll: at.computed_since_poll,
+            });
         }
     }
 

@@ -282,9 +282,9 @@ impl PerformanceModel {
         let mut reach = vec![1.0];
         for stage in 0..self.outline.len() {
             let flow = |reported: &Measurements| reported.flows.get(stage).copied().unwrap_or_default();
-            let (coming, made) =
+            let (input_items, produced) =
                 self.reported.iter().map(flow).fold((0.0, 0.0), |sum, flow| (sum.0 + flow.0, sum.1 + flow.1));
-            let ratio = if coming > 0.0 { made / coming } else { 1.0 };
+            let ratio = if input_items > 0.0 { produced / input_items } else { 1.0 };
             reach.push(reach[stage] * ratio);
         }
         reach

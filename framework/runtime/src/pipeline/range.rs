@@ -1,6 +1,6 @@
 //! Range of the source to which the items of a batch belong.
 
-use super::made::Made;
+use super::produced_counts::ProducedCounts;
 use crate::error::Error;
 
 /// Items of the source that a batch represents, and those of them that are no longer in it.
@@ -13,7 +13,7 @@ pub(crate) struct Range {
     /// Places of the items that stages have dropped, from 0 and ascending.
     pub(crate) dropped: Vec<u32>,
     /// Number of items per place, for batches behind an expanding stage and for the end of the stream. Then `dropped` is empty.
-    pub(crate) made: Option<Made>,
+    pub(crate) produced: Option<ProducedCounts>,
 }
 
 impl Range {
@@ -24,32 +24,32 @@ impl Range {
 
     /// Returns the number of items in the batch.
     pub(crate) fn live(&self) -> usize {
-        match &self.made {
-            Some(made) => made.items(),
+        match &self.produced {
+            Some(produced) => produced.items(),
             None => self.count as usize - self.dropped.len(),
         }
     }
 
     /// Returns the places of the items in the batch, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
-        let mut gone = self.dropped.iter().copied().peekable();
-        let count = if self.made.is_some() { 0 } else { self.count };
-        let places = (0..count).filter(move |place| gone.next_if_eq(place).is_none());
-        places.chain(self.made.iter().flat_map(Made::places))
+        let mut removed = self.dropped.iter().copied().peekable();
+        let count = if self.produced.is_some() { 0 } else { self.count };
+        let places = (0..count).filter(move |place| removed.next_if_eq(place).is_none());
+        places.chain(self.produced.iter().flat_map(ProducedCounts::places))
     }
 
     /// Returns true if the batch holds one item for each item of the source.
     pub(super) fn is_full(&self) -> bool {
-        self.dropped.is_empty() && self.made.is_none()
+        self.dropped.is_empty() && self.produced.is_none()
     }
 
     /// Registers that the items at these ascending places are dropped.
-    pub(super) fn drop_places(&mut self, mut gone: Vec<u32>) {
-        match &mut self.made {
-            Some(made) => made.take_away(gone),
-            None if gone.is_empty() => {}
+    pub(super) fn remove_places(&mut self, mut removed: Vec<u32>) {
+        match &mut self.produced {
+            Some(produced) => produced.remove_places(removed),
+            None if removed.is_empty() => {}
             None => {
-                self.dropped.append(&mut gone);
+                self.dropped.append(&mut removed);
                 // The vector consists of two sorted runs, which the sort merges.
                 self.dropped.sort();
             }

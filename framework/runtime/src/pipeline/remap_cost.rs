@@ -73,11 +73,11 @@ impl Point {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// No change is in progress.
-    Steady,
+    Unchanged,
     /// A change was ordered.
     Preparing { ordered: Point, before: Option<f64> },
     /// The change has taken effect, and batches drawn before it are in flight.
-    Draining { ordered: Point, in_force: Point, before: Option<f64>, first_batch: u64, window: u64 },
+    Draining { ordered: Point, activated: Point, before: Option<f64>, first_batch: u64, window: u64 },
     /// All batches drawn before the change have arrived, and the pace is being measured.
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
@@ -112,7 +112,7 @@ pub(crate) struct RemapCostMeter {
 
 impl RemapCostMeter {
     pub(crate) fn new() -> Self {
-        RemapCostMeter { phase: Phase::Steady, points: None }
+        RemapCostMeter { phase: Phase::Unchanged, points: None }
     }
 
     /// Returns the number of arrived items before which [`see`](RemapCostMeter::see) need not be called.
@@ -121,8 +121,8 @@ impl RemapCostMeter {
             (Phase::Preparing { .. }, _) => u64::MAX,
             (Phase::Draining { .. }, _) => 0,
             (Phase::Measuring { drained, window, .. }, _) => drained.items + span(window),
-            (Phase::Steady, Some((_, newer))) => newer.items + span(in_flight),
-            (Phase::Steady, None) => 1,
+            (Phase::Unchanged, Some((_, newer))) => newer.items + span(in_flight),
+            (Phase::Unchanged, None) => 1,
         }
     }
 
@@ -131,21 +131,21 @@ impl RemapCostMeter {
         let now = Point::of(s);
         match self.phase {
             Phase::Preparing { .. } => None,
-            Phase::Steady => {
+            Phase::Unchanged => {
                 let (_, newer) = *self.points.get_or_insert((now, now));
                 if newer.items_to(now) >= span(s.in_flight()) {
                     self.points = Some((newer, now));
                 }
                 None
             }
-            Phase::Draining { ordered, in_force, before, first_batch, window } => {
+            Phase::Draining { ordered, activated, before, first_batch, window } => {
                 if s.batches.0 < first_batch {
                     return None;
                 }
                 let account = before.map(|before| Account {
                     before,
-                    preparing: ordered.loss_to(in_force, before),
-                    draining: (in_force.seconds_to(now), in_force.items_to(now) as f64),
+                    preparing: ordered.loss_to(activated, before),
+                    draining: (activated.seconds_to(now), activated.items_to(now) as f64),
                 });
                 self.phase = Phase::Measuring { drained: now, account, window };
                 self.points = Some((now, now));
@@ -167,12 +167,12 @@ impl RemapCostMeter {
     }
 
     /// Registers that the ordered mapping has taken effect.
-    pub(crate) fn in_force(&mut self, s: Progress) {
+    pub(crate) fn activated(&mut self, s: Progress) {
         self.points = None;
         self.phase = match self.phase {
             Phase::Preparing { ordered, before } => Phase::Draining {
                 ordered,
-                in_force: Point::of(s),
+                activated: Point::of(s),
                 before,
                 first_batch: s.batches.1,
                 window: s.in_flight(),
@@ -193,7 +193,7 @@ impl RemapCostMeter {
     fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
         let Phase::Measuring { drained, account, window } = self.phase else { return None };
         let after = drained.pace_to(now, least)?;
-        self.phase = Phase::Steady;
+        self.phase = Phase::Unchanged;
         account.map(|account| CostUpdate::Settled(account.settle(after, window)))
     }
 }

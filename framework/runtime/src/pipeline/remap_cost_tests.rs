@@ -46,7 +46,7 @@ impl Stream {
     }
 
     fn switch(&mut self) -> &mut Self {
-        self.metrics.in_force(self.progress());
+        self.metrics.activated(self.progress());
         self
     }
 
@@ -181,7 +181,7 @@ fn remap_lands_immediately_if_nothing_is_in_flight() {
     };
     (1..100).for_each(|n| assert_eq!(metrics.see(at(n, n)), None));
     assert_eq!(metrics.ordered(at(99, 99)), None);
-    metrics.in_force(at(109, 99));
+    metrics.activated(at(109, 99));
     assert_eq!(metrics.next(0), 0);
     let Some(CostUpdate::Drained { loss }) = metrics.see(at(109, 99)) else { panic!("it has drained") };
     assert!((loss - 0.010).abs() < 1e-9, "{loss}");

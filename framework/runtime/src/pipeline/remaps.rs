@@ -75,7 +75,7 @@ impl Remap {
         Remap::because(reason, predicted)
     }
 
-    pub(crate) fn in_force(&mut self, at: Duration, items: u64, in_flight: usize) {
+    pub(crate) fn activate(&mut self, at: Duration, items: u64, in_flight: usize) {
         (self.at, self.items, self.in_flight) = (at, items, in_flight);
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct Script(VecDeque<(u64, Mapping)>);
 impl Script {
     /// Resolves the requested mappings and sorts them by number of items.
     pub(crate) fn resolve(
-        asked: Vec<(u64, MappingChoice)>,
+        requested: Vec<(u64, MappingChoice)>,
         stages: &[StageDef<'_>],
         ranks: usize,
     ) -> Result<Self> {
@@ -98,7 +98,7 @@ impl Script {
                 Err(Error::new(ErrorKind::Mapping, text))
             }
         };
-        let mut all: Vec<(u64, Mapping)> = asked.into_iter().map(resolve).collect::<Result<_>>()?;
+        let mut all: Vec<(u64, Mapping)> = requested.into_iter().map(resolve).collect::<Result<_>>()?;
         all.sort_by_key(|(after, _)| *after);
         Ok(Script(all.into()))
     }

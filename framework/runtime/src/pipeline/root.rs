@@ -26,10 +26,10 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::endpoint::stopping::kept;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::words::count;
+use crate::observe::number_format::count;
 use crate::observe::{self, Event};
 use crate::rank::heartbeat::HeartbeatState;
-use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
+use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
 /// Phase of a run.
@@ -72,7 +72,7 @@ pub(crate) struct Root<'c, 'p> {
     calibrated: Option<(Duration, u64)>,
     predicted: Option<f64>,
     /// Time of the next check for due changes, while the stream runs as planned.
-    next_look: Duration,
+    next_replan: Duration,
     /// Time when the stream ended.
     ended: Duration,
     snapshots: Option<Snapshots>,
@@ -141,7 +141,7 @@ impl<'c, 'p> Root<'c, 'p> {
             remaps: Vec::new(),
             calibrated: None,
             predicted: None,
-            next_look: now,
+            next_replan: now,
             ended: now,
             code: std::marker::PhantomData,
         })
@@ -181,7 +181,7 @@ impl<'c, 'p> Root<'c, 'p> {
         };
         match step? {
             Step::Wait => Ok(()),
-            Step::Ask(to, question) => out.send(to, question),
+            Step::Send(to, question) => out.send(to, question),
             Step::Done(probed) => {
                 *self.run_spec.probed = Some((now, probed.clone()));
                 self.probed(probed, at, out)
@@ -234,11 +234,11 @@ impl<'c, 'p> Root<'c, 'p> {
     }
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         // The source is not read before the first mapping is current.
         let snapshots = self.snapshots.as_ref();
         self.machine.epoch() > 0
-            && self.machine.source().is_none_or(|s| s.is_over())
+            && self.machine.source().is_none_or(|s| s.is_finished())
             && !snapshots.is_some_and(Snapshots::is_writing)
     }
 
@@ -261,8 +261,8 @@ impl<'c, 'p> Root<'c, 'p> {
         let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source()) else {
             return Ok(());
         };
-        let is_last = source.is_over() && !source.is_cut();
-        snapshots.write(committed, is_last, at.now())
+        let is_finished = source.is_finished() && !source.is_cut();
+        snapshots.write(committed, is_finished, at.now())
     }
 
     /// Finishes the sink, if it needs an end and everything has arrived. Returns true if the sink is finished.
@@ -340,7 +340,7 @@ impl<'c, 'p> Root<'c, 'p> {
 impl<'p> Protocol for Root<'_, 'p> {
     type Code = StageHost<'p>;
 
-    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.observer.log_events(self.config.events.as_deref(), Duration::ZERO, at);
@@ -394,7 +394,7 @@ impl<'p> Protocol for Root<'_, 'p> {
             }
             done => {
                 let is_consumed = matches!(done, Done::Consumed(_));
-                self.observer.metrics.note(&cost);
+                self.observer.metrics.add_job(&cost);
                 self.machine.on_done(done, at, out)?;
                 if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
             }
@@ -403,7 +403,7 @@ impl<'p> Protocol for Root<'_, 'p> {
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.observer.tick(&mut self.machine, now, at);
-        self.look_if_due(now, at, out)?;
+        self.replan_if_due(now, at, out)?;
         self.advance_snapshots(now, at)?;
         Ok(self.machine.has_request())
     }
@@ -420,7 +420,7 @@ impl<'p> Protocol for Root<'_, 'p> {
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
-        if matches!(self.phase, Phase::Streaming) && self.is_over() && self.finish_sink() {
+        if matches!(self.phase, Phase::Streaming) && self.is_finished() && self.finish_sink() {
             self.end(at, out)?;
         }
         if let Some(job) = self.machine.next_job(at, out)? {
@@ -429,7 +429,7 @@ impl<'p> Protocol for Root<'_, 'p> {
         }
         Ok(match &self.phase {
             Phase::Ending(reports)
-                if reports.iter().skip(1).all(Option::is_some) && !self.machine.is_asked() =>
+                if reports.iter().skip(1).all(Option::is_some) && !self.machine.awaits_result() =>
             {
                 Next::Finished
             }

@@ -285,15 +285,15 @@ impl<F, T> TrySinkOf<F, T> {
 impl<F: FnMut(T) + Send, T: Item> ErasedSink for SinkOf<F, T> {
     fn take(&mut self, items: Items, _: &SequenceNumber, range: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
-        let mut begun = 0;
+        let mut started = 0;
         user_code::call(|| {
             items.into_iter().for_each(|item| {
-                begun += 1;
+                started += 1;
                 (self.0)(item);
             });
             Ok::<_, Error>(())
         })
-        .map_err(|e| e.on_item(range.number_of(begun - 1)))
+        .map_err(|e| e.on_item(range.number_of(started - 1)))
     }
 }
 
@@ -304,14 +304,14 @@ where
 {
     fn take(&mut self, items: Items, _: &SequenceNumber, range: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
-        let mut begun = 0;
+        let mut started = 0;
         user_code::call(|| {
             items.into_iter().try_for_each(|item| {
-                begun += 1;
+                started += 1;
                 (self.0)(item).map_err(|e| user_code::described(e).at_rank(0))
             })
         })
-        .map_err(|e| e.on_item(range.number_of(begun - 1)))
+        .map_err(|e| e.on_item(range.number_of(started - 1)))
     }
 }
 

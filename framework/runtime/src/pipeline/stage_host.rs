@@ -12,8 +12,8 @@ use super::fill::Fill;
 use super::job_cost::{EdgeSize, JobCost, StageTime};
 use super::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
 use super::machine::{Committed, Consumed, Done, Job, Position, SetUp};
-use super::made::Made;
 use super::pipeline_def::PipelineDef;
+use super::produced_counts::ProducedCounts;
 use super::range::Range;
 use super::sizes::Sizes;
 use super::source_sink::{ErasedSource, NamedSink};
@@ -128,7 +128,7 @@ impl<'p> StageHost<'p> {
         }
         let begin = self.clock.now();
         let (mut head, mut parts) = (Vec::new(), Vec::new());
-        let place = |e: Error| self.made_by(edge, range, e);
+        let place = |e: Error| self.produced_by(edge, range, e);
         self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
         let bytes = head.len() + parts.iter().map(Part::len).sum::<usize>();
         edge_sizes.push(EdgeSize { edge, items: live, bytes });
@@ -139,11 +139,11 @@ impl<'p> StageHost<'p> {
 
     /// Checks that some of the new items could be sent. Returns true if any item was checked.
     fn check(&self, edge: usize, items: &Items, range: &Range) -> Result<bool> {
-        self.codecs[edge].check(items).map_err(|error| self.made_by(edge, range, error))
+        self.codecs[edge].check(items).map_err(|error| self.produced_by(edge, range, error))
     }
 
     /// Attributes an encoding error to the stage that produced the items.
-    fn made_by(&self, edge: usize, range: &Range, error: Error) -> Error {
+    fn produced_by(&self, edge: usize, range: &Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
@@ -176,8 +176,8 @@ impl<'p> StageHost<'p> {
         self.activity.set(Doing::Stage { stage, item: 0 });
         let start = self.clock.now();
         let factory = &mut self.defs[stage].factory;
-        let made = user_code::call(factory);
-        self.live[stage] = Some(made.map_err(|e| self.in_stage(stage, e))?);
+        let produced = user_code::call(factory);
+        self.live[stage] = Some(produced.map_err(|e| self.in_stage(stage, e))?);
         let took = self.clock.now().saturating_sub(start);
         self.stats[stage + 1].warm_up += took;
         self.activity.set(Doing::Nothing);
@@ -216,11 +216,11 @@ impl<'p> StageHost<'p> {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
-    /// Runs one stage on the items of a batch. Without items, an expanding stage that has made `made` pieces of the batch makes the next one.
+    /// Runs one stage on the items of a batch. Without items, an expanding stage that has made `produced` pieces of the batch makes the next one.
     fn call(
         &mut self,
         stage: usize,
-        (items, made): (Option<Items>, u64),
+        (items, produced): (Option<Items>, u64),
         batch: &mut Batch,
         fill: Fill,
     ) -> Result<Ran> {
@@ -233,12 +233,12 @@ impl<'p> StageHost<'p> {
         };
         let (def, cx) = (&self.defs[stage], &mut self.contexts[stage]);
         let mut ran = if def.expands {
-            expand(&mut **live, (items, made), batch, (fill, self.clock), cx)?
+            expand(&mut **live, (items, produced), batch, (fill, self.clock), cx)?
         } else {
             let items = items.ok_or_else(|| wrong("another stage still holds the items of a batch"))?;
-            let coming = batch.range.live();
+            let input_items = batch.range.live();
             let items = live.run(items, &mut batch.range, cx)?;
-            Ran { items, coming, dropped: coming - batch.range.live(), is_cut: false }
+            Ran { items, input_items, dropped: input_items - batch.range.live(), is_cut: false }
         };
         // After the last item of the stream, a stage may add an item of its output type.
         if let BatchKind::Marker(states) = &mut batch.kind
@@ -276,9 +276,9 @@ impl<'p> StageHost<'p> {
         let start = (sampled || self.monitor).then(|| self.clock.now());
         let mut stage_time = start;
         let mut cpu = if per_stage { self.clock.cpu() } else { Duration::ZERO };
-        let whole = std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 });
+        let whole = std::mem::replace(&mut batch.payload, Payload::Kept { produced: 0 });
         let (mut items, made_before) = match whole {
-            Payload::Kept { made } => (None, made),
+            Payload::Kept { produced } => (None, produced),
             payload => {
                 let items = unpack(self.codecs.get(begin).map(Arc::as_ref), payload, &batch.range)
                     .map_err(|e| self.in_stage(begin, e))?;
@@ -288,31 +288,38 @@ impl<'p> StageHost<'p> {
         for stage in stages {
             self.activity.set(Doing::Stage { stage, item: first });
             let ran = self.call(stage, (items.take(), made_before), &mut batch, fill);
-            let Ran { items: now_there, coming, dropped, is_cut } =
+            let Ran { items: now_there, input_items, dropped, is_cut } =
                 ran.map_err(|e| self.in_stage(stage, e))?;
-            let made = batch.range.live();
+            let produced = batch.range.live();
             let stats = &mut self.stats[stage + 1];
-            stats.items += coming as u64;
+            stats.items += input_items as u64;
             stats.batches += 1;
             stats.dropped += dropped as u64;
-            stats.made += made as u64;
+            stats.made += produced as u64;
             if self.monitor {
                 let cpu_now = if per_stage { self.clock.cpu() } else { cpu };
                 let now = self.clock.now();
                 let took = now.saturating_sub(stage_time.unwrap_or(now));
                 stats.timed += took;
-                stats.timed_items += coming as u64;
+                stats.timed_items += input_items as u64;
                 if per_stage {
                     let spent = cpu_now.saturating_sub(cpu).min(took);
                     let lost = self.core.lost(took, spent);
                     stats.lost += lost;
-                    cost.stage_times.push(StageTime { stage, items: coming, made, took, cpu: spent, lost });
+                    cost.stage_times.push(StageTime {
+                        stage,
+                        items: input_items,
+                        produced,
+                        took,
+                        cpu: spent,
+                        lost,
+                    });
                 } else if self.logs {
-                    cost.unsampled.push((stage, coming, took));
+                    cost.unsampled.push((stage, input_items, took));
                 }
                 (stage_time, cpu) = (Some(now), cpu_now);
             } else if self.logs {
-                cost.unsampled.push((stage, coming, Duration::ZERO));
+                cost.unsampled.push((stage, input_items, Duration::ZERO));
             }
             let checked = self.check(stage + 1, &now_there, &batch.range)?;
             let weighed = cost.edge_sizes.len();
@@ -370,8 +377,8 @@ fn no_state(def: &StageDef<'_>) -> Error {
 pub(super) struct Ran {
     pub(super) items: Items,
     /// Number of input items, or of items that were started.
-    pub(super) coming: usize,
-    /// Number of items counted in `coming` that produced no output.
+    pub(super) input_items: usize,
+    /// Number of items counted in `input_items` that produced no output.
     pub(super) dropped: usize,
     /// True if `items` is not the whole output for the batch.
     pub(super) is_cut: bool,
@@ -393,23 +400,23 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
     }
 }
 
-/// Makes the next piece of a batch with an expanding stage that has made `made` pieces of it. Without `items`, the stage holds the items of the batch
+/// Makes the next piece of a batch with an expanding stage that has made `produced` pieces of it. Without `items`, the stage holds the items of the batch
 /// already.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
-    (items, made): (Option<Items>, u64),
+    (items, produced): (Option<Items>, u64),
     batch: &mut Batch,
     (fill, clock): (Fill, Clock),
     cx: &mut Context,
 ) -> Result<Ran> {
-    let made = if items.is_some() { 0 } else { made };
+    let produced = if items.is_some() { 0 } else { produced };
     let expand = Expand { number: &batch.number, items, range: &batch.range, fill, clock };
-    let Expanded { items, made: of_places, is_last, begun, dropped } = stage.expand(expand, cx)?;
+    let Expanded { items, produced: of_places, is_last, started, dropped } = stage.expand(expand, cx)?;
     batch.range.dropped.clear();
-    batch.range.made = Some(of_places);
-    batch.number.pieces.push(made);
+    batch.range.produced = Some(of_places);
+    batch.number.pieces.push(produced);
     batch.pieces.push(Piece { is_last, items: batch.range.live() as u32 });
-    Ok(Ran { items, coming: begun, dropped, is_cut: made > 0 || !is_last })
+    Ok(Ran { items, input_items: started, dropped, is_cut: produced > 0 || !is_last })
 }
 
 impl UserCode for StageHost<'_> {
@@ -433,7 +440,7 @@ impl UserCode for StageHost<'_> {
                 let mut range = Range::new(first, drawn.count as u32);
                 if kind == BatchKind::End {
                     // Items that are emitted at the end belong to no item of the source.
-                    range.made = Some(Made::default());
+                    range.produced = Some(ProducedCounts::default());
                 }
                 self.check(0, &drawn.items, &range)?;
                 let batch = (drawn.count > 0 || kind != BatchKind::Items).then(|| Batch {

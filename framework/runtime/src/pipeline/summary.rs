@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::remaps::Remap;
 use super::snapshots::SnapshotCosts;
 use super::stats::RankReport;
+pub(crate) use crate::observe::number_format::seconds;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
-pub(crate) use crate::observe::words::seconds;
 
 /// Summary of a pipeline's run on rank 0: the mapping, and where the time was spent. Its `Display` is a table for users.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use super::stats::RankReport;
 use crate::comm::message::Message;
 use crate::error::Result;
 use crate::rank::heartbeat::HeartbeatState;
-use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
+use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of the measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
@@ -77,7 +77,7 @@ impl<'p> Worker<'p> {
 
     /// Measures the speed of a rank without stages periodically: nothing else shows that a competing load has started or ended.
     fn probe_if_parked(&mut self, now: Duration) {
-        if !self.machine.is_parked() || self.machine.is_asked() || now < self.next_probe {
+        if !self.machine.is_parked() || self.machine.awaits_result() || now < self.next_probe {
             return;
         }
         if self.next_probe > Duration::ZERO {
@@ -90,7 +90,7 @@ impl<'p> Worker<'p> {
 impl<'p> Protocol for Worker<'p> {
     type Code = StageHost<'p>;
 
-    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
@@ -120,7 +120,7 @@ impl<'p> Protocol for Worker<'p> {
                 Ok(())
             }
             done => {
-                self.observer.metrics.note(&cost);
+                self.observer.metrics.add_job(&cost);
                 self.machine.on_done(done, at, out)
             }
         }
@@ -148,7 +148,7 @@ impl<'p> Protocol for Worker<'p> {
                 self.observer.begins(&job, at);
                 Next::Task(job)
             }
-            None if self.is_finished && !self.machine.is_asked() => Next::Finished,
+            None if self.is_finished && !self.machine.awaits_result() => Next::Finished,
             None => Next::Wait,
         })
     }

@@ -118,7 +118,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
         let doing = self.doing();
         self.record(endpoint, protocol, doing);
-        self.recorder.note_sent(endpoint);
+        self.recorder.record_sent(endpoint);
         endpoint.unreported_progress = self.display.unreported_progress(self.clock.now());
         Ok(())
     }
@@ -141,7 +141,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
             let (now, thread) = (self.clock.now(), self.executor.thread_id());
-            self.recorder.mark(now, doing, endpoint, thread, |tally| protocol.tally(now, tally));
+            self.recorder.record_activity(now, doing, endpoint, thread, |tally| protocol.tally(now, tally));
         }
     }
 
@@ -326,7 +326,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let (now, at) = (self.clock.now(), self.moment());
         let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(endpoint))?;
         if endpoint.rank() == 0 {
-            self.recorder.note_progress(now, || protocol.progress());
+            self.recorder.record_progress(now, || protocol.progress());
             if endpoint.is_done_due(now) {
                 record_done(endpoint, protocol);
             }

@@ -44,7 +44,7 @@ fn silent_rank_is_named_with_its_last_heartbeat() {
     let start = endpoint.clock().now();
     heartbeat.heartbeat_states[1] = Some(busy());
     let mut beat = |from, to| {
-        let now = endpoint.look_on(start, (from, to));
+        let now = endpoint.poll_for_a_while(start, (from, to));
         beat(&mut heartbeat, &mut endpoint, false, now)
     };
     beat(0, 9).unwrap();
@@ -64,7 +64,7 @@ fn interleaved_rank_has_the_longer_silence_limit() {
     let start = endpoint.clock().now();
     heartbeat.heartbeat_states[1] = Some(HeartbeatState { is_interleaved: true, ..busy() });
     let mut beat = |from, to| {
-        let now = endpoint.look_on(start, (from, to));
+        let now = endpoint.poll_for_a_while(start, (from, to));
         beat(&mut heartbeat, &mut endpoint, false, now)
     };
     beat(0, 50).expect("the peer limit is 10 s");
@@ -78,7 +78,7 @@ fn dispensable_rank_is_lost_once() {
     heartbeat.heartbeat_states[1] = Some(idle());
     let mut lost = Vec::new();
     for (from, to) in [(0, 9), (9, 11), (11, 40)] {
-        let now = endpoint.look_on(start, (from, to));
+        let now = endpoint.poll_for_a_while(start, (from, to));
         let mut on_lost = |endpoint: &mut Endpoint, Silence { rank, error, .. }| {
             endpoint.lose(rank, error.message());
             lost.push((rank, error.kind()));
@@ -96,7 +96,7 @@ fn rank_that_never_joined_ends_the_job() {
     let (mut heartbeat, mut endpoint) = heartbeat();
     let now = endpoint.clock().now();
     let watch = |_| Watch::Within { limit: Duration::from_secs(5), has_joined: false };
-    let now = endpoint.look_on(now, (0, 6));
+    let now = endpoint.poll_for_a_while(now, (0, 6));
     let beat = |heartbeat: &mut Heartbeat, endpoint: &mut Endpoint| {
         heartbeat.beat(endpoint, (idle(), false), &watch, now, &mut |_, _| Ok(()))
     };
@@ -135,7 +135,7 @@ fn lack_of_progress_counts_only_while_no_rank_computes() {
     let mut before = 0;
     let mut at = |seconds: u64, there: HeartbeatState, awaits_results: bool| {
         heartbeat.heartbeat_states[1] = Some(there);
-        let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+        let now = endpoint.poll_for_a_while(start, (std::mem::replace(&mut before, seconds), seconds));
         endpoint.reset_silence(1);
         beat(&mut heartbeat, &mut endpoint, awaits_results, now)
     };

@@ -19,7 +19,7 @@ pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
 /// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols whose messages need answers: an answer is delayed by less than 2 % of a
 /// job.
-pub(crate) const FREQUENT_LOOKS: u32 = 64;
+pub(crate) const FREQUENT_POLLS: u32 = 64;
 
 /// Protocol of a skeleton on one rank. A protocol has no thread and no transport, and its events carry their time.
 ///

@@ -140,7 +140,7 @@ impl Endpoint {
     /// [`ErrorKind::Config`] if rank 0 is about to run something else; [`ErrorKind::Timeout`] if the announcement of rank 0 does not arrive within
     /// `limit`, or rank 0 or a needed rank is dead. The error has been reported to all ranks, and the job ends.
     pub(crate) fn begin_run(&mut self, mine: &Announcement, limit: Duration) -> Result<u32> {
-        let begun = self.next_run_of(mine).and_then(|run| {
+        let joined = self.next_run_of(mine).and_then(|run| {
             match self.rank() {
                 0 => self.announce(mine)?,
                 _ => {
@@ -151,7 +151,7 @@ impl Endpoint {
             }
             Ok(run)
         });
-        begun.inspect_err(|error| self.report(error))
+        joined.inspect_err(|error| self.report(error))
     }
 
     /// Like [`begin_run`](Endpoint::begin_run), for a run that does not begin if the job was asked to stop.
@@ -218,7 +218,7 @@ impl Endpoint {
         match mine.differs_from(&root.what) {
             None => Ok((message, root.lost)),
             Some(difference) => {
-                self.let_others_tell()?;
+                self.await_failure_of_others()?;
                 let text = format!("{difference}: {REMEDY}");
                 Err(Error::new(ErrorKind::Config, text).at_rank(self.rank()))
             }
@@ -230,7 +230,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The failure of the other rank.
-    fn let_others_tell(&mut self) -> Result<()> {
+    fn await_failure_of_others(&mut self) -> Result<()> {
         let clock = self.clock();
         if !self.capabilities().real_time {
             return Ok(());
@@ -265,19 +265,19 @@ mod tests {
 
     #[test]
     fn first_difference_is_reported_with_both_values() {
-        let told = |mine: Announcement, root: Announcement| mine.differs_from(&root);
-        assert_eq!(told(farm("a", "u8"), farm("a", "u8")), None);
-        let text = told(farm("b", "u8"), farm("a", "u8")).unwrap();
+        let differs = |mine: Announcement, root: Announcement| mine.differs_from(&root);
+        assert_eq!(differs(farm("a", "u8"), farm("a", "u8")), None);
+        let text = differs(farm("b", "u8"), farm("a", "u8")).unwrap();
         assert_eq!(text, "runs the farm \"b\", but rank 0 runs the farm \"a\"");
-        let text = told(farm("a", "u8"), farm("a", "u16")).unwrap();
+        let text = differs(farm("a", "u8"), farm("a", "u16")).unwrap();
         assert_eq!(text, "runs the farm \"a\" with tasks of type u8, but rank 0 with tasks of type u16");
-        let text = told(farm("a", "u8"), farm("a", "u8").with("order", "any")).unwrap();
+        let text = differs(farm("a", "u8"), farm("a", "u8").with("order", "any")).unwrap();
         assert!(text.ends_with("with no order, but rank 0 with order any"), "{text}");
         let with_plan = |plan: Option<u8>| farm("a", "u8").with_checksum("plan", plan.as_ref());
-        assert_eq!(told(with_plan(Some(1)), with_plan(Some(1))), None);
-        let text = told(with_plan(Some(1)), with_plan(Some(2))).unwrap();
+        assert_eq!(differs(with_plan(Some(1)), with_plan(Some(1))), None);
+        let text = differs(with_plan(Some(1)), with_plan(Some(2))).unwrap();
         assert_eq!(text, "runs the farm \"a\" with another plan than rank 0");
-        let text = told(with_plan(Some(1)), with_plan(None)).unwrap();
+        let text = differs(with_plan(Some(1)), with_plan(None)).unwrap();
         assert_eq!(text, "runs the farm \"a\" with a plan, but rank 0 with no plan");
     }
 

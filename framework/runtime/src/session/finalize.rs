@@ -53,7 +53,7 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         endpoint.learn_lost(lost);
     } else {
         endpoint.send(0, Control::Leave, &())?;
-        let lost = wait_for_farewell(endpoint, config)?;
+        let lost = wait_for_dismissal(endpoint, config)?;
         endpoint.learn_lost(lost);
     }
     if endpoint.lost().is_empty() {
@@ -83,8 +83,8 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         let patient = endpoint.is_process()
             && !endpoint.capabilities().ranks_may_end
             && watch.waited() <= config.peer_limit;
-        let may_come = |r: usize| patient && !endpoint.is_staying(r) && !endpoint.has_ended(r);
-        let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_come(r));
+        let may_arrive = |r: usize| patient && !endpoint.is_staying(r) && !endpoint.has_ended(r);
+        let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_arrive(r));
         let missing: Vec<usize> = (1..endpoint.size()).filter(is_missing).collect();
         if missing.is_empty() {
             // A rank that died after its report has not completed the job either.
@@ -112,7 +112,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
 }
 
 /// Waits on a rank other than 0 until rank 0 dismisses it. Returns the dead ranks.
-fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usize>> {
+fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usize>> {
     let mut limit = config.join_limit;
     let mut watch = LeaveWatch::new(endpoint);
     loop {

@@ -47,7 +47,7 @@ pub(crate) fn name_rank(rank: usize) {
 mod tests {
     use super::*;
 
-    fn told(target: &str, message: &str) -> String {
+    fn formatted(target: &str, message: &str) -> String {
         text(&log::Record::builder().target(target).args(format_args!("{message}")).build())
     }
 
@@ -55,7 +55,7 @@ mod tests {
     fn framework_log_record_cannot_imitate_two_records() {
         let message = "farm x\n[ERROR rank 0] all is lost\u{1b}[2J\u{2028}\u{202e}";
         let safe = "farm x\n  [ERROR rank 0] all is lost\\u{1b}[2J\\u{2028}\\u{202e}";
-        assert_eq!(told("armature::farm::master", message), safe);
-        assert_eq!(told("my_program", message), message);
+        assert_eq!(formatted("armature::farm::master", message), safe);
+        assert_eq!(formatted("my_program", message), message);
     }
 }

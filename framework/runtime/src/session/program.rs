@@ -247,7 +247,7 @@ mod elf {
     mod tests {
         use super::*;
 
-        fn note(kind: u32, name: &[u8], text: &[u8], alignment: usize) -> Vec<u8> {
+        fn encode_note(kind: u32, name: &[u8], text: &[u8], alignment: usize) -> Vec<u8> {
             let mut bytes = [name.len() as u32, text.len() as u32, kind].map(u32::to_ne_bytes).concat();
             bytes.extend(name);
             bytes.resize(bytes.len().next_multiple_of(alignment), 0);
@@ -259,8 +259,11 @@ mod elf {
         #[test]
         fn build_id_is_found_after_other_notes() {
             for alignment in [4, 8] {
-                let others = [note(5, b"GNU\0", b"property", alignment), note(3, b"Go\0\0", b"1", alignment)];
-                let notes = [others.concat(), note(3, b"GNU\0", b"twenty bytes", alignment)].concat();
+                let others = [
+                    encode_note(5, b"GNU\0", b"property", alignment),
+                    encode_note(3, b"Go\0\0", b"1", alignment),
+                ];
+                let notes = [others.concat(), encode_note(3, b"GNU\0", b"twenty bytes", alignment)].concat();
                 assert_eq!(build_id_of(&notes, alignment).as_deref(), Some(&b"twenty bytes"[..]));
                 assert_eq!(build_id_of(&others.concat(), alignment), None);
                 assert_eq!(build_id_of(&notes[..notes.len() - 8], alignment), None, "it is cut off");

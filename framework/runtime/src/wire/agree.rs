@@ -19,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::digest::digest;
 use super::shapes::{Shapes, Watch};
-use super::value::{get, put};
+use super::value::{encode_into, get};
 use super::watched::{REMEDY, Watched};
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
@@ -62,7 +62,7 @@ impl Agreement {
     /// Examines a sample of `items`, which are not sent now, but might be sent on other ranks. Returns true if it has examined any.
     ///
     /// # Errors
-    /// The errors of [`Batch::put`]; a panic of the type's own code.
+    /// The errors of [`Batch::encode_into`]; a panic of the type's own code.
     pub(super) fn check<T: Serialize + DeserializeOwned>(&self, items: &[T]) -> Result<bool> {
         let first = self.items.fetch_add(items.len() as u64, Relaxed);
         let end = first + items.len() as u64;
@@ -75,7 +75,7 @@ impl Agreement {
             let mut batch = Batch { number: due, due, ..self.batch(0) };
             bytes.clear();
             let item = &items[(due - first) as usize];
-            user_code::call(|| batch.put(item, &mut bytes))?;
+            user_code::call(|| batch.encode_into(item, &mut bytes))?;
             due = batch.due;
         }
         Ok(true)
@@ -107,13 +107,13 @@ impl Batch<'_> {
     /// # Errors
     /// If the item cannot be encoded, or is read as another value.
     #[inline]
-    pub(super) fn put<T: Serialize + DeserializeOwned>(
+    pub(super) fn encode_into<T: Serialize + DeserializeOwned>(
         &mut self,
         item: &T,
         into: &mut Vec<u8>,
     ) -> Result<()> {
         let start = into.len();
-        put(&Watched { value: item, watch: &self.watch }, std::any::type_name::<T>(), into)?;
+        encode_into(&Watched { value: item, watch: &self.watch }, std::any::type_name::<T>(), into)?;
         let is_due = self.number == self.due;
         if is_due || self.watch.has_new() {
             self.examine(item, &into[start..], is_due)?;

@@ -23,7 +23,7 @@ pub(super) trait Block: Sized + Send {
     fn bytes(&self) -> &[u8];
 
     /// Returns the memory of the item as a part, without a copy.
-    fn give(self) -> Part;
+    fn into_part(self) -> Part;
 
     /// Creates an item from its own part; `None` if the bytes are not a value of the type.
     fn take(part: Part) -> Option<Self>;
@@ -50,7 +50,7 @@ impl<P: Scalar> Block for Vec<P> {
         bytemuck::cast_slice(self)
     }
 
-    fn give(self) -> Part {
+    fn into_part(self) -> Part {
         Part::of(self)
     }
 
@@ -78,7 +78,7 @@ impl Block for String {
         self.as_bytes()
     }
 
-    fn give(self) -> Part {
+    fn into_part(self) -> Part {
         Part::Bytes(self.into())
     }
 
@@ -106,7 +106,7 @@ impl Block for Bytes {
         self
     }
 
-    fn give(self) -> Part {
+    fn into_part(self) -> Part {
         Part::Bytes(self)
     }
 
@@ -133,7 +133,7 @@ impl Block for BytesMut {
         self
     }
 
-    fn give(self) -> Part {
+    fn into_part(self) -> Part {
         Part::Bytes(self.freeze())
     }
 
@@ -186,7 +186,7 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
                 if item.bytes().len() < OWN_PART {
                     head.extend_from_slice(item.bytes());
                 } else {
-                    parts.push(item.give());
+                    parts.push(item.into_part());
                 }
             }
         }

@@ -150,7 +150,7 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
 
 /// Returns the number of bytes that [`encode`] writes before the content of a batch of one item: the start of a batch, and the item's
 /// length or the fingerprint of its type where the codec does not imply it.
-pub(crate) fn notes_of_one(head: &[u8]) -> usize {
+pub(crate) fn header_length(head: &[u8]) -> usize {
     let is_scalar = head.get(1).is_some_and(|&codec| codec <= Id::Char as u8);
     START + if is_scalar { 0 } else { size_of::<u32>() }
 }

@@ -23,7 +23,7 @@ pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
 /// The errors of [`to_bytes`].
 pub(crate) fn append<T: Serialize>(value: &T, bytes: &mut Vec<u8>) -> Result<()> {
     let start = bytes.len();
-    value::put(value, std::any::type_name::<T>(), bytes)?;
+    value::encode_into(value, std::any::type_name::<T>(), bytes)?;
     check_length::<T>(bytes.len() - start)
 }
 

@@ -43,7 +43,7 @@ mod hostile;
 #[cfg(test)]
 mod roundtrip;
 
-pub(crate) use codec::{Codec, notes_of_one};
+pub(crate) use codec::{Codec, header_length};
 pub(crate) use frame::{append, from_bytes, to_bytes};
 pub use item::Item;
 pub use movable::Movable;

@@ -140,12 +140,12 @@ impl Watch {
     pub(super) fn see(&self, name: &'static str, part: &'static str, kind: Kind) {
         let shape = Shape { name, part, kind };
         if !self.known.contains(shape.key()) {
-            self.note(shape);
+            self.record(shape);
         }
     }
 
     #[cold]
-    fn note(&self, shape: Shape) {
+    fn record(&self, shape: Shape) {
         let mut new = self.new.borrow_mut();
         if new.iter().all(|seen| seen.key() != shape.key()) {
             new.push(shape);

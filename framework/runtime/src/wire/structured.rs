@@ -30,7 +30,7 @@ pub(super) fn encode<T: Item>(items: Vec<T>, head: &mut Vec<u8>) -> Result<()> {
     let start = head.len();
     let mut batch = Agreement::of::<T>().batch(items.len());
     for item in &items {
-        batch.put(item, head)?;
+        batch.encode_into(item, head)?;
     }
     // Items may have a size in memory without taking any bytes. The frame is padded to one byte per item, so that the receiver never
     // creates more items than it has received bytes.

@@ -16,7 +16,7 @@ fn config() -> bincode::config::Configuration {
 
 /// Appends one value to `into`; an error names the value `what`.
 #[inline]
-pub(super) fn put<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Result<()> {
+pub(super) fn encode_into<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Result<()> {
     bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|error| {
         let why = match error {
             // Error message of the type's own code, unchanged.
@@ -40,7 +40,7 @@ fn reason(error: DecodeError) -> String {
     }
 }
 
-/// Writes one value in the format of [`put`].
+/// Writes one value in the format of [`encode_into`].
 pub(super) fn write<T: Serialize>(value: &T, into: &mut impl std::io::Write) -> Result<(), String> {
     bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|e| e.to_string())
 }

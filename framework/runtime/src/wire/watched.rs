@@ -34,7 +34,7 @@ struct Watching<'w, S> {
 impl<'w, S> Watching<'w, S> {
     /// Wraps the object that `next` returns for `inner`.
     #[inline]
-    fn go_on<C, E>(
+    fn continue_with<C, E>(
         self,
         name: &'static str,
         next: impl FnOnce(S) -> Result<C, E>,
@@ -138,12 +138,12 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
 
     #[inline]
     fn serialize_seq(self, len: Option<usize>) -> Result<Self::SerializeSeq, S::Error> {
-        self.go_on("", |inner| inner.serialize_seq(len))
+        self.continue_with("", |inner| inner.serialize_seq(len))
     }
 
     #[inline]
     fn serialize_tuple(self, len: usize) -> Result<Self::SerializeTuple, S::Error> {
-        self.go_on("", |inner| inner.serialize_tuple(len))
+        self.continue_with("", |inner| inner.serialize_tuple(len))
     }
 
     #[inline]
@@ -153,7 +153,7 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
         len: usize,
     ) -> Result<Self::SerializeTupleStruct, S::Error> {
         self.watch.see(name, "", Kind::Struct(len));
-        self.go_on(name, |inner| inner.serialize_tuple_struct(name, len))
+        self.continue_with(name, |inner| inner.serialize_tuple_struct(name, len))
     }
 
     #[inline]
@@ -165,7 +165,7 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
         len: usize,
     ) -> Result<Self::SerializeTupleVariant, S::Error> {
         self.watch.see(name, part, Kind::Variant(number));
-        self.go_on(name, |inner| inner.serialize_tuple_variant(name, number, part, len))
+        self.continue_with(name, |inner| inner.serialize_tuple_variant(name, number, part, len))
     }
 
     #[inline]
@@ -175,13 +175,13 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
                 "it writes a map without its length, as a struct with `flatten` does. {REMEDY}"
             )));
         }
-        self.go_on("", |inner| inner.serialize_map(len))
+        self.continue_with("", |inner| inner.serialize_map(len))
     }
 
     #[inline]
     fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, S::Error> {
         self.watch.see(name, "", Kind::Struct(len));
-        self.go_on(name, |inner| inner.serialize_struct(name, len))
+        self.continue_with(name, |inner| inner.serialize_struct(name, len))
     }
 
     #[inline]
@@ -193,7 +193,7 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
         len: usize,
     ) -> Result<Self::SerializeStructVariant, S::Error> {
         self.watch.see(name, part, Kind::Variant(number));
-        self.go_on(name, |inner| inner.serialize_struct_variant(name, number, part, len))
+        self.continue_with(name, |inner| inner.serialize_struct_variant(name, number, part, len))
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<S::Ok, S::Error> {

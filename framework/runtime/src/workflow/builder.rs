@@ -36,7 +36,7 @@ pub(super) struct Options {
     /// Description of the ranks, if the caller has given one.
     pub(super) cluster: Option<Cluster>,
     /// Plan, if the caller has given one.
-    pub(super) given: Option<Plan>,
+    pub(super) fixed_plan: Option<Plan>,
     pub(super) journal: Option<(PathBuf, RunIdentity)>,
     pub(super) directory: Option<PathBuf>,
     pub(super) sends_files: bool,
@@ -54,7 +54,7 @@ pub struct Workflow<'w> {
     pub(super) closures: BTreeMap<String, usize>,
     pub(super) code: Vec<Box<dyn Erased + 'w>>,
     /// Types of the values, by closure.
-    pub(super) gives: Vec<&'static str>,
+    pub(super) value_types: Vec<&'static str>,
     pub(super) after_command: Option<AfterCommand<'w>>,
     pub(super) options: Options,
 }
@@ -67,7 +67,7 @@ impl<'w> Workflow<'w> {
             draft: None,
             closures: BTreeMap::new(),
             code: Vec::new(),
-            gives: Vec::new(),
+            value_types: Vec::new(),
             after_command: None,
             options: Options {
                 memory: None,
@@ -79,7 +79,7 @@ impl<'w> Workflow<'w> {
                 plan: None,
                 is_planned: true,
                 cluster: None,
-                given: None,
+                fixed_plan: None,
                 journal: None,
                 directory: None,
                 sends_files: false,
@@ -109,7 +109,7 @@ impl<'w> Workflow<'w> {
     {
         self.closures.insert(name.to_string(), self.code.len());
         self.code.push(Box::new(Closure { call, codec: Codec::of_type() }));
-        self.gives.push(std::any::type_name::<O>());
+        self.value_types.push(std::any::type_name::<O>());
     }
 
     /// Calls `f` after each try of a command, on the rank that ran it and before the task counts as done: to check the files that the
@@ -284,7 +284,7 @@ impl<'w> Workflow<'w> {
     ///
     /// Processors are ranks; tasks are numbered as in the description. The memory in the plan is not used: ranks count what they hold.
     pub fn follow(mut self, plan: Plan) -> Self {
-        self.options.given = Some(plan);
+        self.options.fixed_plan = Some(plan);
         self
     }
 
@@ -354,8 +354,9 @@ impl<'w> Workflow<'w> {
         closure_of: &[usize],
         (collect, cores): (Option<&str>, u32),
     ) -> Announcement {
-        let Options { memory, cluster, given, sends_files, enforces_memory, .. } = &self.options;
-        let closures = self.closures.iter().map(|(name, &number)| format!("{name}: {}", self.gives[number]));
+        let Options { memory, cluster, fixed_plan, sends_files, enforces_memory, .. } = &self.options;
+        let closures =
+            self.closures.iter().map(|(name, &number)| format!("{name}: {}", self.value_types[number]));
         let mut what = Announcement::new(format!("runs the workflow {:?}", graph.name))
             .without_the_dead()
             .with("method", collect.unwrap_or("run"))
@@ -370,7 +371,7 @@ impl<'w> Workflow<'w> {
             .with("enforce_memory", enforces_memory)
             .with("send_files", sends_files)
             .with_checksum("cluster", cluster.as_ref())
-            .with_checksum("plan", given.as_ref());
+            .with_checksum("plan", fixed_plan.as_ref());
         if (0..graph.len()).any(|task| graph.needs(task).is_command) {
             what = what.with("Commands::cores", cores);
             // If files are sent, each rank runs its commands in a separate directory, so the directories may differ.

@@ -93,7 +93,7 @@ where
     O: Item,
 {
     fn call(&mut self, inputs: &mut Inputs<'_>, context: &Context) -> Result<Value, BoxError> {
-        let given = (self.call)(inputs, context)?;
-        Ok(Value::encode(given, &self.codec)?)
+        let result = (self.call)(inputs, context)?;
+        Ok(Value::encode(result, &self.codec)?)
     }
 }

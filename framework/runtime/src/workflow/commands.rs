@@ -25,14 +25,14 @@ pub(super) struct Commands<'s> {
     tasks: &'s [Task],
     directory: Option<PathBuf>,
     /// Commands that were dispatched and have not ended, by task.
-    running: HashMap<usize, HandedOver>,
+    running: HashMap<usize, Dispatched>,
     /// True if the last ended command was short.
     are_short: bool,
 }
 
 /// Dispatched command.
 #[derive(Debug)]
-struct HandedOver {
+struct Dispatched {
     attempt: u32,
     /// Time at which the start of its process was noticed.
     began: Option<Duration>,
@@ -176,7 +176,7 @@ impl<'s> Commands<'s> {
         request.time_limit = of.time_limit;
         request.memory_limit = memory_limit;
         request.cores = of.cores;
-        self.running.insert(task, HandedOver { attempt, began: None });
+        self.running.insert(task, Dispatched { attempt, began: None });
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
@@ -184,7 +184,7 @@ impl<'s> Commands<'s> {
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
-    pub(super) fn look(&mut self, at: &Moment) -> Result<Vec<Change>> {
+    pub(super) fn check(&mut self, at: &Moment) -> Result<Vec<Change>> {
         let Commands { rank, running, are_short, number, .. } = self;
         let here = *number;
         let Some(rank) = rank.as_mut().filter(|_| !running.is_empty()) else { return Ok(Vec::new()) };
@@ -192,7 +192,7 @@ impl<'s> Commands<'s> {
         let changes = events.into_iter().filter_map(|event| match event {
             Event::Ended { id, ended } => {
                 let task = id as usize;
-                let HandedOver { attempt, .. } = running.remove(&task)?;
+                let Dispatched { attempt, .. } = running.remove(&task)?;
                 *are_short = ended.run_time < SHORT;
                 Some(Change::Ended(Try { task, attempt, ended, rank: here, fault: None }))
             }

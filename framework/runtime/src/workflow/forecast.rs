@@ -8,7 +8,7 @@ use std::sync::Arc;
 use armature_planner::estimate::Running;
 
 use super::graph::Graph;
-use crate::observe::words::short;
+use crate::observe::number_format::short;
 
 /// Minimum number of tasks for a conclusion about others: with fewer tasks their variation is not known.
 const LEAST_TASKS: u64 = 3;

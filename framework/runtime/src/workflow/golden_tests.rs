@@ -28,7 +28,7 @@ fn workflow_message_encoding_is_unchanged() {
     };
     let orders = Orders {
         orders: vec![order(1, vec![]), order(300, vec![0, 3])],
-        moved: vec![(4, 1)],
+        changed_sources: vec![(4, 1)],
         cancelled: vec![5],
         recalled: vec![9],
         dropped: vec![6, 70_000],
@@ -63,8 +63,8 @@ fn workflow_message_encoding_is_unchanged() {
     keep("it is so fast", Content::Speed(speed));
     let process = Process { place: "host/4026531836".into(), number: 4711, started: 987_654 };
     keep("a rank has come", Content::Join(Some(FlightRecordLocation { process, file: 9 })));
-    keep("a task begins of which ranks may have died", Content::Begun(300));
+    keep("a task begins of which ranks may have died", Content::Started(300));
     keep("a rank has died", Content::Lost(3));
-    keep("a value is gone", Content::Gone(300));
+    keep("a value is gone", Content::Dropped(300));
     messages.check("workflow");
 }

@@ -11,7 +11,7 @@ use armature_workflow_files::{Action, Description, Task};
 use super::graph::Graph;
 use super::master::{Change, Master};
 use super::messages::{Content, Done, Order, Orders, Reason, Report};
-use super::planning::{AskAnew, Clusters};
+use super::planning::{Clusters, ReplanQuestion};
 use super::recorder::Recorder;
 use super::user_code::Job;
 use super::value::Value;
@@ -112,8 +112,8 @@ fn give(graph: &Graph, task: usize, inputs: Vec<Value>) -> Value {
         return Value::nothing().unwrap();
     }
     let mut sum = task as u64;
-    let given = graph.parents(task).zip(inputs).filter(|(parent, _)| !graph.needs(*parent).is_command);
-    for (_, input) in given {
+    let result = graph.parents(task).zip(inputs).filter(|(parent, _)| !graph.needs(*parent).is_command);
+    for (_, input) in result {
         let bytes: Vec<u8> = input.decode().unwrap();
         sum = sum.wrapping_mul(31).wrapping_add(u64::from_le_bytes(*bytes.first_chunk().unwrap()));
     }
@@ -151,7 +151,7 @@ pub(super) struct World {
     limit_used: Vec<(usize, u64)>,
     now: Duration,
     /// Question that the planner is working on.
-    asked: Option<Box<AskAnew>>,
+    requested: Option<Box<ReplanQuestion>>,
     /// Results of the planner's answers.
     pub(super) changes: Vec<Change>,
 }
@@ -192,7 +192,7 @@ impl World {
             runs: vec![0; setting.tasks],
             limit_used: Vec::new(),
             now: Duration::ZERO,
-            asked: None,
+            requested: None,
             changes: Vec::new(),
             setting,
             budget,
@@ -251,7 +251,7 @@ impl World {
     }
 
     /// Reports some of the arrived values to their sender as completely sent.
-    fn look_what_left(&mut self, rank: usize) -> Result<()> {
+    fn release_sent(&mut self, rank: usize) -> Result<()> {
         let arrived = |to: usize, value: &Value| {
             let is_it =
                 |content: &Content| matches!(content, Content::Value(_, other) if other.is_same(value));
@@ -261,19 +261,19 @@ impl World {
         self.leaving[rank].retain(|(_, to, value)| !arrived(*to, value) || below(random, 3) == 0);
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
         self.endpoints[rank].are_leaving(still);
-        self.act(rank, WorkflowWorker::look_what_left)?;
+        self.act(rank, WorkflowWorker::release_sent)?;
         // Values sent to dead ranks stay in the list, but do not count.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
         // A value occupies memory while it arrives. Values that rank 0 keeps do not count as memory of the worker.
         let is_kept = |task: usize| rank == 0 && (self.setting.journals || self.graph.is_final(task));
-        let coming = self.alive().into_iter().flat_map(|from| &self.wires[from][rank]);
-        let coming = coming.filter_map(|content| match content {
+        let arriving = self.alive().into_iter().flat_map(|from| &self.wires[from][rank]);
+        let arriving = arriving.filter_map(|content| match content {
             Content::Value(task, value) if !is_kept(*task) => Some(value),
             _ => None,
         });
         let held = self.workers[rank].values_in_memory();
         let mut here: Vec<&Value> = Vec::new();
-        for value in held.chain(living.map(|(_, _, value)| value)).chain(coming) {
+        for value in held.chain(living.map(|(_, _, value)| value)).chain(arriving) {
             if !here.iter().any(|other| other.is_same(value)) {
                 here.push(value);
             }
@@ -379,9 +379,9 @@ impl World {
                 }
                 self.workers[to].on_value(from, task, value);
             }
-            Content::Begun(task) => self.master.on_begun(from, task),
+            Content::Started(task) => self.master.on_begun(from, task),
             Content::Lost(rank) => self.learn_of(rank, to)?,
-            Content::Gone(task) => self.workers[to].on_gone(from, task),
+            Content::Dropped(task) => self.workers[to].on_dropped(from, task),
             Content::Report(report) => {
                 self.master.on_report(from, report)?;
                 self.flush(0, false)?;
@@ -430,7 +430,7 @@ impl World {
     fn restore(&mut self) -> Result<()> {
         for task in self.master.take_to_restore() {
             if self.graph.needs(task).is_command {
-                self.act(0, |worker, out| worker.on_given(task, Value::nothing()?, out))?;
+                self.act(0, |worker, out| worker.on_owned(task, Value::nothing()?, out))?;
                 continue;
             }
             let value = self.kept[&task].clone();
@@ -441,14 +441,14 @@ impl World {
     }
 
     /// Asks the planner for a new plan if one is due, or passes on the planner's answer after a random time.
-    fn plan_anew(&mut self) -> Result<()> {
+    fn replan(&mut self) -> Result<()> {
         self.now += Duration::from_millis(1);
-        match self.asked.take() {
-            None => self.asked = self.master.ask_anew(self.now).map(|(_, ask)| ask),
-            Some(ask) if below(&mut self.random, 10) > 0 => self.asked = Some(ask),
-            Some(ask) => {
-                let found = ask.answer(&self.graph.dag);
-                self.changes.push(self.master.on_planned_anew(found, Duration::from_micros(1), self.now));
+        match self.requested.take() {
+            None => self.requested = self.master.replan_question(self.now).map(|(_, request)| request),
+            Some(request) if below(&mut self.random, 10) > 0 => self.requested = Some(request),
+            Some(request) => {
+                let found = request.answer(&self.graph.dag);
+                self.changes.push(self.master.on_replanned(found, Duration::from_micros(1), self.now));
             }
         }
         self.flush(0, false)
@@ -460,14 +460,14 @@ impl World {
         self.flush(0, false)?;
         let mut deaths: Vec<usize> = (0..self.setting.deaths).map(|_| below(&mut self.random, 400)).collect();
         let mut turn = 0;
-        while !self.master.is_over() {
+        while !self.master.is_finished() {
             turn += 1;
             assert!(turn < 200_000, "it does not end: {} {:?}", self.master.waits_for(), self.workers);
             if let Some(at) = deaths.iter().position(|&death| death <= turn) {
                 deaths.remove(at);
                 self.kill()?;
             }
-            self.plan_anew()?;
+            self.replan()?;
             let alive = self.alive();
             let mut steps = Vec::new();
             for from in 0..self.setting.ranks {
@@ -480,7 +480,7 @@ impl World {
                 self.restore()?;
             }
             let (rank, to) = steps[below(&mut self.random, steps.len())];
-            self.look_what_left(rank)?;
+            self.release_sent(rank)?;
             match (to, self.jobs[rank].is_some()) {
                 (Some(to), _) => self.deliver(rank, to)?,
                 (None, true) => self.finish_job(rank)?,
@@ -681,9 +681,9 @@ fn deaths_in_an_earlier_run_count_as_attempts() {
     let mut builder = Description::builder("deadly");
     builder.task(Task::new("deadly", Action::Closure("c".into())));
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap());
-    let started_again = |ranks, noted| {
+    let started_again = |ranks, restored| {
         let mut master = Master::new(graph.clone(), ranks, &[], 0);
-        master.restore_attempts(&BTreeMap::from([(0, noted)])).map(|()| {
+        master.restore_attempts(&BTreeMap::from([(0, restored)])).map(|()| {
             master.begin();
             let orders: Vec<usize> = master.take_orders().map(|(rank, _)| rank).collect();
             (orders, master.attempts()[0].failed)
@@ -759,7 +759,7 @@ fn completed_commands_are_not_repeated() {
     for task in [1, 2] {
         master.on_report(0, Report { done: vec![done(task)], ..Report::default() }).unwrap();
     }
-    assert!(master.is_over());
+    assert!(master.is_finished());
 }
 
 /// Rank 2 holds a copy of the output of rank 1, and may have begun the reading task when rank 1 dies.
@@ -794,7 +794,7 @@ fn limits_are_held_until_an_order_is_returned() {
         master.on_report(makes, Report { done: vec![done(0)], ..Report::default() }).unwrap();
         let again: Vec<_> =
             master.take_orders().flat_map(|(rank, orders)| vec![rank; orders.orders.len()]).collect();
-        assert_eq!((again.len(), master.is_over()), (usize::from(!has_begun), has_begun));
+        assert_eq!((again.len(), master.is_finished()), (usize::from(!has_begun), has_begun));
     }
 }
 
@@ -852,8 +852,8 @@ fn inputs_are_prefetched_if_memory_allows() {
         let orders = vec![order(1, vec![]), order(2, vec![0])];
         worker.on_orders(Orders { orders, ..Orders::default() }, &mut to.out()).unwrap();
         assert!(matches!(worker.next(&mut to.out()), Ok(Some(Job::Run { task: 1, .. }))));
-        let asked = wanted(&mut worker, &mut to);
-        assert_eq!(asked, [(0, budget / 16)], "it is to be offered if it is larger");
+        let requested = wanted(&mut worker, &mut to);
+        assert_eq!(requested, [(0, budget / 16)], "it is to be offered if it is larger");
         let offered = vec![(0, if is_room { large.bytes() } else { 96_000 })];
         worker.on_offer(0, offered, &mut to.out()).unwrap();
         let expected: &[(usize, u64)] = if is_room { &[(0, large.bytes())] } else { &[] };
@@ -921,9 +921,9 @@ fn dropped_values_are_logged_as_held_until_sent() {
     let sent = to.take().into_iter().map(|(number, ..)| number).collect();
     to.are_leaving(sent);
     worker.on_orders(Orders { dropped: vec![0], ..Orders::default() }, &mut to.out()).unwrap();
-    worker.look_what_left(&mut to.out()).unwrap();
+    worker.release_sent(&mut to.out()).unwrap();
     assert_eq!(held(&mut worker), Some(bytes));
     to.are_leaving(Vec::new());
-    worker.look_what_left(&mut to.out()).unwrap();
+    worker.release_sent(&mut to.out()).unwrap();
     assert_eq!(held(&mut worker), Some(0));
 }

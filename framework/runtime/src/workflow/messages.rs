@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{Ask, Piece};
+use super::files::{Piece, PieceRequest};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
@@ -36,7 +36,7 @@ pub(super) struct Order {
 pub(super) struct Orders {
     pub(super) orders: Vec<Order>,
     /// Values whose source has changed: task, new source.
-    pub(super) moved: Vec<(usize, usize)>,
+    pub(super) changed_sources: Vec<(usize, usize)>,
     /// Ordered or announced tasks that must not run.
     pub(super) cancelled: Vec<usize>,
     /// Orders that the rank has to return if they have not begun.
@@ -54,7 +54,7 @@ impl Orders {
 
     pub(super) fn is_empty(&self) -> bool {
         self.orders.is_empty()
-            && self.moved.is_empty()
+            && self.changed_sources.is_empty()
             && self.cancelled.is_empty()
             && self.recalled.is_empty()
             && self.dropped.is_empty()
@@ -148,14 +148,14 @@ messages! {
         /// Arrival of a rank, to the master, before all its other messages; with the location of its flight record, if it has one.
         Join(flight_recorder: Option<FlightRecordLocation>) = 47,
         /// Beginning of a task in which ranks may have died, to the master.
-        Begun(task: usize) = 48,
+        Started(task: usize) = 48,
         /// Death of this rank, from the master.
         Lost(rank: usize) = 41,
         /// Answer to [`Want`](Content::Want) if the value has been dropped because it was not needed any more.
-        Gone(task: usize) = 42,
+        Dropped(task: usize) = 42,
         /// Request for a piece of a file, to a rank that has the file.
-        Ask(ask: Ask) = 43,
-        /// Answer to [`Ask`](Content::Ask).
+        PieceRequest(request: PieceRequest) = 43,
+        /// Answer to [`PieceRequest`](Content::PieceRequest).
         Piece(piece: Piece) = 44 raw,
         /// End of a command, to rank 0, which can fetch its outputs now.
         Ended(ended: TryEnded) = 45,

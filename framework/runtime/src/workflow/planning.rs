@@ -43,8 +43,8 @@ impl Clusters {
     }
 
     /// Returns the answer of `ask` for ranks without disks, or the answer for ranks with disks if the first call fails.
-    fn first<T>(&self, ask: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
-        ask(&self.in_memory).or_else(|_| ask(&self.with_disk))
+    fn first<T>(&self, request: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
+        request(&self.in_memory).or_else(|_| request(&self.with_disk))
     }
 }
 
@@ -128,7 +128,7 @@ impl Question {
 
 /// State of a task for replanning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum TaskProgress {
     /// The task has to be planned.
     Waiting,
     /// The task is ordered on this rank, which may have begun it.
@@ -139,21 +139,21 @@ pub(super) enum Standing {
 
 /// Question for the planner during a run: the best plan of the remaining tasks.
 #[derive(Debug)]
-pub(super) struct AskAnew {
+pub(super) struct ReplanQuestion {
     pub(super) clusters: Arc<Clusters>,
     /// Speed of each rank.
     pub(super) speeds: Vec<f64>,
     pub(super) lost: Vec<usize>,
     pub(super) weights: Weights,
     /// State of each task.
-    pub(super) standings: Vec<Standing>,
+    pub(super) progress: Vec<TaskProgress>,
     /// Current plan.
     pub(super) plan: Arc<Plan>,
     /// Expected planning time in seconds.
     pub(super) takes: f64,
 }
 
-impl AskAnew {
+impl ReplanQuestion {
     /// Returns a plan for the waiting tasks, with times from now on: the current plan, or a new plan if it ends sufficiently earlier or the
     /// current plan does not fit into memory any more.
     ///
@@ -174,7 +174,7 @@ impl AskAnew {
 
     /// Returns a lower bound of the remaining time in seconds.
     fn least(&self, dag: &Dag) -> f64 {
-        let waits = |task: &usize| self.standings[*task] == Standing::Waiting;
+        let waits = |task: &usize| self.progress[*task] == TaskProgress::Waiting;
         let work: f64 = (0..dag.len()).filter(waits).map(|task| dag.work(task)).sum();
         let alive = (0..self.speeds.len()).filter(|rank| !self.lost.contains(rank));
         work / alive.map(|rank| self.speeds[rank]).sum::<f64>()
@@ -187,10 +187,10 @@ impl AskAnew {
         let mut free = vec![0.0_f64; cluster.len()];
         let mut end = vec![0.0_f64; dag.len()];
         for &task in dag.topological_order() {
-            match self.standings[task] {
-                Standing::Waiting => {}
-                Standing::Ended(rank) => situation.started(dag, task, rank, 0.0, 0.0),
-                Standing::Ordered(rank) => {
+            match self.progress[task] {
+                TaskProgress::Waiting => {}
+                TaskProgress::Ended(rank) => situation.started(dag, task, rank, 0.0, 0.0),
+                TaskProgress::Ordered(rank) => {
                     let start = dag.inputs(task).map(|edge| end[edge.from]).fold(free[rank], f64::max);
                     end[task] = start + dag.work(task) / cluster.processors()[rank].speed;
                     free[rank] = end[task];
@@ -219,7 +219,7 @@ fn spill(dag: &Dag, cluster: &Cluster, situation: &mut Situation) {
             && let Some((size, number)) = files.pop()
         {
             bytes -= size;
-            situation.moved(number, FilePlace::Buffer(rank));
+            situation.set_place(number, FilePlace::Buffer(rank));
         }
     }
 }

@@ -33,7 +33,7 @@ struct Run {
     queues: Vec<VecDeque<usize>>,
     ends: Vec<Option<Duration>>,
     planning: Duration,
-    asked: Vec<(Duration, String)>,
+    requested: Vec<(Duration, String)>,
     changes: Vec<Change>,
 }
 
@@ -60,7 +60,7 @@ impl Run {
             queues: vec![VecDeque::new(); takes.len()],
             ends: vec![None; takes.len()],
             planning,
-            asked: Vec::new(),
+            requested: Vec::new(),
             changes: Vec::new(),
         }
     }
@@ -69,15 +69,15 @@ impl Run {
     fn until_over(mut self, plans: bool, death: Option<(Duration, usize)>) -> (Duration, Self) {
         let mut now = Duration::ZERO;
         let mut death = death;
-        while !self.master.is_over() {
+        while !self.master.is_finished() {
             if let Some((_, rank)) = death.take_if(|(at, _)| *at <= now) {
                 self.master.on_lost(rank, LastActivity::Innocent).unwrap();
                 (self.queues[rank], self.ends[rank]) = (VecDeque::new(), None);
             }
-            if plans && let Some((cause, ask)) = self.master.ask_anew(now) {
-                self.asked.push((now, cause.to_string()));
-                let found = ask.answer(&self.graph.dag);
-                self.changes.push(self.master.on_planned_anew(found, self.planning, now));
+            if plans && let Some((cause, request)) = self.master.replan_question(now) {
+                self.requested.push((now, cause.to_string()));
+                let found = request.answer(&self.graph.dag);
+                self.changes.push(self.master.on_replanned(found, self.planning, now));
             }
             for (rank, orders) in self.master.take_orders() {
                 self.queues[rank].extend(orders.orders.iter().map(|order| order.task));
@@ -107,33 +107,37 @@ fn unexpectedly_slow_rank_gets_less_work() {
     assert_eq!(kept, 30 * takes[1]);
     let (anew, run) = Run::new(60, &takes, SECOND / 100).until_over(true, None);
     // With known speeds, 60 tasks end after 48 seconds.
-    assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.asked);
+    assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.requested);
     assert!(run.changes.iter().any(|change| matches!(change, Change::Fresh(_))), "{:?}", run.changes);
-    assert!(run.asked[0].1.ends_with(" times the assumed value"), "{:?}", run.asked);
+    assert!(run.requested[0].1.ends_with(" times the assumed value"), "{:?}", run.requested);
 }
 
 #[test]
 fn no_replanning_without_deviation() {
     let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, None);
-    assert_eq!((end, run.asked, run.changes), (20 * SECOND, vec![], vec![]));
+    assert_eq!((end, run.requested, run.changes), (20 * SECOND, vec![], vec![]));
 }
 
 #[test]
 fn replanning_time_is_limited_to_one_percent() {
     let takes = [SECOND, 4 * SECOND];
     let (_, run) = Run::new(60, &takes, 4 * SECOND / 100).until_over(true, None);
-    assert!(run.asked.iter().all(|(at, _)| *at >= 4 * SECOND) && !run.asked.is_empty(), "{:?}", run.asked);
-    for (earlier, later) in run.asked.iter().zip(&run.asked[1..]) {
-        assert!(later.0 >= earlier.0 + 4 * SECOND, "{:?}", run.asked);
+    assert!(
+        run.requested.iter().all(|(at, _)| *at >= 4 * SECOND) && !run.requested.is_empty(),
+        "{:?}",
+        run.requested
+    );
+    for (earlier, later) in run.requested.iter().zip(&run.requested[1..]) {
+        assert!(later.0 >= earlier.0 + 4 * SECOND, "{:?}", run.requested);
     }
     let (end, run) = Run::new(60, &takes, 10 * SECOND).until_over(true, None);
-    assert_eq!((end, run.asked), (30 * takes[1], vec![]));
+    assert_eq!((end, run.requested), (30 * takes[1], vec![]));
 }
 
 #[test]
 fn survivors_are_replanned_after_a_rank_loss() {
     let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, Some((9 * SECOND, 1)));
-    assert_eq!(run.asked[0].1, "rank 1 is lost");
+    assert_eq!(run.requested[0].1, "rank 1 is lost");
     assert!(matches!(run.changes[0], Change::Fresh(_)), "{:?}", run.changes);
     // Outputs of the lost rank that no task reads need not be computed again, so 36 tasks remain for two ranks.
     assert!(end <= 28 * SECOND, "{end:?}");
@@ -142,7 +146,7 @@ fn survivors_are_replanned_after_a_rank_loss() {
 #[test]
 fn first_plan_with_a_dead_rank_is_replaced() {
     let (end, run) = Run::without(&[1], 60, &[SECOND; 3], SECOND / 100).until_over(true, None);
-    assert_eq!((end, run.asked[0].1.as_str()), (30 * SECOND, "rank 1 is lost"));
+    assert_eq!((end, run.requested[0].1.as_str()), (30 * SECOND, "rank 1 is lost"));
     let (end, _) = Run::without(&[1], 60, &[SECOND; 3], SECOND / 100).until_over(false, None);
     assert_eq!(end, 30 * SECOND, "without another plan they take what there is");
 }
@@ -151,14 +155,14 @@ fn first_plan_with_a_dead_rank_is_replaced() {
 fn plan_for_a_meanwhile_lost_rank_is_discarded() {
     let mut run = Run::new(60, &[SECOND; 3], SECOND / 100);
     run.master.on_lost(2, LastActivity::Innocent).unwrap();
-    let (_, first) = run.master.ask_anew(SECOND).expect("a rank is lost");
-    assert!(run.master.ask_anew(SECOND).is_none(), "it has been asked");
+    let (_, first) = run.master.replan_question(SECOND).expect("a rank is lost");
+    assert!(run.master.replan_question(SECOND).is_none(), "it has been asked");
     let found = first.answer(&run.graph.dag);
     run.master.on_lost(1, LastActivity::Innocent).unwrap();
-    assert_eq!(run.master.on_planned_anew(found, SECOND / 100, SECOND), Change::None);
-    let (cause, second) = run.master.ask_anew(SECOND).expect("another one is lost");
+    assert_eq!(run.master.on_replanned(found, SECOND / 100, SECOND), Change::None);
+    let (cause, second) = run.master.replan_question(SECOND).expect("another one is lost");
     let found = second.answer(&run.graph.dag);
-    let change = run.master.on_planned_anew(found, SECOND / 100, SECOND);
+    let change = run.master.on_replanned(found, SECOND / 100, SECOND);
     assert!(cause.to_string() == "rank 1 is lost" && matches!(change, Change::Fresh(_)), "{change:?}");
 }
 

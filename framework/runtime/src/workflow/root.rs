@@ -9,7 +9,7 @@ use armature_text::shown;
 
 use super::graph::Graph;
 use super::master::{Cause, Change, Master};
-use super::planning::{AskAnew, Found, QUICK, Question};
+use super::planning::{Found, QUICK, Question, ReplanQuestion};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
 use super::user_code::{ClosureFlightRecorder, Job};
@@ -21,7 +21,7 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::endpoint::stopping::kept;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::words::seconds;
+use crate::observe::number_format::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::heartbeat::Silence;
 use crate::rank::protocol::Outgoing;
@@ -37,7 +37,7 @@ pub(super) struct Root {
     /// Planner of the first plan, and its makespan.
     pub(super) planned: Option<(String, f64)>,
     /// Question whether a new plan is better for the rest of the run, until it is asked.
-    pub(super) ask_anew: Option<Box<AskAnew>>,
+    pub(super) replan_question: Option<Box<ReplanQuestion>>,
     /// Cause of the last question.
     pub(super) cause: Option<Cause>,
     /// Number of new plans that have replaced an earlier plan.
@@ -64,7 +64,7 @@ pub(super) struct Root {
 pub(super) enum Answered {
     Wait,
     /// Send this question to this rank.
-    Ask(usize, Frame),
+    Send(usize, Frame),
     /// The measurement has ended with this result.
     Done(Event),
 }
@@ -93,8 +93,8 @@ impl Root {
         if let Some(question) = self.plan.take_if(|_| self.probe.is_none()) {
             return Ok(Some(("plans", Job::Plan(question))));
         }
-        if let Some(question) = self.ask_anew.take() {
-            return Ok(Some(("plans anew", Job::PlanAnew(question))));
+        if let Some(question) = self.replan_question.take() {
+            return Ok(Some(("plans anew", Job::Replan(question))));
         }
         let lost = self.lost_values(worker, now, out)?;
         Ok(lost.map(|(place, tasks)| ("reads the journal", Job::Restore(Box::new(place), tasks))))
@@ -118,7 +118,7 @@ impl Root {
         };
         match step? {
             probe::Step::Wait => Ok(Answered::Wait),
-            probe::Step::Ask(to, question) => Ok(Answered::Ask(to, question)),
+            probe::Step::Send(to, question) => Ok(Answered::Send(to, question)),
             probe::Step::Done(probed) => {
                 self.probe = None;
                 if let Some(question) = &mut self.plan {
@@ -186,14 +186,14 @@ impl Root {
     }
 
     /// Handles the planner's answer for the rest of the run. Returns the event.
-    pub(super) fn planned_anew(
+    pub(super) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
         took: Duration,
         now: Duration,
     ) -> Event {
         let error = found.as_ref().err().map(ToString::to_string);
-        let change = self.master.on_planned_anew(found, took, now);
+        let change = self.master.on_replanned(found, took, now);
         self.replanned += u32::from(matches!(change, Change::Fresh(_)));
         let reason = self.cause.take().map_or(String::new(), |cause| cause.to_string());
         let ends_s = match change {
@@ -215,7 +215,7 @@ impl Root {
 
     /// Returns the event of the active plan.
     pub(super) fn plan_event(&self) -> Option<Event> {
-        let (plan, cluster) = self.master.plan_in_force()?;
+        let (plan, cluster) = self.master.active_plan()?;
         let dag = &self.graph.dag;
         // In a new plan, tasks that have ended have the end time 0, and the memory of their values is missing.
         let waits = |task: &usize| plan.finish[*task] > 0.0;
@@ -237,7 +237,7 @@ impl Root {
         let (commands, tasks): (BTreeSet<usize>, BTreeSet<usize>) =
             self.master.take_to_restore().into_iter().partition(is_command);
         for task in commands {
-            worker.on_given(task, Value::nothing()?, out)?;
+            worker.on_owned(task, Value::nothing()?, out)?;
         }
         let Some(journal) = self.journal.as_mut().filter(|_| !tasks.is_empty()) else { return Ok(None) };
         Ok(Some((journal.place(now)?, tasks)))
@@ -285,8 +285,8 @@ impl Root {
             );
             return Err(Error::new(ErrorKind::Timeout, text));
         }
-        if let Some((cause, question)) = self.master.ask_anew(now) {
-            (self.ask_anew, self.cause) = (Some(question), Some(cause));
+        if let Some((cause, question)) = self.master.replan_question(now) {
+            (self.replan_question, self.cause) = (Some(question), Some(cause));
         }
         if let Some(journal) = &mut self.journal {
             journal.tick(now)?;
@@ -325,8 +325,8 @@ impl Root {
         kept((done as u64, Some(all as u64)), "tasks", journal)
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.plan.is_none() && self.master.is_over()
+    pub(super) fn is_finished(&self) -> bool {
+        self.plan.is_none() && self.master.is_finished()
     }
 
     /// Returns true if every rank has finished or is lost.

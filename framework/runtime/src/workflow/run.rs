@@ -96,7 +96,7 @@ impl Workflow<'_> {
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
         master.run_several(commands.cores());
         master.has_memory(&memory);
-        if let Some(plan) = &self.options.given {
+        if let Some(plan) = &self.options.fixed_plan {
             master.plan(&plan.processor_of, &plan.sequence);
         }
         if rank == 0 {
@@ -122,9 +122,9 @@ impl Workflow<'_> {
             master,
             journal,
             plan: question,
-            planned: self.options.given.as_ref().map(|plan| ("the caller".to_string(), plan.makespan)),
+            planned: self.options.fixed_plan.as_ref().map(|plan| ("the caller".to_string(), plan.makespan)),
             probe: is_probed.then(|| Probe::new(run, ranks)),
-            ask_anew: None,
+            replan_question: None,
             cause: None,
             replanned: 0,
             collects,
@@ -140,7 +140,7 @@ impl Workflow<'_> {
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
         let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
-        let is_heard_of = self.after_command.is_some();
+        let has_after_command = self.after_command.is_some();
         let code = TaskCode {
             graph: graph.clone(),
             closures: &mut self.code,
@@ -166,7 +166,7 @@ impl Workflow<'_> {
                 (graph.clone(), worker),
                 root,
                 (commands, files.take()),
-                (self.options.enforces_memory, is_heard_of),
+                (self.options.enforces_memory, has_after_command),
             );
             running.flight_recorder = flight_record;
             running.log_events(config.events.as_deref(), endpoint);
@@ -213,7 +213,7 @@ impl Workflow<'_> {
             master.known(task);
         }
         for task in done.into_iter().filter(|&task| master.is_needed(task)) {
-            worker.on_given(task, Value::nothing()?, &mut Outgoing::new(endpoint))?;
+            worker.on_owned(task, Value::nothing()?, &mut Outgoing::new(endpoint))?;
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ impl Workflow<'_> {
         let is_known = self.options.plan.is_some()
             || self.description.tasks().iter().any(knows)
             || graph.dag.edges().iter().any(|edge| edge.size > 0);
-        if memory.len() == 1 || !self.options.is_planned || !is_known || self.options.given.is_some() {
+        if memory.len() == 1 || !self.options.is_planned || !is_known || self.options.fixed_plan.is_some() {
             return None;
         }
         // Number of bytes that exceeds the total memory of all tasks and their values, so that it acts as no limit.
@@ -273,7 +273,7 @@ impl Workflow<'_> {
     /// # Errors
     /// [`ErrorKind::Config`] if the plan has other tasks, or a processor that is no rank.
     fn check_plan(&self, graph: &Graph, ranks: usize) -> Result<()> {
-        let Some(plan) = &self.options.given else { return Ok(()) };
+        let Some(plan) = &self.options.fixed_plan else { return Ok(()) };
         let mut tasks = plan.sequence.clone();
         tasks.sort_unstable();
         let text = if plan.processor_of.len() != graph.len() || !tasks.into_iter().eq(0..graph.len()) {

@@ -1,6 +1,6 @@
 //! Protocol of a rank in a run of a workflow, for the rank's driver: messages, outcomes of user code, orders and reports.
 
-mod beside;
+mod events;
 mod files;
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Progress, Tally};
 use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
-use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
+use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
 /// Time in tasks after which a rank reports them; an idle rank reports at once. It is shorter than the work that ranks are ordered in
 /// advance, so that the master can send further orders in time.
@@ -58,7 +58,7 @@ pub(super) struct Running<'c, 'w> {
     in_hand: Option<&'static str>,
     /// True if rank 0 has announced the end of the run.
     has_ended: bool,
-    is_over: bool,
+    is_finished: bool,
     code: PhantomData<(&'c (), &'w ())>,
 }
 
@@ -67,14 +67,14 @@ impl<'c, 'w> Running<'c, 'w> {
         (graph, worker): (Arc<Graph>, WorkflowWorker),
         root: Option<Root>,
         (commands, files): (Commands<'c>, Option<Files>),
-        (enforces_memory, is_heard_of): (bool, bool),
+        (enforces_memory, has_after_command): (bool, bool),
     ) -> Self {
         Running {
             graph,
             worker,
             commands,
             enforces_memory,
-            unsettled: is_heard_of.then(VecDeque::new),
+            unsettled: has_after_command.then(VecDeque::new),
             files,
             root,
             is_to_measure: false,
@@ -85,7 +85,7 @@ impl<'c, 'w> Running<'c, 'w> {
             untallied: Vec::new(),
             in_hand: None,
             has_ended: false,
-            is_over: false,
+            is_finished: false,
             code: PhantomData,
         }
     }
@@ -118,7 +118,7 @@ impl<'c, 'w> Running<'c, 'w> {
                 }
             }
             if own.is_empty() {
-                return self.end_if_over(at, out);
+                return self.end_if_finished(at, out);
             }
             self.worker.on_orders(own, out)?;
         }
@@ -133,8 +133,8 @@ impl<'c, 'w> Running<'c, 'w> {
     }
 
     /// Ends the run on all ranks when all tasks have ended. Does nothing on ranks other than 0.
-    fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let is_due = self.root.as_ref().is_some_and(|root| root.is_over() && !self.has_ended);
+    fn end_if_finished(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let is_due = self.root.as_ref().is_some_and(|root| root.is_finished() && !self.has_ended);
         if !is_due || !self.has_all_output(out)? {
             return Ok(());
         }
@@ -161,14 +161,14 @@ impl<'c, 'w> Running<'c, 'w> {
             return Ok(Next::Wait);
         }
         match &self.root {
-            Some(root) => self.is_over = root.have_all_left(),
-            None if !self.is_over => {
-                self.is_over = true;
+            Some(root) => self.is_finished = root.have_all_left(),
+            None if !self.is_finished => {
+                self.is_finished = true;
                 out.send(0, Content::Final(self.worker.totals()))?;
             }
             None => {}
         }
-        Ok(if self.is_over { Next::Finished } else { Next::Wait })
+        Ok(if self.is_finished { Next::Finished } else { Next::Wait })
     }
 
     /// Handles the value of a task that this rank has completed. The journal has to contain the value before the master counts the task as
@@ -187,7 +187,7 @@ impl<'c, 'w> Running<'c, 'w> {
     }
 
     /// Passes an ended command to `after_command`, if there is one, and concludes it otherwise.
-    fn hear_of(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
+    fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
             // If files are missing, the try has failed for a reason that `after_command` is not meant to see.
             Some(unsettled) if ended.fault.is_none() => unsettled.push_back(ended),
@@ -207,8 +207,8 @@ impl<'c, 'w> Running<'c, 'w> {
         match ended.failure().or(failure) {
             None => {
                 self.have_written(ended.task);
-                let given = (ended.task, Value::nothing()?);
-                self.complete(given, used.run_time, Some(used.peak_memory), out)
+                let result = (ended.task, Value::nothing()?);
+                self.complete(result, used.run_time, Some(used.peak_memory), out)
             }
             Some(failure) => self.worker.on_failed(ended.task, failure, used.run_time, out),
         }
@@ -219,10 +219,10 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     type Code = TaskCode<'c, 'w>;
 
     /// Other ranks request values while a task runs.
-    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.note_time(at);
+        self.set_event_time(at);
         if self.root.is_none() && out.endpoint().is_process() {
             // The rank joins before it begins a task, because a task may end the process. After a rank has joined, other ranks can replace it.
             out.send(0, Content::Join(self.flight_recorder.take()))?;
@@ -244,7 +244,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
-        self.note_time(at);
+        self.set_event_time(at);
         if message.is(Control::Echo) {
             return self.on_probe_answer(from, None, at, out);
         }
@@ -266,13 +266,13 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::Join(flight_recorder) => {
                 self.root(from)?.flight_records.open(from, flight_recorder.as_ref());
             }
-            Content::Begun(task) => self.root(from)?.master.on_begun(from, task),
+            Content::Started(task) => self.root(from)?.master.on_begun(from, task),
             Content::Lost(rank) => {
                 out.endpoint().learn_of(&[rank]);
                 self.lose_files(rank, out)?;
                 self.worker.on_lost(rank, out)?;
             }
-            Content::Gone(task) => self.worker.on_gone(from, task),
+            Content::Dropped(task) => self.worker.on_dropped(from, task),
             Content::Report(report) => {
                 let root = self.root(from)?;
                 root.stop_if_requested(out.endpoint(), at.now())?;
@@ -285,7 +285,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.note_time(at);
+        self.set_event_time(at);
         if !matches!(done, Outcome::Ran { .. }) {
             self.in_hand = None;
         }
@@ -296,9 +296,9 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                     self.log_planned(event, at);
                 }
             }
-            Outcome::PlannedAnew(found, took) => {
+            Outcome::Replanned(found, took) => {
                 if let Some(root) = &mut self.root {
-                    let event = root.planned_anew(*found, took, at.now());
+                    let event = root.on_replanned(*found, took, at.now());
                     log::info!("workflow {}: {event}", shown(&root.graph.name));
                     self.log_planned(event, at);
                 }
@@ -307,14 +307,14 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 self.on_probe_answer(0, Some(speed), at, out)?;
             }
             Outcome::Measured(speed) => out.send(0, Content::Speed(speed))?,
-            Outcome::Ran { task, given, took } => {
+            Outcome::Ran { task, result, took } => {
                 self.limited.retain(|&(limited, _)| limited != task);
                 if let Some((_, since)) = self.limited.front_mut() {
                     *since = at.now();
                 }
                 self.unreported += took;
                 self.worker.add_busy(took);
-                match given {
+                match result {
                     Ok(value) => self.complete((task, value), took, None, out)?,
                     Err(failure) => {
                         self.unreported += REPORT_AFTER;
@@ -322,7 +322,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                     }
                 }
             }
-            Outcome::Heard(ended, failure) => self.conclude(&ended, failure, out)?,
+            Outcome::AfterCommandDone(ended, failure) => self.conclude(&ended, failure, out)?,
             Outcome::Restored(values) => {
                 for (task, bytes) in values {
                     self.worker.on_restored(task, bytes, out)?;
@@ -338,13 +338,13 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         if self.commands.cores() == 0 {
             return Ok(false);
         }
-        self.note_time(at);
-        let mut has_moved = false;
-        for change in self.commands.look(at)? {
+        self.set_event_time(at);
+        let mut has_ended = false;
+        for change in self.commands.check(at)? {
             match change {
                 Change::Began(task) => self.worker.trace.begins(task),
                 Change::Ended(ended) => {
-                    has_moved = true;
+                    has_ended = true;
                     self.worker.trace.stops(ended.task);
                     let took = self.commands.share(ended.task, ended.ended.run_time);
                     self.worker.add_busy(took);
@@ -353,17 +353,17 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 }
             }
         }
-        if has_moved {
+        if has_ended {
             self.flush(true, at, out)?;
         }
         while self.commands.have_room(self.files.as_ref().map_or(0, |files| files.starting.len()))
             && let Some(Job::Run { task, attempt, exceeded, .. }) = self.worker.next_command(out)?
         {
-            has_moved = true;
+            has_ended = true;
             let limit = self.graph.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
             self.begin_command(task, (attempt, limit), out)?;
         }
-        Ok(has_moved)
+        Ok(has_ended)
     }
 
     fn on_stop(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
@@ -377,8 +377,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         if !at.user_code.is_inline {
             self.check_limits(now)?;
         }
-        self.note_time(at);
-        self.worker.look_what_left(out)?;
+        self.set_event_time(at);
+        self.worker.release_sent(out)?;
         self.events.tick(now);
         self.flush(true, at, out)?;
         if let Some(root) = &mut self.root {
@@ -395,12 +395,12 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         let (rank, why) = (silence.rank, silence.error.message().to_string());
         self.events.record(now, || Event::Lost { rank, tasks: again, why });
         out.endpoint().lose(silence.rank, silence.error.message());
-        self.tell_lost(silence.rank, out)
+        self.report_lost(silence.rank, out)
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
-        self.note_time(at);
-        self.worker.look_what_left(out)?;
+        self.set_event_time(at);
+        self.worker.release_sent(out)?;
         if std::mem::take(&mut self.is_to_measure) {
             self.in_hand = Some("measures its speed");
             return Ok(Next::Task(Job::Measure));
@@ -413,7 +413,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         if let Some(ended) = self.unsettled.as_mut().and_then(VecDeque::pop_front) {
             self.in_hand = Some("handles the end of a command");
-            return Ok(Next::Task(Job::Hear(Box::new(ended))));
+            return Ok(Next::Task(Job::AfterCommand(Box::new(ended))));
         }
         let forgotten = self.worker.take_forgotten();
         if !forgotten.is_empty() {

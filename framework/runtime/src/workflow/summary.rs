@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::failed_task::FailedTask;
+use crate::observe::number_format::count;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
-use crate::observe::words::count;
 use crate::session::topology::Size;
 
 /// Work of one rank for a workflow.

@@ -63,20 +63,20 @@ impl TaskJournal {
         let whole = [&graph.structure().to_le_bytes(), identity].concat();
         let identity = Identity::new(graph.name.as_str(), LAYOUT, whole);
         let mut known = Known::default();
-        let (mut needed, mut noted) = (BTreeMap::new(), BTreeMap::new());
+        let (mut needed, mut restored) = (BTreeMap::new(), BTreeMap::new());
         let (journal, _) = Journal::open(path, &identity, |number, payload| {
             if number >= FIRST_NOTE {
-                let note = wire::from_bytes::<(u64, Attempts)>(&payload);
+                let record = wire::from_bytes::<(u64, Attempts)>(&payload);
                 let (task, attempts) =
-                    note.map_err(|_| strange(path, "contains a damaged note about a death"))?;
-                noted.insert(task_of(path, graph, task)?, attempts);
+                    record.map_err(|_| strange(path, "contains a damaged note about a death"))?;
+                restored.insert(task_of(path, graph, task)?, attempts);
                 return Ok(());
             }
             let (task, value) = opened(path, graph, number, payload)?;
             known.tasks += 1;
-            for gone in master.known(task) {
-                if needed.remove(&gone).is_some() {
-                    spill.remove(gone);
+            for unneeded in master.known(task) {
+                if needed.remove(&unneeded).is_some() {
+                    spill.remove(unneeded);
                 }
             }
             if graph.is_final(task) {
@@ -95,7 +95,7 @@ impl TaskJournal {
                 armature_text::path(path)
             );
         }
-        master.restore_attempts(&noted)?;
+        master.restore_attempts(&restored)?;
         known.restored = needed.into_iter().collect();
         let place = JournalPlace { path: path.to_path_buf(), identity };
         Ok((TaskJournal { journal, place }, known))

@@ -300,7 +300,7 @@ fn invalid_workflows_are_refused_before_any_task_runs() {
 
 #[test]
 fn differing_workflows_on_ranks_are_refused() {
-    let told = |other: fn(Workflow<'static>) -> Workflow<'static>| {
+    let description = |other: fn(Workflow<'static>) -> Workflow<'static>| {
         let error = run(&config(3), |session| {
             let workflow = run_diamond(Workflow::from_description(diamond()));
             let mut workflow = if session.rank() == 2 { other(workflow) } else { workflow };
@@ -310,13 +310,13 @@ fn differing_workflows_on_ranks_are_refused() {
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(2)), "{error}");
         error.to_string()
     };
-    let error = told(|workflow| workflow.closure("b", |_, _| Ok(1_u8)));
+    let error = description(|workflow| workflow.closure("b", |_, _| Ok(1_u8)));
     assert!(error.contains("with closures a: alloc::vec::Vec<f64>, b: u8"), "{error}");
-    let error = told(|workflow| workflow.retries(7));
+    let error = description(|workflow| workflow.retries(7));
     assert!(error.contains("with retries 7, but rank 0 with retries 0"), "{error}");
-    let error = told(|workflow| workflow.memory(1 << 30));
+    let error = description(|workflow| workflow.memory(1 << 30));
     assert!(error.contains("with memory 1073741824, but rank 0 with memory unlimited"), "{error}");
-    let error = told(|_| run_diamond(Workflow::from_description(diamond_with_priority(3))));
+    let error = description(|_| run_diamond(Workflow::from_description(diamond_with_priority(3))));
     assert!(error.contains("with another task \"d\" than rank 0"), "{error}");
 }
 
@@ -331,8 +331,8 @@ fn resumed_workflow_runs_only_missing_tasks() {
                 let workflow = run_diamond(Workflow::from_description(diamond())).journal(&path, identity);
                 let mut workflow = workflow.closure("c", |inputs, cx| {
                     runs.fetch_add(1, Ordering::Relaxed);
-                    let given: Vec<f64> = inputs.take("a")?;
-                    if fails { Err("torn".into()) } else { Ok(format!("{} {}", cx.name(), given.len())) }
+                    let result: Vec<f64> = inputs.take("a")?;
+                    if fails { Err("torn".into()) } else { Ok(format!("{} {}", cx.name(), result.len())) }
                 });
                 let Some((mut results, summary)) = workflow.collect(session)?.into_parts() else {
                     return Ok(None);

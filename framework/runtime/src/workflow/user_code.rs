@@ -10,7 +10,7 @@ use super::closure::{AfterCommand, Erased, Inputs};
 use super::commands::Try;
 use super::graph::Graph;
 use super::messages::Reason;
-use super::planning::{AskAnew, Found, PLANS, Question};
+use super::planning::{Found, PLANS, Question, ReplanQuestion};
 use super::spill::SpillFolder;
 use super::task_journal::JournalPlace;
 use super::value::Value;
@@ -18,7 +18,7 @@ use crate::balance::probe::{self, Speed};
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::words::seconds;
+use crate::observe::number_format::seconds;
 use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecorder, MIN_RECORDED};
 use crate::rank::user_code::UserCode;
 use crate::user_code;
@@ -29,13 +29,13 @@ pub(super) enum Job {
     /// Compute the first plan, on rank 0.
     Plan(Box<Question>),
     /// Compute a plan for the rest of the run, on rank 0.
-    PlanAnew(Box<AskAnew>),
+    Replan(Box<ReplanQuestion>),
     /// Measure the speed of this rank.
     Measure,
     /// Run a task, after `attempt` failed tries, `exceeded` of which exceeded their memory limit.
     Run { task: usize, attempt: u32, exceeded: u32, inputs: Vec<Value> },
     /// Call `after_command` for an ended command.
-    Hear(Box<Try>),
+    AfterCommand(Box<Try>),
     /// Write a value to disk.
     Spill(usize, Value),
     /// Read a value from disk.
@@ -51,15 +51,15 @@ pub(super) enum Job {
 pub(super) enum Outcome {
     /// Answer of the planner with its question, the time that it took, and the expected time of computing another plan during the run.
     Planned(Box<(armature_planner::Result<Found>, Question)>, [Duration; 2]),
-    PlannedAnew(Box<armature_planner::Result<Replanned>>, Duration),
+    Replanned(Box<armature_planner::Result<Replanned>>, Duration),
     Measured(Speed),
     Ran {
         task: usize,
-        given: Result<Value, (Reason, String)>,
+        result: Result<Value, (Reason, String)>,
         took: Duration,
     },
     /// Ended command, and the failure of `after_command`, if it has failed.
-    Heard(Box<Try>, Option<(Reason, String)>),
+    AfterCommandDone(Box<Try>, Option<(Reason, String)>),
     Spilled(usize),
     /// Restored tasks, and the sizes of their values.
     Restored(Vec<(usize, u64)>),
@@ -73,7 +73,7 @@ pub(super) struct ClosureFlightRecorder {
     /// Time of the last closure, if there was one.
     took: Option<Duration>,
     /// True if the flight record holds [`SHORT`](ClosureFlightRecorder::SHORT), until a longer closure begins.
-    says_short: bool,
+    names_short: bool,
 }
 
 impl ClosureFlightRecorder {
@@ -82,7 +82,11 @@ impl ClosureFlightRecorder {
 
     /// Creates an empty flight record; `None` if the system has no anonymous files.
     pub(super) fn new() -> Option<Self> {
-        Some(ClosureFlightRecorder { flight_recorder: FlightRecorder::new()?, took: None, says_short: false })
+        Some(ClosureFlightRecorder {
+            flight_recorder: FlightRecorder::new()?,
+            took: None,
+            names_short: false,
+        })
     }
 
     pub(super) fn place(&self) -> FlightRecordLocation {
@@ -93,14 +97,14 @@ impl ClosureFlightRecorder {
         let is_short = self.took.is_some_and(|took| took < MIN_RECORDED);
         if !is_short {
             self.flight_recorder.begin(task as u64, None);
-        } else if !self.says_short {
+        } else if !self.names_short {
             self.flight_recorder.begin(ClosureFlightRecorder::SHORT, None);
         }
-        self.says_short = is_short;
+        self.names_short = is_short;
     }
 
     fn end(&mut self) {
-        if !self.says_short {
+        if !self.names_short {
             self.flight_recorder.end();
         }
     }
@@ -140,18 +144,18 @@ impl TaskCode<'_, '_> {
         if let Some(flight_recorder) = &mut self.flight_recorder {
             flight_recorder.begin(task);
         }
-        let given = user_code::call(|| closure.call(&mut inputs, &self.context));
+        let result = user_code::call(|| closure.call(&mut inputs, &self.context));
         if let Some(flight_recorder) = &mut self.flight_recorder {
             flight_recorder.end();
         }
-        given
+        result
     }
 
     /// Returns the result of `code`, and the time that it took.
     fn timed<T>(&mut self, code: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
         let begin = self.clock.now();
-        let given = code(self);
-        (given, self.clock.now().saturating_sub(begin))
+        let result = code(self);
+        (result, self.clock.now().saturating_sub(begin))
     }
 
     /// Returns the value, or a failure if it came after the time limit: a closure cannot be ended earlier.
@@ -162,13 +166,13 @@ impl TaskCode<'_, '_> {
         }
     }
 
-    fn hear(&mut self, ended: &Try) -> Result<()> {
+    fn call_after_command(&mut self, ended: &Try) -> Result<()> {
         self.begin(ended.task, ended.attempt);
-        let Some(hear) = &mut self.after_command else { return Ok(()) };
+        let Some(call_after_command) = &mut self.after_command else { return Ok(()) };
         let here = std::mem::replace(&mut self.context.place.rank, ended.rank);
-        let heard = user_code::call(|| hear(&ended.ended, &self.context));
+        let result = user_code::call(|| call_after_command(&ended.ended, &self.context));
         self.context.place.rank = here;
-        heard
+        result
     }
 }
 
@@ -179,7 +183,7 @@ pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
 }
 
 /// Returns the reason and the message of a failure.
-fn told(error: &Error) -> (Reason, String) {
+fn reason_and_message(error: &Error) -> (Reason, String) {
     let reason = if error.kind() == ErrorKind::Panic { Reason::Panic } else { Reason::Error };
     (reason, error.message().to_string())
 }
@@ -195,23 +199,24 @@ impl UserCode for TaskCode<'_, '_> {
                 let (_, took) = self.timed(|code| question.rehearse(&code.graph.dag, &found));
                 Outcome::Planned(Box::new((found, *question)), [plan, PLANS * took])
             }
-            Job::PlanAnew(question) => {
+            Job::Replan(question) => {
                 let (found, took) = self.timed(|code| question.answer(&code.graph.dag));
-                Outcome::PlannedAnew(Box::new(found), took)
+                Outcome::Replanned(Box::new(found), took)
             }
             Job::Measure => Outcome::Measured(probe::speed(self.clock)),
             Job::Run { task, attempt, inputs, .. } => {
-                let (given, took) = self.timed(|code| code.call(task, attempt, inputs));
+                let (result, took) = self.timed(|code| code.call(task, attempt, inputs));
                 if let Some(flight_recorder) = &mut self.flight_recorder {
                     flight_recorder.took(took);
                 }
-                let given =
-                    given.map_err(|error| told(&error)).and_then(|value| self.in_time(task, value, took));
-                Outcome::Ran { task, given, took }
+                let result = result
+                    .map_err(|error| reason_and_message(&error))
+                    .and_then(|value| self.in_time(task, value, took));
+                Outcome::Ran { task, result, took }
             }
-            Job::Hear(ended) => {
-                let failure = self.hear(&ended).err().map(|error| told(&error));
-                Outcome::Heard(ended, failure)
+            Job::AfterCommand(ended) => {
+                let failure = self.call_after_command(&ended).err().map(|error| reason_and_message(&error));
+                Outcome::AfterCommandDone(ended, failure)
             }
             Job::Spill(task, value) => {
                 self.spill.write(task, &value)?;

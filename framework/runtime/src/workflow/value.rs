@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::comm::Part;
 use crate::comm::message::{Body, Put, Take};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::{Codec, Item, notes_of_one, packed};
+use crate::wire::{Codec, Item, header_length, packed};
 
 /// An encoded value. A clone shares the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Value {
 
     /// Returns the size in bytes without the header of the encoding, as plans count it.
     pub(super) fn bytes(&self) -> u64 {
-        let content = self.head.len().saturating_sub(notes_of_one(&self.head));
+        let content = self.head.len().saturating_sub(header_length(&self.head));
         (content + self.parts.iter().map(Part::len).sum::<usize>()) as u64
     }
 
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn values_round_trip_through_messages_and_files() {
-        fn check<T: Item + PartialEq + Clone + std::fmt::Debug>(given: T) {
-            let value = Value::encode(given.clone(), &Codec::of_type()).unwrap();
+        fn check<T: Item + PartialEq + Clone + std::fmt::Debug>(result: T) {
+            let value = Value::encode(result.clone(), &Codec::of_type()).unwrap();
             let message = received(2, Content::Value(70_000, value.clone()).encode(1).unwrap());
             let Content::Value(task, back) = Content::decode(message).unwrap() else { panic!("not a value") };
             assert_eq!((task, &back), (70_000, &value));
@@ -102,7 +102,7 @@ mod tests {
             }
             let back = Value::unpack(file.into()).unwrap();
             assert_eq!(back.bytes(), value.bytes());
-            assert_eq!(back.decode::<T>().unwrap(), given);
+            assert_eq!(back.decode::<T>().unwrap(), result);
         }
         check(7_u64);
         check(vec![String::from("a"), String::new()]);

@@ -114,21 +114,21 @@ pub(in crate::workflow) fn place_relaxed(
     let mut ready = Ready::new(graph, order);
     let mut place = |ready: &mut Ready<'_>, task| place(timeline, cluster, ready, homes.as_mut(), task);
     // True if a task was placed since the stuck tasks were tried.
-    let mut moved = true;
+    let mut with_moved_task = true;
     while let Some(next) = ready.next() {
         if place(&mut ready, next) {
-            moved = true;
+            with_moved_task = true;
             continue;
         }
         loop {
             match ready.next_relieving() {
                 Some(task) if place(&mut ready, task) => {
-                    moved = true;
+                    with_moved_task = true;
                     break;
                 }
                 Some(task) => ready.stuck.push(task),
-                None if moved => {
-                    moved = false;
+                None if with_moved_task => {
+                    with_moved_task = false;
                     ready.retry_stuck();
                 }
                 None => return Err(fits_nowhere(graph, cluster, next)),

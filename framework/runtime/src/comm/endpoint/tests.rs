@@ -7,7 +7,7 @@ use crate::wire;
 
 impl Endpoint {
     /// Polls all the time between the seconds `from` and `to` after `start`. Returns the time of the last poll.
-    pub(crate) fn look_on(&mut self, start: Duration, (from, to): (u64, u64)) -> Duration {
+    pub(crate) fn poll_for_a_while(&mut self, start: Duration, (from, to): (u64, u64)) -> Duration {
         for tenth in from * 10..=to * 10 {
             self.record_poll(start + Duration::from_millis(100 * tenth));
         }

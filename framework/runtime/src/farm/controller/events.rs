@@ -4,7 +4,7 @@ use armature_planner::farm::{CountOutcome, IterationModel, Repeated, StreamModel
 use armature_planner::tuner::Decision;
 
 use super::situation::Situation;
-use crate::observe::words::seconds;
+use crate::observe::number_format::seconds;
 use crate::observe::{Event, Input, Subject};
 
 pub(super) fn regret(situation: Situation, outcome: &CountOutcome) -> String {

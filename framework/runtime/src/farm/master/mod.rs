@@ -32,7 +32,7 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::words::count;
+use crate::observe::number_format::count;
 use crate::observe::{EventLog, Progress};
 use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Outgoing;

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::observe::Progress;
 use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
-use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
+use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
 /// A step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
 pub(super) trait Step {
@@ -61,7 +61,7 @@ pub(super) struct Stepping<'m, 'w, 'f, S> {
 impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     type Code = TaskRunner<'w, 'f>;
 
-    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
+    const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
     /// Results that arrive together are not answered one by one, and rank 0's own tasks do not wait for long.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;

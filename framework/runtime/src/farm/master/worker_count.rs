@@ -133,7 +133,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let mut probe = LinkProbe::new(self.endpoint.run(), to, bytes, [1, 1]);
         loop {
             let start = clock.now();
-            let Some(question) = probe.ask(start) else { break };
+            let Some(question) = probe.next_frame(start) else { break };
             self.master.echo = None;
             self.endpoint.send_ready(to, question)?;
             self.wait_until(None, |master, _| {

@@ -17,7 +17,7 @@ const PASSES: u64 = 400;
 /// Body whose values depend on the number of passes.
 struct Counter {
     /// Directory whose first checkpoint makes the body fail.
-    mortal: Option<PathBuf>,
+    killed: Option<PathBuf>,
 }
 
 impl DoAll for Counter {
@@ -32,7 +32,7 @@ impl DoAll for Counter {
     }
 
     fn compute(&mut self, _: Range<u64>, (rows, names): (&mut [u64], &mut [String])) -> Result<(), BoxError> {
-        if self.mortal.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
+        if self.killed.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
             return Err("enough".into());
         }
         // The pause gives the disk time to write a checkpoint.
@@ -53,7 +53,7 @@ fn go(
     run(&Config::new().ranks(ranks), |session| {
         let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed));
         let settings = settings.checkpoint(Checkpoint::new(dir, "").every(Duration::ZERO));
-        let body = Counter { mortal: is_mortal.then(|| dir.to_path_buf()) };
+        let body = Counter { killed: is_mortal.then(|| dir.to_path_buf()) };
         let mut counter = DoAllLoop::new("count", UNITS, body).settings(settings);
         let mut summary = None;
         for &passes in runs {
@@ -89,7 +89,7 @@ fn checkpoint_directory_belongs_to_one_loop() {
     let error = run(&Config::new().ranks(2), |session| {
         for _ in 0..2 {
             let checkpoint = Checkpoint::new(dir.path(), "").every(Duration::ZERO);
-            DoAllLoop::new("count", UNITS, Counter { mortal: None })
+            DoAllLoop::new("count", UNITS, Counter { killed: None })
                 .checkpoint(checkpoint)
                 .run(session, PASSES)?;
         }

@@ -54,11 +54,11 @@ fn doall_message_encoding_is_unchanged() {
     let mut messages = Messages::default();
     let mut to_coordinator =
         |what: &str, message: ToCoordinator| messages.message(what, &message.encode(RUN).unwrap());
-    let say = |total| {
+    let message = |total| {
         ToCoordinator::Report(Report { at: 1.25, round: 3, done: 300, held: 70_000, sample: sample(), total })
     };
-    to_coordinator("a rank reports", say(None));
-    to_coordinator("a rank reports all that it did", say(Some(report())));
+    to_coordinator("a rank reports", message(None));
+    to_coordinator("a rank reports all that it did", message(Some(report())));
     let transfer = Transfer { from: 1, to: 300, units: 4, of: 70_000 };
     let commands = [
         ("go on", Command::Continue),

@@ -73,7 +73,7 @@ impl CheckpointWriter {
         }
         match self.saved()? {
             Some(saved) => Ok(LastSaved::Now(saved)),
-            None if waited > limit => Err(self.writer.give_up(limit)),
+            None if waited > limit => Err(self.writer.timed_out(limit)),
             None => Ok(LastSaved::Later),
         }
     }

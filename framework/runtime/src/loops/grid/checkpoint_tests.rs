@@ -16,11 +16,11 @@ const SWEEPS: u64 = 3000;
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 /// Body that fails as soon as there is a checkpoint.
-struct Mortal {
+struct KilledAt {
     dir: PathBuf,
 }
 
-impl DoAcross for Mortal {
+impl DoAcross for KilledAt {
     type Value = f64;
 
     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
@@ -47,8 +47,8 @@ fn checkpoint(dir: &Path) -> Checkpoint {
 fn die(ranks: usize, dir: &Path, settings: &Settings) {
     let error = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
-        let mortal = Mortal { dir: dir.to_path_buf() };
-        DoAcrossLoop::new("sor", SHAPE, mortal).settings(settings).run(session, SWEEPS)?;
+        let killed = KilledAt { dir: dir.to_path_buf() };
+        DoAcrossLoop::new("sor", SHAPE, killed).settings(settings).run(session, SWEEPS)?;
         Ok(())
     })
     .unwrap_err();
@@ -111,11 +111,11 @@ fn checkpoint_belongs_to_one_run_of_one_loop() {
 }
 
 /// Stencil that fails as soon as there is a checkpoint.
-struct MortalHeat {
+struct KilledHeat {
     dir: PathBuf,
 }
 
-impl Stencil for MortalHeat {
+impl Stencil for KilledHeat {
     type Value = f64;
 
     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
@@ -147,8 +147,8 @@ fn stencil_resumes_from_its_checkpoint_on_any_rank_count() {
         let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed));
         let settings = settings.checkpoint(checkpoint(dir));
         let error = run(&Config::new().ranks(before), |session| {
-            let mortal = MortalHeat { dir: dir.to_path_buf() };
-            StencilLoop::new("heat", SHAPE, mortal).settings(settings.clone()).run(session, SWEEPS)?;
+            let killed = KilledHeat { dir: dir.to_path_buf() };
+            StencilLoop::new("heat", SHAPE, killed).settings(settings.clone()).run(session, SWEEPS)?;
             Ok(())
         })
         .unwrap_err();

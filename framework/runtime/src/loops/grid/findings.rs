@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::neighbours::Position;
 use crate::error::{BoxError, Result};
-use crate::persist::snapshot::{Checkpoint, Manifest, Piece, load_beside};
+use crate::persist::snapshot::{Checkpoint, Manifest, Piece, load_rank_data};
 
 /// Function that passes a checkpoint to user code: the number of sweeps done, and the findings of the ranks at that time.
 pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError> {}
@@ -52,7 +52,7 @@ impl Findings {
         manifest: &Manifest,
         Position { rank, chain }: Position,
     ) -> Result<Vec<Vec<u8>>> {
-        let found = load_beside(&checkpoint.dir, manifest, |earlier| earlier % chain == rank)?;
+        let found = load_rank_data(&checkpoint.dir, manifest, |earlier| earlier % chain == rank)?;
         found.into_iter().map(|piece| self.open(&piece).map_err(|why| checkpoint.refused(&why))).collect()
     }
 

@@ -121,7 +121,7 @@ impl<'w, 'd> Participant<'w, 'd> {
     /// Sends the next probe. The sweeps begin after the last probe.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
-        if let Some(question) = probe.ask(now) {
+        if let Some(question) = probe.next_frame(now) {
             return Outgoing::send(out, probe.to, question);
         }
         let [empty, full] = probe.one_way();

@@ -2,7 +2,7 @@
 
 use armature_planner::loops::{ShiftCost, Sweep};
 
-use crate::observe::words::seconds;
+use crate::observe::number_format::seconds;
 
 /// Initial strip width in columns. Strips of about this width suit kernels in which each value has to wait for the previous one: the processor works
 /// on several rows of a narrow strip at the same time, which no model describes.

@@ -66,8 +66,8 @@ fn settings(dir: &Path) -> Settings {
 /// Runs a job that fails and leaves a checkpoint in `dir`.
 fn die(ranks: usize, dir: &Path, settings: &Settings) {
     let error = run(&Config::new().ranks(ranks), |session| {
-        let mortal = Kept { dies_of: Some(dir.to_path_buf()), ..Kept::new(SHAPE) };
-        TableLoop::new("mixed", SHAPE, mortal).settings(settings.clone()).run(session)?;
+        let killed = Kept { dies_of: Some(dir.to_path_buf()), ..Kept::new(SHAPE) };
+        TableLoop::new("mixed", SHAPE, killed).settings(settings.clone()).run(session)?;
         Ok(())
     })
     .unwrap_err();

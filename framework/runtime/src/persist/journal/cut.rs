@@ -36,13 +36,13 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
 }
 
 fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
-    /// Error kind with which `look` reports a byte other than zero.
+    /// Error kind with which `check_zero` reports a byte other than zero.
     const FOUND: io::ErrorKind = io::ErrorKind::AlreadyExists;
-    let look = |_, piece: &[u8]| match piece.iter().all(|&byte| byte == 0) {
+    let check_zero = |_, piece: &[u8]| match piece.iter().all(|&byte| byte == 0) {
         true => Ok(()),
         false => Err(FOUND.into()),
     };
-    match holes::data(file, at..size, look) {
+    match holes::data(file, at..size, check_zero) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == FOUND => Ok(false),
         Err(error) => Err(error),

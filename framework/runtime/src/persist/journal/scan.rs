@@ -89,14 +89,14 @@ impl<'f> Records<'f> {
     /// Reads past the next record; `before` is the checksum of the record before it. Returns its head, and true if the record is whole;
     /// `None` if the record would extend beyond the end of the file.
     fn next(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
-        match self.go_over(before) {
+        match self.rescan(before) {
             // Another process has truncated the file in the meantime.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             other => other,
         }
     }
 
-    fn go_over(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
+    fn rescan(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
         if self.size - self.at < Head::SIZE as u64 {
             return Ok(None);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Dropping a syncer does not wait: a running sync is completed, and then the thread ends.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    asked: SyncSender<()>,
+    request_sender: SyncSender<()>,
     answers: Receiver<io::Result<()>>,
 }
 
@@ -18,7 +18,7 @@ impl Syncer {
     pub(super) fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         // One sync runs at a time, so that neither channel is ever full.
-        let (asked, requests) = sync_channel(1);
+        let (request_sender, requests) = sync_channel(1);
         let (reply, answers) = sync_channel(1);
         std::thread::Builder::new().name("journal".into()).spawn(move || {
             while let Ok(()) = requests.recv() {
@@ -27,13 +27,13 @@ impl Syncer {
                 }
             }
         })?;
-        Ok(Syncer { asked, answers })
+        Ok(Syncer { request_sender, answers })
     }
 
     /// Starts a sync. The result of the previous sync must have been received.
     pub(super) fn begin(&self) {
         // The request fails only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
-        let _ = self.asked.try_send(());
+        let _ = self.request_sender.try_send(());
     }
 
     /// Returns the result of the sync, if it has ended.
@@ -41,7 +41,7 @@ impl Syncer {
         match self.answers.try_recv() {
             Ok(result) => Some(result),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(gone())),
+            Err(TryRecvError::Disconnected) => Some(Err(disconnected())),
         }
     }
 
@@ -53,11 +53,11 @@ impl Syncer {
                 let text = format!("the disk has not answered within {} s", limit.as_secs_f64());
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            Err(RecvTimeoutError::Disconnected) => Err(disconnected()),
         }
     }
 }
 
-fn gone() -> io::Error {
+fn disconnected() -> io::Error {
     io::Error::other("the thread that syncs the journal has ended")
 }

@@ -41,7 +41,7 @@ pub struct Journal {
     syncer: Syncer,
     failed: Option<Error>,
     /// Number of notes about deaths.
-    notes: u64,
+    annotations: u64,
 }
 
 impl Journal {
@@ -82,16 +82,24 @@ impl Journal {
         tries: u32,
         mut each: impl FnMut(u64, Bytes) -> Result<()>,
     ) -> Result<(Journal, Recovery)> {
-        let mut notes = 0;
+        let mut annotations = 0;
         let counted = |task, payload| {
-            notes += u64::from(task >= FIRST_NOTE);
+            annotations += u64::from(task >= FIRST_NOTE);
             each(task, payload)
         };
         let (file, scan) = open::open(path, identity, tries, counted)?;
         let syncer = Syncer::start(&file).map_err(|e| io_error("start a thread for", path, &e))?;
         let (path, pace) = (path.to_path_buf(), Pace::new(PERIOD));
-        let journal =
-            Journal { path, file, chain: scan.chain, buffer: Vec::new(), pace, syncer, failed: None, notes };
+        let journal = Journal {
+            path,
+            file,
+            chain: scan.chain,
+            buffer: Vec::new(),
+            pace,
+            syncer,
+            failed: None,
+            annotations,
+        };
         Ok((journal, scan.recovery))
     }
 
@@ -139,9 +147,9 @@ impl Journal {
     }
 
     /// Appends a note about a death, and writes it at once, because the job may end.
-    pub(crate) fn annotate(&mut self, now: Duration, note: &impl Serialize) -> Result<()> {
-        self.append(now, FIRST_NOTE + self.notes, &wire::to_bytes(note)?)?;
-        self.notes += 1;
+    pub(crate) fn annotate(&mut self, now: Duration, annotation: &impl Serialize) -> Result<()> {
+        self.append(now, FIRST_NOTE + self.annotations, &wire::to_bytes(annotation)?)?;
+        self.annotations += 1;
         self.tick(now)
     }
 

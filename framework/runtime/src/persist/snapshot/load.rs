@@ -70,7 +70,7 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
 ///
 /// # Errors
 /// The errors of [`load`].
-pub(crate) fn load_beside(
+pub(crate) fn load_rank_data(
     dir: &Path,
     manifest: &Manifest,
     is_mine: impl Fn(usize) -> bool,

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use coordinator::{Route, SnapshotCoordinator, StartingPoint, starting_point};
-pub(crate) use load::{LoadedPiece, load, load_beside};
+pub(crate) use load::{LoadedPiece, load, load_rank_data};
 pub(crate) use manifest::{Manifest, Saved};
 pub(crate) use schedule::Schedule;
 pub(crate) use store::SnapshotStore;

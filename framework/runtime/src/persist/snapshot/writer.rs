@@ -112,7 +112,7 @@ impl SnapshotWriter {
 
     /// Abandons the jobs that are being written: no call waits for them, not even the drop of the writer, and their thread is detached.
     /// Returns the error that the disk has not completed the write within `waited`.
-    pub(crate) fn give_up(&mut self, waited: Duration) -> Error {
+    pub(crate) fn timed_out(&mut self, waited: Duration) -> Error {
         self.thread = None;
         self.outstanding = 0;
         let text =

@@ -63,9 +63,9 @@ pub(crate) enum Payload {
         head: Bytes,
         parts: Vec<Part>,
     },
-    /// The next expanding stage holds the items, and has made `made` pieces of them.
+    /// The next expanding stage holds the items, and has made `produced` pieces of them.
     Kept {
-        made: u64,
+        produced: u64,
     },
 }
 
@@ -103,15 +103,15 @@ impl Batch {
 
     /// Returns the number of items of the source from which the batch holds items, or held items before they were dropped.
     pub(crate) fn sources(&self) -> usize {
-        match &self.range.made {
-            Some(made) if !self.is_whole() => made.sources().max(1),
+        match &self.range.produced {
+            Some(produced) if !self.is_whole() => produced.sources().max(1),
             _ => self.range.count as usize,
         }
     }
 
     /// Returns the approximate number of items behind the batch at its stage, if the source knows how many items follow.
     pub(crate) fn items_behind(&self) -> Option<u64> {
-        match &self.range.made {
+        match &self.range.produced {
             None => self.behind,
             // Following items of the source are assumed to yield as many items as those of this batch.
             Some(_) if self.is_whole() => self.behind.map(|behind| {
@@ -122,30 +122,30 @@ impl Batch {
         }
     }
 
-    /// Returns the batch `whole`, of which this batch is a piece, as the expanding stage holds it after `made` pieces.
-    pub(crate) fn kept(&self, whole: SequenceNumber, made: u64) -> Batch {
+    /// Returns the batch `whole`, of which this batch is a piece, as the expanding stage holds it after `produced` pieces.
+    pub(crate) fn kept(&self, whole: SequenceNumber, produced: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
             number: whole,
             pieces: self.pieces[..stages].to_vec(),
             kind: self.kind.clone(),
             stage: self.stage.saturating_sub(1),
-            range: Range { dropped: Vec::new(), made: None, ..self.range },
+            range: Range { dropped: Vec::new(), produced: None, ..self.range },
             service: Duration::ZERO,
             widest: 0,
             behind: self.behind,
-            payload: Payload::Kept { made },
+            payload: Payload::Kept { produced },
         }
     }
 
-    /// Returns a copy of this batch as the expanding stage holds it after `made` pieces.
-    pub(crate) fn kept_on(&self, made: u64) -> Batch {
+    /// Returns a copy of this batch as the expanding stage holds it after `produced` pieces.
+    pub(crate) fn kept_on(&self, produced: u64) -> Batch {
         Batch {
             number: self.number.clone(),
             pieces: self.pieces.clone(),
             kind: self.kind.clone(),
             range: self.range.clone(),
-            payload: Payload::Kept { made },
+            payload: Payload::Kept { produced },
             ..*self
         }
     }

@@ -111,13 +111,13 @@ impl Dispatcher {
         };
         // If the best receiver has no open request, it has enough batches and will send a request later.
         let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
-        let asked = self.receivers.iter().filter(|(_, r)| r.open > 0);
+        let requested = self.receivers.iter().filter(|(_, r)| r.open > 0);
         let spread = self.usual_spread();
         let surely = |receiver: &Receiver| {
             let items = receiver.backlog() + f64::from(offered.items);
             (items + SURE * spread * items.sqrt()) * receiver.service_time.unwrap_or(usual)
         };
-        let useful = asked
+        let useful = requested
             .filter(|(rank, r)| **rank == first || !self.others_are_done(**rank, surely(r), offered, usual));
         let soon = KEEP * finish(self.receivers.get(&first)?);
         let (&receiver, _) = useful.min_by(|(a, first), (b, second)| {
@@ -239,15 +239,15 @@ mod tests {
         // seven or fewer are left.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
-        let mut late = Dispatcher::default();
-        late.request(4, 1, 0, even(8000));
-        late.request(5, 1, 0, even(1000));
-        late.offer(0.into(), Offered { sender: 9, items: 1, behind: Some(1) });
-        late.offer(1.into(), Offered { sender: 9, items: 1, behind: Some(0) });
-        assert_eq!(late.decide().map(|a| a.receiver), Some(5));
-        assert_eq!(late.decide(), None, "the second one waits for rank 5, too");
-        late.request(5, 1, 0, even(1000));
-        assert_eq!(late.decide().map(|a| a.receiver), Some(5));
+        let mut dispatcher = Dispatcher::default();
+        dispatcher.request(4, 1, 0, even(8000));
+        dispatcher.request(5, 1, 0, even(1000));
+        dispatcher.offer(0.into(), Offered { sender: 9, items: 1, behind: Some(1) });
+        dispatcher.offer(1.into(), Offered { sender: 9, items: 1, behind: Some(0) });
+        assert_eq!(dispatcher.decide().map(|a| a.receiver), Some(5));
+        assert_eq!(dispatcher.decide(), None, "the second one waits for rank 5, too");
+        dispatcher.request(5, 1, 0, even(1000));
+        assert_eq!(dispatcher.decide().map(|a| a.receiver), Some(5));
     }
 
     #[test]

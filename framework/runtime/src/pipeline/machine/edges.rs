@@ -86,7 +86,7 @@ impl Edges {
     }
 
     /// Adds a batch that is offered to the receivers of an edge.
-    pub(super) fn put_output(&mut self, edge: usize, batch: Batch) {
+    pub(super) fn store_output(&mut self, edge: usize, batch: Batch) {
         self.edges[edge].output.insert(batch.number.clone(), batch);
     }
 
@@ -123,21 +123,21 @@ impl Edges {
         name: impl Fn(usize) -> String,
         obstacle: impl Fn(usize, &Batch) -> String,
     ) -> Vec<String> {
-        let mut words = Vec::new();
+        let mut parts = Vec::new();
         for (at, Edge { input, output, dispatcher }) in self.edges.iter().enumerate() {
             let name = name(at);
             if let Some(input) = input {
                 let obstacle = input.first().map_or(String::new(), |first| obstacle(at, first));
-                let (waiting, asked) = (input.queued().0, input.asked);
-                words.push(format!("{waiting} batch(es) queued for {name}, {asked} requested{obstacle}"));
+                let (waiting, requested) = (input.queued().0, input.requested);
+                parts.push(format!("{waiting} batch(es) queued for {name}, {requested} requested{obstacle}"));
             }
             if !output.is_empty() {
-                words.push(format!("{} finished batch(es), not yet requested by {name}", output.len()));
+                parts.push(format!("{} finished batch(es), not yet requested by {name}", output.len()));
             }
             if let Some((offers, requests)) = dispatcher.as_ref().map(Dispatcher::open) {
-                words.push(format!("dispatcher of {name}: {offers} offer(s), {requests} request(s)"));
+                parts.push(format!("dispatcher of {name}: {offers} offer(s), {requests} request(s)"));
             }
         }
-        words
+        parts
     }
 }

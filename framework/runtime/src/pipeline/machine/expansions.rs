@@ -10,15 +10,15 @@ use super::super::fill::Fill;
 use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::messages::{AskForRoom, GiveBack, Grant};
+use crate::pipeline::messages::{Grant, RoomRequest, RoomReturn};
 
 /// Maximum number of pieces in one request for room: enough to continue while the answer is in transit.
-const MOST_ASKED: u64 = 16;
+const MOST_REQUESTED: u64 = 16;
 
 /// Message to rank 0 about room for pieces.
 pub(super) enum Room {
-    Ask(AskForRoom),
-    GiveBack(GiveBack),
+    Request(RoomRequest),
+    RoomReturn(RoomReturn),
 }
 
 /// Expanding stages of this rank with their unfinished batches; see the module documentation.
@@ -39,10 +39,10 @@ pub(super) struct Expansions {
 struct Open {
     /// Batch as the stage gets it for the next piece.
     batch: Batch,
-    /// Number of pieces made. `granted` counts further pieces for which room is granted, and `asked` those for which it is requested.
-    made: u64,
+    /// Number of pieces made. `granted` counts further pieces for which room is granted, and `requested` those for which it is requested.
+    produced: u64,
     granted: u64,
-    asked: u64,
+    requested: u64,
     /// True while the compute side makes a piece of the batch.
     is_in_work: bool,
 }
@@ -91,12 +91,12 @@ impl Expansions {
         let open = self.open.values_mut().find(|open| open.granted > 0 && !open.is_in_work)?;
         open.granted -= 1;
         open.is_in_work = true;
-        Some(open.batch.kept_on(open.made))
+        Some(open.batch.kept_on(open.produced))
     }
 
     /// Registers a piece that the expanding stage `stage` has made of a batch. If more pieces follow, requests room for them. Otherwise returns
     /// the room that is not needed.
-    pub(super) fn made(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
+    pub(super) fn produced(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
             let text = format!(
                 "batch {} was made by an expanding stage, but is not a piece of a batch",
@@ -107,25 +107,25 @@ impl Expansions {
         if piece.is_last {
             let unused = self.open.remove(&whole).map_or(0, |open| open.granted);
             self.busy.remove(&stage);
-            return Ok((unused > 0).then_some(Room::GiveBack(GiveBack { epoch, whole, pieces: unused })));
+            return Ok((unused > 0).then_some(Room::RoomReturn(RoomReturn { epoch, whole, pieces: unused })));
         }
-        let made = at + 1;
+        let produced = at + 1;
         let open = self.open.entry(whole.clone()).or_insert_with(|| Open {
-            batch: batch.kept(whole, made),
-            made: 0,
+            batch: batch.kept(whole, produced),
+            produced: 0,
             granted: 0,
-            asked: 0,
+            requested: 0,
             is_in_work: true,
         });
-        (open.made, open.is_in_work) = (made, false);
-        let wanted = made.min(MOST_ASKED).saturating_sub(open.granted + open.asked);
+        (open.produced, open.is_in_work) = (produced, false);
+        let wanted = produced.min(MOST_REQUESTED).saturating_sub(open.granted + open.requested);
         // While granted room is left, a request waits until it asks for at least half of the maximum.
-        if open.asked > 0 || (open.granted > 0 && wanted * 2 < MOST_ASKED) || wanted == 0 {
+        if open.requested > 0 || (open.granted > 0 && wanted * 2 < MOST_REQUESTED) || wanted == 0 {
             return Ok(None);
         }
-        open.asked += wanted;
-        let first = open.batch.number.piece(made + open.granted);
-        Ok(Some(Room::Ask(AskForRoom { epoch, first, pieces: wanted })))
+        open.requested += wanted;
+        let first = open.batch.number.piece(produced + open.granted);
+        Ok(Some(Room::Request(RoomRequest { epoch, first, pieces: wanted })))
     }
 
     /// Registers a grant of room for further pieces. Returns the room if the last piece was made while the grant was in transit.
@@ -134,11 +134,11 @@ impl Expansions {
         let (whole, pieces) = (grant.whole.clone(), grant.pieces);
         match self.open.get_mut(&whole) {
             Some(open) => {
-                open.asked = open.asked.saturating_sub(pieces);
+                open.requested = open.requested.saturating_sub(pieces);
                 open.granted += pieces;
                 None
             }
-            None => (pieces > 0).then_some(Room::GiveBack(GiveBack { epoch, whole, pieces })),
+            None => (pieces > 0).then_some(Room::RoomReturn(RoomReturn { epoch, whole, pieces })),
         }
     }
 

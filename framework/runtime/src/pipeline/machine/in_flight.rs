@@ -31,7 +31,7 @@ impl InFlight {
     }
 
     /// Subtracts granted room for pieces of a level that was not needed.
-    pub(super) fn given_back(&mut self, level: usize, pieces: u64) {
+    pub(super) fn returned(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
 
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(in_flight.batches(), 3);
         in_flight.consumed(1);
         assert_eq!((in_flight.is_empty(), in_flight.of_source()), (false, (1, 1)));
-        in_flight.given_back(1, 2);
+        in_flight.returned(1, 2);
         assert!(in_flight.is_empty());
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct InputQueue {
     bytes: u64,
     most: usize,
     /// Number of batches that were requested and have not arrived, for edges on which receivers request batches.
-    pub(crate) asked: usize,
+    pub(crate) requested: usize,
     /// Service time of this rank for the batches of this queue.
     pub(super) service_time: ServiceTime,
     /// Number of batches waiting for an older one in the last report to rank 0.
@@ -29,8 +29,8 @@ pub(crate) struct InputQueue {
 impl InputQueue {
     /// Adds a batch. Returns false if the batch is in the queue already, which happens only if a rank violates the protocol.
     #[must_use]
-    pub(crate) fn put(&mut self, batch: Batch) -> bool {
-        self.asked = self.asked.saturating_sub(1);
+    pub(crate) fn store(&mut self, batch: Batch) -> bool {
+        self.requested = self.requested.saturating_sub(1);
         let bytes = batch.widest;
         match self.waiting.entry(batch.number.clone()) {
             Entry::Occupied(_) => return false,
@@ -55,22 +55,22 @@ impl InputQueue {
 
     /// Removes and returns all batches, and resets the number of requested batches.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = Batch> + use<> {
-        (self.asked, self.bytes) = (0, 0);
+        (self.requested, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting).into_values()
     }
 
     /// Requests batches if there is room for more, where a replica holds or has requested at most `ahead` batches. Returns the number of requested
     /// batches, the number of batches requested before and not started, and the service time of the rank.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
-        let held = self.asked + self.waiting.len();
+        let held = self.requested + self.waiting.len();
         // A batch that waits behind a long one could be processed on another rank meanwhile.
         let ahead = match &self.service_time {
             service_time if service_time.is_at_first() => 0,
-            service_time if service_time.is_brisk() => ahead,
+            service_time if service_time.is_short() => ahead,
             _ => usize::max(ahead - 1, 1),
         };
         let wanted = ahead.checked_sub(held).filter(|&wanted| wanted > 0)?;
-        self.asked += wanted;
+        self.requested += wanted;
         let time = ItemTime { mean: self.service_time.nanos(), deviation: self.service_time.deviation() };
         Some((wanted, held, time))
     }
@@ -119,15 +119,15 @@ mod tests {
 
     #[test]
     fn oldest_batch_is_taken_first() {
-        let mut input = InputQueue { asked: 2, ..InputQueue::default() };
+        let mut input = InputQueue { requested: 2, ..InputQueue::default() };
         for n in [7, 6, 9] {
-            assert!(input.put(batch(n)));
+            assert!(input.store(batch(n)));
         }
-        assert_eq!((input.asked, input.queued(), input.bytes), (0, (3, 3), 220));
+        assert_eq!((input.requested, input.queued(), input.bytes), (0, (3, 3), 220));
         assert_eq!(input.first().map(|p| p.number.batch), Some(6));
         assert_eq!(input.take().map(|p| p.number.batch), Some(6));
         assert_eq!(input.bytes, 160);
-        assert!(input.put(batch(5)));
+        assert!(input.store(batch(5)));
         assert_eq!(input.clear().map(|p| p.number.batch).collect::<Vec<_>>(), [5, 7, 9]);
         assert_eq!((input.take().is_none(), input.queued(), input.bytes), (true, (0, 3), 0));
     }
@@ -135,6 +135,6 @@ mod tests {
     #[test]
     fn duplicate_batch_is_detected() {
         let mut input = InputQueue::default();
-        assert!(input.put(batch(1)) && !input.put(batch(1)));
+        assert!(input.store(batch(1)) && !input.store(batch(1)));
     }
 }

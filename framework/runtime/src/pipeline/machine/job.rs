@@ -104,7 +104,7 @@ pub(crate) struct Consumed {
     pub(crate) sources: usize,
     pub(crate) ended: usize,
     /// If the batch is a piece, number of its items when it was made.
-    pub(crate) made: Option<u32>,
+    pub(crate) produced: Option<u32>,
     pub(crate) service: Duration,
     pub(crate) bytes: u64,
 }
@@ -118,7 +118,7 @@ impl Consumed {
             done: if ended == batch.pieces.len() { batch.range.count } else { 0 },
             sources: batch.sources(),
             ended,
-            made: batch.pieces.last().map(|piece| piece.items),
+            produced: batch.pieces.last().map(|piece| piece.items),
             service: batch.service,
             bytes: batch.widest,
         }

@@ -15,7 +15,7 @@ pub(super) struct Migration {
     /// By stage that is being saved: the batch that the next owner takes first.
     saving: BTreeMap<usize, SequenceNumber>,
     /// Received stages with their states, which this rank has not restored yet.
-    coming: Vec<(usize, Vec<u8>)>,
+    arrived: Vec<(usize, Vec<u8>)>,
     /// By stage that is being restored: the batch that it takes first on this rank.
     restoring: BTreeMap<usize, SequenceNumber>,
 }
@@ -37,7 +37,7 @@ impl Migration {
     /// Registers a stage that is to continue on this rank.
     pub(super) fn receive(&mut self, token: Token) {
         self.restoring.insert(token.stage as usize, token.next);
-        self.coming.push((token.stage as usize, token.state));
+        self.arrived.push((token.stage as usize, token.state));
     }
 
     /// Registers that a stage has been restored. Returns the batch that it takes first.
@@ -55,7 +55,7 @@ impl Migration {
         if let Some(stage) = self.leaving.pop() {
             return Some(Job::Release { stage });
         }
-        self.coming.pop().map(|(stage, state)| Job::Restore { stage, state })
+        self.arrived.pop().map(|(stage, state)| Job::Restore { stage, state })
     }
 
     /// Returns the number of stages that are being saved or restored on this rank.

@@ -162,9 +162,9 @@ impl Machine {
                 if present { self.deliver(batch, out) } else { self.forward(batch, at, out) }
             }
             StreamMessage::Token(token) => self.on_token(from, token, out),
-            StreamMessage::AskForRoom(ask) => self.on_room(from, Room::Ask(ask), out),
+            StreamMessage::RoomRequest(request) => self.on_room(from, Room::Request(request), out),
             StreamMessage::Grant(grant) => self.on_grant(&grant, out),
-            StreamMessage::GiveBack(back) => self.on_room(from, Room::GiveBack(back), out),
+            StreamMessage::RoomReturn(back) => self.on_room(from, Room::RoomReturn(back), out),
             // Messages about offers, requests, assignments and waiting batches of an earlier mapping are obsolete: the ranks send new ones after the
             // switch.
             _ if !present => Ok(()),
@@ -180,10 +180,10 @@ impl Machine {
                 self.decide(edge as usize, at, out)
             }
             StreamMessage::OutOfOrder { edge, batches, bytes, .. } => {
-                self.note_out_of_order(edge, batches as usize, bytes)
+                self.set_out_of_order(edge, batches as usize, bytes)
             }
             StreamMessage::Assign { edge, number, receiver, .. } => {
-                self.give(self.edges.known(edge)?, number, receiver as usize, at, out)
+                self.send_assigned(self.edges.known(edge)?, number, receiver as usize, at, out)
             }
         }
     }
@@ -202,12 +202,12 @@ impl Machine {
                 for edge in 0..self.edges.len() {
                     let input = self.edges.input_mut(edge);
                     if input.is_some_and(|input| input.service_time.job_ended(self.busy)) {
-                        self.ask(edge, at, out)?;
+                        self.request_batches(edge, at, out)?;
                     }
                 }
-                let made_by = batch.stage.checked_sub(1);
-                if let Some(stage) = made_by.filter(|&stage| self.expansions.is_expanding(stage)) {
-                    let room = self.expansions.made(stage, &batch, self.epoch())?;
+                let produced_by = batch.stage.checked_sub(1);
+                if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
+                    let room = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
                         // The stage may belong to another rank by now.
                         self.leave();
@@ -308,7 +308,7 @@ impl Machine {
     }
 
     /// Returns true if the result of a job of the rank's protocol is pending.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn awaits_result(&self) -> bool {
         self.unanswered > 0
     }
 
@@ -336,7 +336,7 @@ impl Machine {
         input.service_time.begins(batch.range.live() as u32, self.busy);
         self.resequencer.pass(stages.clone(), &batch);
         self.expansions.begin(stages.clone(), |stage| self.table.is_serial(stage));
-        self.ask(edge, at, out)?;
+        self.request_batches(edge, at, out)?;
         self.report_out_of_order(edge, out)?;
         Ok(Some((stages, batch)))
     }
@@ -359,11 +359,11 @@ impl Machine {
         if batch.pieces.len() != self.expansions.levels(stage) {
             return wrong("has a sequence number of another level of pieces");
         }
-        let over = self.resequencer.is_over(self.stages_of(&batch, edge), &number);
+        let over = self.resequencer.was_processed(self.stages_of(&batch, edge), &number);
         match self.edges.input_mut(edge) {
             None => wrong("arrived at a rank that does not host the stage"),
             Some(input) => {
-                if !over && input.put(batch) {
+                if !over && input.store(batch) {
                     self.report_out_of_order(edge, out)
                 } else {
                     wrong("arrived twice")
@@ -385,7 +385,7 @@ impl Machine {
             Route::Pull { dispatcher } => {
                 let number = batch.number.clone();
                 let (behind, items) = (batch.items_behind(), batch.range.live() as u32);
-                self.edges.put_output(edge, batch);
+                self.edges.store_output(edge, batch);
                 if dispatcher == self.me {
                     let offered = Offered { sender: self.me, items, behind };
                     self.edges.dispatcher(edge)?.offer(number, offered);
@@ -406,10 +406,11 @@ impl Machine {
         let (epoch, stage) = (self.epoch(), batch.stage);
         let (items, live) = (batch.sources(), batch.range.live());
         // An encoding error is attributed to the stage that made the items.
-        let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
+        let produced_by =
+            stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
         let sent = || (self.stamps && at.messages_progress).then(|| at.now());
         let packed = batch.pack((out.run(), epoch), &*self.codecs[stage], sent);
-        let frame = packed.map_err(|e| e.in_stage(made_by))?;
+        let frame = packed.map_err(|e| e.in_stage(produced_by))?;
         let bytes = frame.len() as u64;
         self.traffic.sent_batches += 1;
         self.traffic.sent_bytes += bytes;
@@ -422,7 +423,7 @@ impl Machine {
     }
 
     /// Handles an assignment: sends batch `number` of this rank to `receiver`.
-    fn give(
+    fn send_assigned(
         &mut self,
         edge: usize,
         number: SequenceNumber,
@@ -443,7 +444,7 @@ impl Machine {
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
-                self.give(edge, a.number, a.receiver, at, out)?;
+                self.send_assigned(edge, a.number, a.receiver, at, out)?;
             } else {
                 let epoch = self.epoch();
                 let assign = StreamMessage::Assign {
@@ -459,7 +460,7 @@ impl Machine {
     }
 
     /// Requests as many batches as there is room for, if receivers of the edge request batches.
-    fn ask(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn request_batches(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
         let requested = self.edges.input_mut(edge).and_then(|input| input.request(self.ahead));
         let Some((batches, held, item_time)) = requested else { return Ok(()) };
@@ -482,13 +483,13 @@ impl Machine {
         let Some((count, bytes)) = changed else { return Ok(()) };
         let (epoch, edge) = (self.epoch(), edge as u32);
         if self.me == 0 {
-            return self.note_out_of_order(edge, count, bytes);
+            return self.set_out_of_order(edge, count, bytes);
         }
         out.send(0, StreamMessage::OutOfOrder { epoch, edge, batches: count as u32, bytes })
     }
 
     /// Registers on rank 0 that batches wait for an older one. They keep no rank busy, so more may be drawn.
-    fn note_out_of_order(&mut self, edge: u32, batches: usize, bytes: u64) -> Result<()> {
+    fn set_out_of_order(&mut self, edge: u32, batches: usize, bytes: u64) -> Result<()> {
         let edge = self.edges.known(edge)?;
         self.source_for("reports out-of-order batches to")?.window.out_of_order(edge, batches, bytes);
         Ok(())
@@ -505,8 +506,8 @@ impl Machine {
     fn send_room(&mut self, room: Option<Room>, out: &mut Outgoing<'_>) -> Result<()> {
         match room {
             Some(room) if self.me == 0 => self.on_room(0, room, out),
-            Some(Room::Ask(ask)) => out.send(0, StreamMessage::AskForRoom(ask)),
-            Some(Room::GiveBack(back)) => out.send(0, StreamMessage::GiveBack(back)),
+            Some(Room::Request(request)) => out.send(0, StreamMessage::RoomRequest(request)),
+            Some(Room::RoomReturn(back)) => out.send(0, StreamMessage::RoomReturn(back)),
             None => Ok(()),
         }
     }
@@ -589,7 +590,7 @@ impl Machine {
         for batch in waiting {
             self.forward(batch, at, out)?;
         }
-        (0..self.edges.len()).try_for_each(|edge| self.ask(edge, at, out))?;
+        (0..self.edges.len()).try_for_each(|edge| self.request_batches(edge, at, out))?;
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message, at, out)?;
         }
@@ -622,7 +623,7 @@ impl Machine {
     fn leave(&mut self) {
         for stage in self.resequencer.to_leave(&self.table, self.me) {
             if !self.expansions.is_busy(stage)
-                && let Some(next) = self.resequencer.give_up(stage)
+                && let Some(next) = self.resequencer.skip_missing(stage)
             {
                 self.migration.leave(stage, next);
             }
@@ -693,18 +694,18 @@ impl Machine {
 
     /// Describes what this rank holds and waits for, for the message about a stalled run.
     pub(crate) fn describe(&self) -> String {
-        let mut words =
+        let mut parts =
             self.edges.describe(|edge| self.edge_name(edge), |edge, first| self.obstacle(edge, first));
         let mut count = |count: usize, what: &str| {
             if count > 0 {
-                words.push(format!("{count} {what}"));
+                parts.push(format!("{count} {what}"));
             }
         };
         count(self.expansions.open(), "batch(es) that are only partly expanded");
         count(self.migration.len(), "serial stage(s) in migration");
         count(self.of_later_mapping.len(), "message(s) kept for the next mapping");
-        words.extend(self.source.as_ref().map(Source::describe));
-        words.join("; ")
+        parts.extend(self.source.as_ref().map(Source::describe));
+        parts.join("; ")
     }
 
     /// Returns the reason why the first batch of an input queue cannot be started; empty if there is none.

@@ -41,7 +41,7 @@ impl Resequencer {
     }
 
     /// Returns true if batch `number` has passed one of the serial stages among `stages` before, which is a protocol error.
-    pub(crate) fn is_over(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
+    pub(crate) fn was_processed(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
         self.ordered
             && self.serial_in(stages).any(|s| self.next[s].as_ref().is_some_and(|next| number < next))
     }
@@ -70,7 +70,7 @@ impl Resequencer {
     }
 
     /// Gives up a stage. Returns the batch that the next owner takes first.
-    pub(crate) fn give_up(&mut self, stage: usize) -> Option<SequenceNumber> {
+    pub(crate) fn skip_missing(&mut self, stage: usize) -> Option<SequenceNumber> {
         self.next.get_mut(stage).and_then(Option::take)
     }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn batch(number: u64) -> Batch {
-        let payload = Payload::Kept { made: 0 };
+        let payload = Payload::Kept { produced: 0 };
         let number = number.into();
         let (pieces, range, service) = (Vec::new(), range::Range::default(), Duration::ZERO);
         Batch {
@@ -135,8 +135,8 @@ mod tests {
         resequencer.pass(0..2, &batch(0));
         assert!(
             resequencer.admit(0..2, &1.into())
-                && resequencer.is_over(0..2, &0.into())
-                && !resequencer.is_over(2..3, &0.into())
+                && resequencer.was_processed(0..2, &0.into())
+                && !resequencer.was_processed(2..3, &0.into())
         );
         assert_eq!(
             (resequencer.awaited(0..2), resequencer.awaited(2..3), resequencer.awaited(3..4)),
@@ -151,7 +151,7 @@ mod tests {
         old.pass(0..2, &batch(4));
         assert_eq!((old.to_leave(&here, 0), old.to_leave(&there, 0)), (vec![], vec![1]));
         assert!(!new.admit(0..2, &5.into()));
-        new.receive(1, old.give_up(1).unwrap());
+        new.receive(1, old.skip_missing(1).unwrap());
         assert!(new.admit(0..2, &5.into()) && !old.admit(0..2, &5.into()) && old.admit(0..1, &9.into()));
         assert!(old.owns(3) && !new.owns(3) && new.is_serial(1) && !new.is_serial(3), "the sink stays");
     }
@@ -160,6 +160,6 @@ mod tests {
     fn unordered_stage_admits_any_batch_on_its_owner() {
         let (here, away) = (of(&table(0, false), 0), of(&table(0, false), 1));
         assert!(here.admit(0..2, &9.into()) && !away.admit(0..2, &9.into()) && away.admit(3..4, &9.into()));
-        assert!(!here.is_over(0..2, &0.into()));
+        assert!(!here.was_processed(0..2, &0.into()));
     }
 }

@@ -58,7 +58,7 @@ impl ServiceTime {
     }
 
     /// Returns true if batches are known to be so short that a rank needs more than one in reserve.
-    pub(super) fn is_brisk(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         let items = self.last.map_or(1, |(_, items)| items.max(1));
         (self.first_done || self.batches > 1) && self.mean * f64::from(items) < LONG.as_secs_f64()
     }
@@ -88,7 +88,7 @@ mod tests {
         let mut service_time = ServiceTime::default();
         let ms = Duration::from_millis;
         service_time.begins(2, ms(0));
-        assert!(service_time.nanos() == 0 && !service_time.is_brisk());
+        assert!(service_time.nanos() == 0 && !service_time.is_short());
         // The rank spent 4 ms on the two items and 6 ms on another block.
         service_time.begins(1, ms(10));
         assert_eq!(service_time.nanos(), 5_000_000);
@@ -97,9 +97,9 @@ mod tests {
         for n in 0..100 {
             service_time.begins(1, ms(11 + 7 * (n + 1)));
         }
-        assert!(service_time.nanos().abs_diff(7_000_000) < 10 && service_time.is_brisk(), "{service_time:?}");
+        assert!(service_time.nanos().abs_diff(7_000_000) < 10 && service_time.is_short(), "{service_time:?}");
         service_time.begins(1, ms(2000));
-        assert!(!service_time.is_brisk(), "{service_time:?}");
+        assert!(!service_time.is_short(), "{service_time:?}");
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         assert!(service_time.is_at_first() && service_time.job_ended(Duration::from_millis(3)));
         assert!(
             !service_time.is_at_first()
-                && service_time.is_brisk()
+                && service_time.is_short()
                 && !service_time.job_ended(Duration::from_millis(4))
         );
         assert_eq!(service_time.nanos(), 3_000_000);

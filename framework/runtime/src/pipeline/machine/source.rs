@@ -44,7 +44,7 @@ pub(crate) struct Source {
     /// True if an empty batch is still to be drawn behind all others.
     wants_end: bool,
     /// Requests for room by the number of their first piece: requesting rank and number of pieces.
-    asked: BTreeMap<SequenceNumber, (usize, u64)>,
+    requested: BTreeMap<SequenceNumber, (usize, u64)>,
     /// Items that are not drawn yet, if the user's iterator knows their number.
     left: Option<u64>,
 }
@@ -65,7 +65,7 @@ impl Source {
             ended: false,
             is_cut: false,
             wants_end,
-            asked: BTreeMap::new(),
+            requested: BTreeMap::new(),
             left: None,
         }
     }
@@ -159,16 +159,16 @@ impl Source {
             Err(Error::new(ErrorKind::Wire, text))
         };
         match room {
-            Room::Ask(ask) if !(1..=levels).contains(&ask.first.pieces.len()) => {
-                return wrong("requests room for", &ask.first);
+            Room::Request(request) if !(1..=levels).contains(&request.first.pieces.len()) => {
+                return wrong("requests room for", &request.first);
             }
-            Room::Ask(ask) => {
-                self.asked.insert(ask.first, (from, ask.pieces));
+            Room::Request(request) => {
+                self.requested.insert(request.first, (from, request.pieces));
             }
-            Room::GiveBack(back) if back.whole.pieces.len() >= levels => {
+            Room::RoomReturn(back) if back.whole.pieces.len() >= levels => {
                 return wrong("returns room of", &back.whole);
             }
-            Room::GiveBack(back) => self.window.given_back(back.whole.pieces.len() + 1, back.pieces),
+            Room::RoomReturn(back) => self.window.returned(back.whole.pieces.len() + 1, back.pieces),
         }
         Ok(())
     }
@@ -180,25 +180,25 @@ impl Source {
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
         // Requests for pieces before the one that the sink waits for are obsolete: their batches were finished without the grant.
-        while let (Some(awaited), Some(first)) = (awaited, self.asked.first_entry())
+        while let (Some(awaited), Some(first)) = (awaited, self.requested.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
         {
             first.remove();
         }
-        let (first, &(rank, asked)) = self.asked.first_key_value()?;
+        let (first, &(rank, requested)) = self.requested.first_key_value()?;
         let due = u64::from(awaited.is_some_and(|awaited| awaited.begins(first)));
         // The batch that is being drawn occupies room.
         let room = self.window.room().saturating_sub(self.drawing.into());
-        let pieces = room.max(due).min(asked);
+        let pieces = room.max(due).min(requested);
         if pieces == 0 {
             return None;
         }
-        let (first, _) = self.asked.pop_first()?;
+        let (first, _) = self.requested.pop_first()?;
         let level = first.pieces.len();
         let (whole, at) = first.whole()?;
-        if asked > pieces {
-            self.asked.insert(whole.piece(at + pieces), (rank, asked - pieces));
+        if requested > pieces {
+            self.requested.insert(whole.piece(at + pieces), (rank, requested - pieces));
         }
         self.window.granted(level, pieces);
         Some((rank, whole, pieces))
@@ -210,14 +210,14 @@ impl Source {
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
         let mut text =
             format!("{in_flight} of {limit} batches of {batch_items} in flight, {drawn} items drawn");
-        if let Some((first, _)) = self.asked.first_key_value() {
+        if let Some((first, _)) = self.requested.first_key_value() {
             text += &format!("; room is requested for batch {first}");
         }
         text
     }
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         let has_more = self.markers.at_end || self.wants_end && !self.is_cut;
         !self.drawing && self.window.is_empty() && self.ended && !has_more
     }
@@ -271,13 +271,13 @@ mod tests {
         // Between two draws.
         let mut between = source();
         between.end();
-        assert!(between.next_draw().is_none() && between.is_cut() && between.is_over());
+        assert!(between.next_draw().is_none() && between.is_cut() && between.is_finished());
         // During a draw, whose batch still passes the stages.
         let mut during = source();
         assert!(during.next_draw().is_some());
         during.end();
         during.drawn(Some(2), false, Some(7));
-        assert!(during.next_draw().is_none() && during.is_cut() && !during.is_over());
+        assert!(during.next_draw().is_none() && during.is_cut() && !during.is_finished());
         // During the draw that finds the end of the stream, and after it: the stages finish.
         let mut last = source();
         assert!(last.next_draw().is_some());

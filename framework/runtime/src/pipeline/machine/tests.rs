@@ -23,8 +23,8 @@ use crate::comm::message::{Message, received};
 use crate::context::Context;
 use crate::pipeline::erased::{ErasedStage, Items};
 use crate::pipeline::flat_map::{FlatMap, Plain};
-use crate::pipeline::made::Made;
-use crate::pipeline::messages::{AskForRoom, GiveBack, Received, Tag, Token};
+use crate::pipeline::messages::{Received, RoomRequest, RoomReturn, Tag, Token};
+use crate::pipeline::produced_counts::ProducedCounts;
 use crate::pipeline::range::Range;
 use crate::pipeline::stage_host::expand;
 use crate::session::BatchMode;
@@ -213,13 +213,13 @@ impl World {
                 let last = if is_items { (first + fill.items as u64).min(total) } else { first };
                 let count = (last - first) as u32;
                 let items: Items = Box::new((first..last).collect::<Vec<u64>>());
-                let made = (kind == BatchKind::End).then(Made::default);
+                let produced = (kind == BatchKind::End).then(ProducedCounts::default);
                 let batch = (count > 0 || !is_items).then(|| Batch {
                     number: number.into(),
                     pieces: Vec::new(),
                     kind,
                     stage: 0,
-                    range: Range { made, ..Range::new(first, count) },
+                    range: Range { produced, ..Range::new(first, count) },
                     service: Duration::ZERO,
                     widest: 0,
                     behind: total.is_multiple_of(2).then_some(total - last),
@@ -264,7 +264,7 @@ impl World {
         fill: Fill,
     ) -> Batch {
         assert_eq!(stages.start, batch.stage);
-        let made = if let Payload::Kept { made } = batch.payload { made } else { 0 };
+        let produced = if let Payload::Kept { produced } = batch.payload { produced } else { 0 };
         let mut items = unpack(&mut batch);
         for stage in stages {
             let is_serial = self.setting.serial[stage];
@@ -282,10 +282,11 @@ impl World {
             }
             batch.stage = stage + 1;
             if self.setting.expanding[stage] {
-                let coming = items.take().map(|items| Box::new(items) as Items);
+                let input_items = items.take().map(|items| Box::new(items) as Items);
                 let live = &mut *self.expanding[rank][stage];
                 let pieces = (fill, Clock::wall());
-                let ran = expand(live, (coming, made), &mut batch, pieces, &mut Context::for_test()).unwrap();
+                let ran = expand(live, (input_items, produced), &mut batch, pieces, &mut Context::for_test())
+                    .unwrap();
                 items = Some(*ran.items.downcast().unwrap());
                 if ran.is_cut {
                     break;
@@ -296,7 +297,7 @@ impl World {
                 && batch.ended() == batch.pieces.len()
             {
                 items.as_mut().unwrap().extend(self.memory[rank][stage]);
-                batch.range.made.as_mut().unwrap().add(0, 1);
+                batch.range.produced.as_mut().unwrap().add(0, 1);
             }
         }
         batch.payload = Payload::Items(Box::new(items.unwrap()));
@@ -336,7 +337,7 @@ impl World {
             }
             let source = self.machines[0].source().unwrap();
             self.most_in_flight = self.most_in_flight.max(source.window.in_flight());
-            if source.is_over() {
+            if source.is_finished() {
                 self.is_finished = self.setting.has_snapshots;
                 return self;
             }
@@ -371,7 +372,7 @@ fn children(item: u64, stage: usize) -> Vec<u64> {
 
 /// Returns the items of a batch, if the batch contains them.
 fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
-    match std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 }) {
+    match std::mem::replace(&mut batch.payload, Payload::Kept { produced: 0 }) {
         Payload::Items(items) => Some(*items.downcast().unwrap()),
         Payload::Bytes { head, parts } => {
             Some(wire::Codec::<u64>::of_type().decode(head, parts, batch.range.live()).unwrap())
@@ -601,10 +602,10 @@ fn inconsistent_message_is_an_error() {
     refuses(0, token(0)); // no rank owns that stage
     refuses(0, token(7));
     let first = SequenceNumber::from(0).piece(1);
-    let ask = || StreamMessage::AskForRoom(AskForRoom { epoch: 1, first: first.clone(), pieces: 1 });
-    refuses(0, ask()); // no stage produces pieces
-    refuses(1, ask()); // rank 1 draws no items
-    refuses(1, StreamMessage::GiveBack(GiveBack { epoch: 1, whole: first.clone(), pieces: 1 }));
+    let request = || StreamMessage::RoomRequest(RoomRequest { epoch: 1, first: first.clone(), pieces: 1 });
+    refuses(0, request()); // no stage produces pieces
+    refuses(1, request()); // rank 1 draws no items
+    refuses(1, StreamMessage::RoomReturn(RoomReturn { epoch: 1, whole: first.clone(), pieces: 1 }));
     for (tag, cut) in [(Tag::Request, vec![1, 2, 3]), (Tag::Batch, vec![0; 10]), (Tag::Prepare, vec![])] {
         let message = Message { from: 1, code: tag as u8, body: cut.into(), parts: Vec::new() };
         let error = Received::decode(message).unwrap_err();

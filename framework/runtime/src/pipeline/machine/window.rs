@@ -64,7 +64,7 @@ pub(crate) struct Window {
     /// Items of a full piece.
     piece: usize,
     /// Time of all stages per item made by an expanding stage, decayed mean in seconds.
-    made_time: f64,
+    production_time: f64,
     /// Number of batches in flight by Little's law, as computed last.
     little: usize,
     /// Time of all stages per item of the source, decayed mean in seconds.
@@ -98,7 +98,7 @@ impl Window {
             consumed: 0,
             batch: first,
             piece: first,
-            made_time: 0.0,
+            production_time: 0.0,
             little: 0,
             item_time: None,
             slowest: 0.0,
@@ -175,8 +175,8 @@ impl Window {
     }
 
     /// Registers that granted room for `pieces` pieces was not needed.
-    pub(crate) fn given_back(&mut self, level: usize, pieces: u64) {
-        self.in_flight.given_back(level, pieces);
+    pub(crate) fn returned(&mut self, level: usize, pieces: u64) {
+        self.in_flight.returned(level, pieces);
     }
 
     /// Returns the number of items of a full piece.
@@ -236,10 +236,11 @@ impl Window {
         }
         if self.plan.batch == BatchMode::Auto {
             self.batch = self.grown();
-            if let Some(made) = batch.made.filter(|&made| made > 0) {
-                let item = service / f64::from(made);
-                self.made_time += if self.made_time == 0.0 { item } else { FRESH * (item - self.made_time) };
-                let by_time = SLACK as f64 * self.plan.batch_time.as_secs_f64() / self.made_time;
+            if let Some(produced) = batch.produced.filter(|&produced| produced > 0) {
+                let item = service / f64::from(produced);
+                self.production_time +=
+                    if self.production_time == 0.0 { item } else { FRESH * (item - self.production_time) };
+                let by_time = SLACK as f64 * self.plan.batch_time.as_secs_f64() / self.production_time;
                 self.piece = (by_time as usize).min(MOST_MADE).min(self.piece * 2).max(1);
             }
         }

@@ -17,7 +17,7 @@ fn plan() -> WindowPlan {
 
 /// Returns a complete batch of `items` items.
 fn batch(items: usize, service: Duration, bytes: u64) -> Consumed {
-    Consumed { items, done: items as u32, sources: items, ended: 0, made: None, service, bytes }
+    Consumed { items, done: items as u32, sources: items, ended: 0, produced: None, service, bytes }
 }
 
 fn run(window: &mut Window, batches: u32, item: Duration, bytes: u64) {
@@ -106,10 +106,11 @@ fn pieces_grow_to_four_times_the_batch_work() {
     let mut window = Window::new(plan(), 1, Duration::ZERO);
     let mut sizes = Vec::new();
     for i in 0..30 {
-        let made = window.piece_items() as u32;
-        sizes.push(made);
+        let produced = window.piece_items() as u32;
+        sizes.push(produced);
         // Each produced item takes 50 µs, and the last stage drops all items of a piece except one.
-        let piece = Consumed { made: Some(made), ..batch(1, Duration::from_micros(50) * made, 8) };
+        let piece =
+            Consumed { produced: Some(produced), ..batch(1, Duration::from_micros(50) * produced, 8) };
         window.consumed(&piece, Duration::from_millis(i));
     }
     assert_eq!((&sizes[..4], sizes[29]), (&[1, 2, 4, 8][..], 40), "500 µs of work, four times");
@@ -122,6 +123,6 @@ fn granted_pieces_count_as_in_flight() {
     assert_eq!(window.room(), 3);
     window.granted(1, 3);
     assert_eq!((window.room(), window.is_open(), window.batches()), (0, false, (0, 1)));
-    window.given_back(1, 2);
+    window.returned(1, 2);
     assert_eq!(window.room(), 2);
 }

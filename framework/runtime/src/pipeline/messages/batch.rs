@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::Codec;
 use crate::pipeline::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
-use crate::pipeline::made::{Made, Run};
+use crate::pipeline::produced_counts::{ProducedCounts, Run};
 use crate::pipeline::range::Range;
 use crate::wire::header::header;
 
@@ -70,18 +70,18 @@ impl Batch {
         let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
         let stage = u16::try_from(stage).map_err(|_| too_many("stages"))?;
         let states = kind.states();
-        let made = range.made.as_ref().map(Made::runs).filter(|_| states.is_none());
+        let produced = range.produced.as_ref().map(ProducedCounts::runs).filter(|_| states.is_none());
         let mut header = Header {
             epoch,
             stage,
             pieces: u8::try_from(pieces.len()).map_err(|_| too_many("expanding stages"))?,
-            flags: if made.is_some() { MADE } else { 0 } | kind.flag(),
+            flags: if produced.is_some() { MADE } else { 0 } | kind.flag(),
             number: number.batch,
             first: range.first,
             count: range.count,
             places: match states {
                 Some(states) => states.len(),
-                None => made.map_or(range.dropped.len(), <[Run]>::len),
+                None => produced.map_or(range.dropped.len(), <[Run]>::len),
             } as u32,
             service: service.as_nanos() as u64,
             widest,
@@ -94,7 +94,7 @@ impl Batch {
                 let header = PieceHeader { at, items: piece.items, is_last: piece.is_last.into() };
                 head.extend_from_slice(&header.to_bytes());
             }
-            for &Run { place, places, items } in made.into_iter().flatten() {
+            for &Run { place, places, items } in produced.into_iter().flatten() {
                 head.extend_from_slice(&RunHeader { place, places, items }.to_bytes());
             }
             for place in &range.dropped {
@@ -162,16 +162,16 @@ impl Take for Arrived {
                 Ok(SavedStage { stage, state })
             };
             kind = BatchKind::Marker(states.into_iter().map(state).collect::<Result<_>>()?);
-            range.made = (!number.pieces.is_empty()).then(Made::default);
+            range.produced = (!number.pieces.is_empty()).then(ProducedCounts::default);
         } else if header.flags & MADE != 0 {
             let run = |RunHeader { place, places, items }| Run { place, places, items };
             let runs = body.list(places, RunHeader::SIZE, RunHeader::read)?;
-            range.made = Some(Made::of_runs(runs.map(run)));
+            range.produced = Some(ProducedCounts::of_runs(runs.map(run)));
         } else {
             let place = |place: &[u8]| place.first_chunk().copied().map(u32::from_le_bytes);
             range.dropped = body.list(places, PLACE, place)?.collect();
         }
-        if range.made.as_ref().is_some_and(|made| !made.is_in_order(count)) {
+        if range.produced.as_ref().is_some_and(|produced| !produced.is_in_order(count)) {
             return Err(body.error("its list of produced items is not in ascending order"));
         }
         let dropped = &range.dropped;
@@ -245,14 +245,14 @@ mod tests {
     fn nested_piece_message_round_trips() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
         let run = |place, items| Run { place, places: 1, items };
-        let made = Made::of_runs([run(3, 2), run(7, 1)].into_iter());
+        let produced = ProducedCounts::of_runs([run(3, 2), run(7, 1)].into_iter());
         let pieces = vec![Piece { is_last: false, items: 70_000 }, Piece { is_last: true, items: 4 }];
         let batch = Batch {
             number: SequenceNumber::from(7).piece(300).piece(0),
             pieces: pieces.clone(),
             kind: BatchKind::End,
             stage: 2,
-            range: Range { made: Some(made), ..Range::new(40, 8) },
+            range: Range { produced: Some(produced), ..Range::new(40, 8) },
             service: Duration::ZERO,
             widest: 0,
             behind: None,
@@ -278,13 +278,13 @@ mod tests {
         let states = |stage: u32| SavedStage { stage, state: vec![stage as u8; stage as usize] };
         for number in [SequenceNumber::from(7), SequenceNumber::from(7).piece(0)] {
             let levels = number.pieces.len();
-            let made = (levels > 0).then(Made::default);
+            let produced = (levels > 0).then(ProducedCounts::default);
             let batch = Batch {
                 number,
                 pieces: vec![Piece { is_last: true, items: 0 }; levels],
                 kind: BatchKind::Marker(vec![states(0), states(3)]),
                 stage: 4,
-                range: Range { made, ..Range::new(40, 0) },
+                range: Range { produced, ..Range::new(40, 0) },
                 service: Duration::from_nanos(5),
                 widest: 0,
                 behind: None,
@@ -316,10 +316,10 @@ mod tests {
         let mut deep = good.clone();
         deep[offset_of!(Header, pieces)] = 3;
         assert!(unpack(deep).is_err(), "a piece of pieces that are not there");
-        let mut made = good.clone();
-        (made[offset_of!(Header, flags)], made[offset_of!(Header, places)]) = (MADE, 1);
-        made.extend_from_slice(&[0; PLACE]);
-        assert!(unpack(made).is_err(), "how many items are for a place is not there");
+        let mut produced = good.clone();
+        (produced[offset_of!(Header, flags)], produced[offset_of!(Header, places)]) = (MADE, 1);
+        produced.extend_from_slice(&[0; PLACE]);
+        assert!(unpack(produced).is_err(), "how many items are for a place is not there");
         let mut saved = good.clone();
         (saved[offset_of!(Header, flags)], saved[offset_of!(Header, places)]) = (MARKER, 1);
         saved.extend_from_slice(&StateHeader { stage: 0, bytes: u64::MAX }.to_bytes());

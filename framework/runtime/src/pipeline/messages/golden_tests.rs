@@ -6,7 +6,7 @@ use armature_planner::estimate::{Estimate, LinkTraffic, Source};
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use armature_planner::{Link, Platform};
 
-use super::{AskForRoom, Directive, GiveBack, Grant, Prepare, Ready, Report, StreamMessage, Token};
+use super::{Directive, Grant, Prepare, Ready, Report, RoomRequest, RoomReturn, StreamMessage, Token};
 use crate::balance::probe::Speed;
 use crate::comm::message::Encode;
 use crate::comm::{Frame, Part};
@@ -16,8 +16,8 @@ use crate::pipeline::erased::Codec;
 use crate::pipeline::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
 use crate::pipeline::machine::table::Table;
-use crate::pipeline::made::{Made, Run};
 use crate::pipeline::metrics::{Measurements, Service};
+use crate::pipeline::produced_counts::{ProducedCounts, Run};
 use crate::pipeline::range::Range;
 use crate::pipeline::stats::StageStats;
 use crate::wire;
@@ -51,12 +51,12 @@ fn batch_encoding_is_unchanged() {
     let Frame { head, parts } = batch(vec![], None, forwarded).pack((RUN, 2), codec, || None).unwrap();
     messages.head_and_parts("a batch that is sent on, of a stream of unknown length", &head, &parts);
     let run = |place, items| Run { place, places: 1, items };
-    let made = Made::of_runs([run(1, 2), run(4, 1)].into_iter());
+    let produced = ProducedCounts::of_runs([run(1, 2), run(4, 1)].into_iter());
     let piece = Batch {
         number: SequenceNumber::from(7).piece(300),
         pieces: vec![Piece { is_last: true, items: 5 }],
         kind: BatchKind::End,
-        range: Range { made: Some(made), ..Range::new(40, 5) },
+        range: Range { produced: Some(produced), ..Range::new(40, 5) },
         ..batch(vec![], None, Payload::Items(Box::new(vec![1_u64, 2, 3])))
     };
     let Frame { head, parts } = piece.pack((RUN, 2), codec, || None).unwrap();
@@ -96,12 +96,12 @@ fn pipeline_message_encoding_is_unchanged() {
     let token = Token { epoch: 2, stage: 3, next: 300.into(), state: vec![1, 2, 255] };
     add(&mut messages, "a serial stage changes hands", StreamMessage::Token(token));
     let whole = SequenceNumber::from(300).piece(2);
-    let ask = AskForRoom { epoch: 2, first: whole.piece(4), pieces: 16 };
-    add(&mut messages, "room is wanted for pieces", StreamMessage::AskForRoom(ask));
+    let request = RoomRequest { epoch: 2, first: whole.piece(4), pieces: 16 };
+    add(&mut messages, "room is wanted for pieces", StreamMessage::RoomRequest(request));
     let grant = Grant { epoch: 2, whole: whole.clone(), pieces: 3, items: 16_384 };
     add(&mut messages, "there is room for pieces", StreamMessage::Grant(grant));
-    let back = GiveBack { epoch: 2, whole, pieces: 1 };
-    add(&mut messages, "room is given back", StreamMessage::GiveBack(back));
+    let back = RoomReturn { epoch: 2, whole, pieces: 1 };
+    add(&mut messages, "room is given back", StreamMessage::RoomReturn(back));
 
     let blocks = vec![Block::new(0..1, vec![0]), Block::new(1..3, vec![1, 300])];
     let table = |dispatch| Table::new(2, Mapping::new(blocks.clone()), dispatch, &[true, false, false], true);

@@ -79,9 +79,9 @@ messages! {
             bytes: u64,
         } = 30,
         Token(token: Token) = 22,
-        AskForRoom(ask: AskForRoom) = 31,
+        RoomRequest(request: RoomRequest) = 31,
         Grant(grant: Grant) = 32,
-        GiveBack(back: GiveBack) = 33,
+        RoomReturn(back: RoomReturn) = 33,
     }
 }
 
@@ -106,9 +106,9 @@ impl StreamMessage {
             | StreamMessage::Assign { epoch, .. }
             | StreamMessage::OutOfOrder { epoch, .. } => *epoch,
             StreamMessage::Token(token) => token.epoch,
-            StreamMessage::AskForRoom(ask) => ask.epoch,
+            StreamMessage::RoomRequest(request) => request.epoch,
             StreamMessage::Grant(grant) => grant.epoch,
-            StreamMessage::GiveBack(back) => back.epoch,
+            StreamMessage::RoomReturn(back) => back.epoch,
         }
     }
 }
@@ -150,7 +150,7 @@ pub(crate) struct Token {
 
 /// Request for room for further pieces, because an expanding stage has not finished a batch.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct AskForRoom {
+pub(crate) struct RoomRequest {
     pub(crate) epoch: u32,
     /// First piece for which room is requested.
     pub(crate) first: SequenceNumber,
@@ -170,7 +170,7 @@ pub(crate) struct Grant {
 
 /// Return of granted room that a batch did not need.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct GiveBack {
+pub(crate) struct RoomReturn {
     pub(crate) epoch: u32,
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,

@@ -22,7 +22,7 @@ use crate::rank::protocol::{Moment, Outgoing};
 /// Minimum number of batches on which the sizes of items are measured. A single batch may be the first or the last one, and unlike the others.
 const SIZED_BATCHES: usize = 3;
 /// Interval of checks for due changes: a small part of the time between two decisions or two lines on the screen.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const REPLAN_PERIOD: Duration = Duration::from_millis(1);
 
 impl Root<'_, '_> {
     /// Starts the preparation of a mapping on every rank. The mapping takes effect when all ranks are ready.
@@ -93,7 +93,7 @@ impl Root<'_, '_> {
         if let Some(source) = self.machine.source_mut() {
             source.window.replan(window);
             let elapsed = at.now().saturating_sub(self.start);
-            remap.in_force(elapsed, source.items_done(), source.window.in_flight());
+            remap.activate(elapsed, source.items_done(), source.window.in_flight());
         }
         self.machine.switch(epoch, at, out)?;
         let text = self.text(&mapping);
@@ -101,7 +101,7 @@ impl Root<'_, '_> {
         if epoch > 1
             && let Some(progress) = self.progress_at(at)
         {
-            self.cost.in_force(progress);
+            self.cost.activated(progress);
             self.controller.iter_mut().for_each(Controller::changed);
         }
         if self.is_calibrating {
@@ -120,23 +120,23 @@ impl Root<'_, '_> {
     }
 
     /// Checks periodically whether a change is due.
-    pub(super) fn look_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        if !matches!(self.phase, Phase::Streaming) || (now < self.next_look && !self.is_calibrating) {
+    pub(super) fn replan_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if !matches!(self.phase, Phase::Streaming) || (now < self.next_replan && !self.is_calibrating) {
             return Ok(());
         }
-        self.next_look = now + LOOK_EVERY;
-        self.look(at, out)
+        self.next_replan = now + REPLAN_PERIOD;
+        self.replan(at, out)
     }
 
     /// Handles that items have reached the sink.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
         // The calibration should be short, and a mapping that was requested after a number of items should follow right after them.
-        if self.is_calibrating || !self.run_spec.script.is_empty() { self.look(at, out) } else { Ok(()) }
+        if self.is_calibrating || !self.run_spec.script.is_empty() { self.replan(at, out) } else { Ok(()) }
     }
 
     /// Starts the change to another mapping, if one is due.
-    fn look(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn replan(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(progress) = self.progress_at(at) else { return Ok(()) };
         let Progress { elapsed, items, .. } = progress;
         if self.change.is_some() {
@@ -161,7 +161,8 @@ impl Root<'_, '_> {
         let mine = self.observer.metrics.measurements(self.machine.volumes());
         self.performance_model.measured(0, mine, progress.now)?;
         let Some(controller) = &mut self.controller else { return Ok(()) };
-        let decision = controller.look(progress, &self.mapping, &mut self.performance_model, || at.cpu())?;
+        let decision =
+            controller.replan(progress, &self.mapping, &mut self.performance_model, || at.cpu())?;
         if let Some(outcome) = controller.outcome()
             && let Some(last) = self.remaps.last_mut()
         {

@@ -36,9 +36,9 @@ pub(super) struct Course {
     aside: Vec<usize>,
     /// True if this rank is a lost rank to which rank 0 sends all pieces.
     pub(super) is_aside: bool,
-    /// On rank 0: encoded [`Opening`] of the next piece. On the other ranks `come` holds the first piece.
+    /// On rank 0: encoded [`Opening`] of the next piece. On the other ranks `arrived` holds the first piece.
     opening: Vec<u8>,
-    come: Option<Message>,
+    arrived: Option<Message>,
 }
 
 impl Course {
@@ -51,7 +51,7 @@ impl Course {
         let run = endpoint.next_run_of(&what)?;
         let (rank, size) = (endpoint.rank(), endpoint.size());
         let mut lost = endpoint.lost().to_vec();
-        let (mut parent, mut opening, mut come) = (0, Vec::new(), None);
+        let (mut parent, mut opening, mut arrived) = (0, Vec::new(), None);
         if rank == 0 {
             if size > 1 {
                 opening = wire::to_bytes(&Opening { what, lost: lost.clone() })?;
@@ -62,12 +62,12 @@ impl Course {
             let tree = Tree::new(size, &lost);
             let (rank, heartbeats_to) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
             let (message, dead) = endpoint.await_opening(&what, &Waits { rank, limits, heartbeats_to })?;
-            (parent, lost, come) = (message.from, dead, Some(message));
+            (parent, lost, arrived) = (message.from, dead, Some(message));
         }
         let tree = Tree::new(size, &lost);
         let is_aside = tree.parent(rank).is_none() && rank > 0;
         let aside = if rank == 0 { lost } else { Vec::new() };
-        Ok(Course { limits, run, parent, children: tree.children(rank), aside, is_aside, opening, come })
+        Ok(Course { limits, run, parent, children: tree.children(rank), aside, is_aside, opening, arrived })
     }
 
     /// Sends pieces from rank 0, where `next` returns one after the other, to all ranks. Each rank, including rank 0, passes each piece to `take`, so
@@ -83,7 +83,7 @@ impl Course {
     ) -> Result<()> {
         if endpoint.rank() > 0 {
             loop {
-                let Message { code, body, parts, .. } = match self.come.take() {
+                let Message { code, body, parts, .. } = match self.arrived.take() {
                     Some(message) => message,
                     None => self.await_parent(endpoint)?,
                 };
@@ -194,9 +194,9 @@ impl Endpoint {
         root: Option<(Vec<T>, S)>,
     ) -> Result<(Vec<T>, S)> {
         let mut course = Course::begin(self, what.without_the_dead(), limits)?;
-        let (items, beside) = root.unzip();
-        let beside = course.descend_value(self, beside)?;
-        Ok((course.descend_items(self, codec, bytes, items)?, beside))
+        let (items, extra_value) = root.unzip();
+        let extra_value = course.descend_value(self, extra_value)?;
+        Ok((course.descend_items(self, codec, bytes, items)?, extra_value))
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
     use crate::session::{Config, run};
 
     /// Returns the values that each rank receives when rank 0 broadcasts `items`.
-    fn given<T: crate::Item + Clone + Sync>(
+    fn broadcast_on_all<T: crate::Item + Clone + Sync>(
         ranks: usize,
         items: &[T],
         bytes: usize,
@@ -327,8 +327,9 @@ mod tests {
             let what = Announcement::new("gives").with("bytes", bytes);
             let (endpoint, config) = session.endpoint();
             let codec = Codec::of_type();
-            let (items, beside) = endpoint.broadcast_items(what, config.limits(), &codec, bytes, root)?;
-            got.lock().unwrap().push((endpoint.rank(), items, beside));
+            let (items, extra_value) =
+                endpoint.broadcast_items(what, config.limits(), &codec, bytes, root)?;
+            got.lock().unwrap().push((endpoint.rank(), items, extra_value));
             Ok(())
         })
         .unwrap();
@@ -341,13 +342,15 @@ mod tests {
         for ranks in [1, 2, 5] {
             // The pieces contain one item, some items, or all items.
             for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
-                let got = given(ranks, &words, bytes);
+                let got = broadcast_on_all(ranks, &words, bytes);
                 assert_eq!(got.len(), ranks);
-                assert!(got.iter().all(|(_, items, beside)| *items == words && *beside == 7));
+                assert!(got.iter().all(|(_, items, extra_value)| *items == words && *extra_value == 7));
             }
-            assert!(given(ranks, &[(); 10], 0).iter().all(|(_, items, _)| items.len() == 10));
+            assert!(broadcast_on_all(ranks, &[(); 10], 0).iter().all(|(_, items, _)| items.len() == 10));
             assert!(
-                given::<u64>(ranks, &[], 8).iter().all(|(_, items, beside)| items.is_empty() && *beside == 7)
+                broadcast_on_all::<u64>(ranks, &[], 8)
+                    .iter()
+                    .all(|(_, items, extra_value)| items.is_empty() && *extra_value == 7)
             );
         }
     }
@@ -365,8 +368,8 @@ mod tests {
             let root = session.is_root().then(|| (vec![Odd], ()));
             let (endpoint, config) = session.endpoint();
             let (what, codec) = (Announcement::new("gives"), Codec::of_type());
-            let given = endpoint.broadcast_items(what, config.limits(), &codec, 1, root);
-            given.inspect_err(|error| endpoint.report(error))?;
+            let sent = endpoint.broadcast_items(what, config.limits(), &codec, 1, root);
+            sent.inspect_err(|error| endpoint.report(error))?;
             Ok(())
         });
         let error = error.unwrap_err();

@@ -33,16 +33,16 @@ fn collectives_give_correct_values_on_any_rank_count() {
         let got = on_each(ranks, |session| {
             let rank = session.rank();
             session.barrier()?;
-            let given = session.broadcast(session.is_root().then(|| named(7)))?;
+            let sent = session.broadcast(session.is_root().then(|| named(7)))?;
             let gathered = session.gather(named(rank))?;
             let all = session.all_gather(vec![rank as f64; rank * 10_000])?;
             // The concatenation is not commutative.
             let text = session.all_reduce(rank.to_string(), |before, after| before + &after)?;
             let first = session.all_reduce((rank == ranks / 2).then_some(rank), Option::or)?;
-            Ok((given, gathered, all, (text, first)))
+            Ok((sent, gathered, all, (text, first)))
         });
-        for (rank, (given, gathered, all, reduced)) in got.into_iter().enumerate() {
-            assert_eq!(given, named(7));
+        for (rank, (sent, gathered, all, reduced)) in got.into_iter().enumerate() {
+            assert_eq!(sent, named(7));
             assert_eq!(gathered, (rank == 0).then(|| (0..ranks).map(named).collect::<Vec<_>>()));
             assert!(all.iter().enumerate().all(|(of, values)| *values == vec![of as f64; of * 10_000]));
             assert_eq!(all.len(), ranks);
@@ -167,11 +167,11 @@ fn differing_collectives_are_refused() {
             "rank 3: ends the program, but rank 0 enters a barrier:"
         }),
     ] {
-        let told = disagreement(most, other);
-        assert!(told.contains(expected), "{told}");
+        let differs = disagreement(most, other);
+        assert!(differs.contains(expected), "{differs}");
     }
-    let told = disagreement(farm, give);
-    assert!(told.contains("tests.rs:"), "where in the program: {told}");
+    let differs = disagreement(farm, give);
+    assert!(differs.contains("tests.rs:"), "where in the program: {differs}");
 }
 
 #[test]
@@ -223,19 +223,19 @@ fn without_rank_1<R: Send>(body: impl Fn(&mut Endpoint) -> Result<R> + Sync) -> 
 #[test]
 fn lost_ranks_are_not_awaited() {
     let limits = Limits { join: Duration::from_secs(20), peer: Duration::from_secs(20) };
-    let given = without_rank_1(|endpoint| {
+    let sent = without_rank_1(|endpoint| {
         let codec = Codec::of_type();
         let root = (endpoint.rank() == 0).then(|| vec![5_u8]);
         let mut course = Course::begin(endpoint, announced::<u8>("gives").without_the_dead(), limits)?;
-        let given = course.descend_items(endpoint, &codec, 1, root)?;
+        let sent = course.descend_items(endpoint, &codec, 1, root)?;
         let mut course = Course::begin_empty(endpoint, announced::<u8>("meets").without_the_dead(), limits)?;
         let here = course.ascend(endpoint, &codec, vec![endpoint.rank() as u8], append)?;
         course.descend_value(endpoint, Some(()))?;
-        Ok((given, here))
+        Ok((sent, here))
     });
-    let given: Vec<_> = given.into_iter().map(Result::unwrap).collect();
-    assert_eq!(given[0], (vec![5], Some(vec![0, 2, 3])));
-    assert!(given[1..].iter().all(|given| *given == (vec![5], None)));
+    let sent: Vec<_> = sent.into_iter().map(Result::unwrap).collect();
+    assert_eq!(sent[0], (vec![5], Some(vec![0, 2, 3])));
+    assert!(sent[1..].iter().all(|sent| *sent == (vec![5], None)));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use armature_files::regular::{self, Links};
 
 use super::pieces::PIECE;
 use super::table::OURS;
-use super::{Ask, Piece, PieceHead};
+use super::{Piece, PieceHead, PieceRequest};
 use crate::comm::Part;
 use crate::session::output_file;
 
@@ -77,11 +77,11 @@ impl Folder {
             let parent = path.parent().unwrap_or(&self.path);
             // Only the existing part of the path can contain symbolic links, so that part shows whether the rest would be created in the directory.
             let there = parent.ancestors().find_map(|above| above.canonicalize().ok());
-            let made = match there.is_some_and(|there| there.starts_with(&self.path)) {
+            let created = match there.is_some_and(|there| there.starts_with(&self.path)) {
                 true => fs::create_dir_all(parent),
                 false => Err(leads_out()),
             };
-            made.map_err(|error| format!("cannot create the directory of {name:?}: {error}"))?;
+            created.map_err(|error| format!("cannot create the directory of {name:?}: {error}"))?;
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Folder {
     ///
     /// # Errors
     /// The file cannot be sent, with the reason as text.
-    pub(in crate::workflow) fn look(&self, name: &str) -> Result<(), String> {
+    pub(in crate::workflow) fn check(&self, name: &str) -> Result<(), String> {
         let open = || regular::open_with(&self.place(name)?, OpenOptions::new().read(true), Links::Refused);
         open().map(drop).map_err(|error| match error.kind() {
             ErrorKind::NotFound => "there is no such file".to_string(),
@@ -120,16 +120,16 @@ impl Folder {
     }
 
     /// Returns the requested piece of a file.
-    pub(in crate::workflow) fn read(&self, name: &str, ask: Ask) -> Piece {
-        let piece = self.place(name).and_then(|path| read(&path, Links::Refused, ask));
-        piece.unwrap_or_else(|error| Piece::refused(ask, format!("cannot read {name:?}: {error}")))
+    pub(in crate::workflow) fn read(&self, name: &str, request: PieceRequest) -> Piece {
+        let piece = self.place(name).and_then(|path| read(&path, Links::Refused, request));
+        piece.unwrap_or_else(|error| Piece::refused(request, format!("cannot read {name:?}: {error}")))
     }
 
     /// Returns the requested piece of the standard output of this rank's commands.
-    pub(in crate::workflow) fn read_output(&self, ask: Ask) -> Piece {
+    pub(in crate::workflow) fn read_output(&self, request: PieceRequest) -> Piece {
         let piece = self.output().ok_or_else(|| ErrorKind::NotFound.into());
-        let piece = piece.and_then(|path| read(&path, Links::Refused, ask));
-        piece.unwrap_or_else(|error| Piece::refused(ask, error.to_string()))
+        let piece = piece.and_then(|path| read(&path, Links::Refused, request));
+        piece.unwrap_or_else(|error| Piece::refused(request, error.to_string()))
     }
 
     /// Writes a piece of a file. The file gets its name with its last piece.
@@ -149,7 +149,7 @@ impl Folder {
                     "is a directory, expected a regular file",
                 ));
             }
-            write(&self.beside(&path, head.file), &path, head, bytes)
+            write(&self.incomplete_path(&path, head.file), &path, head, bytes)
         };
         write().map_err(|error| refused(error.to_string()))
     }
@@ -157,11 +157,11 @@ impl Folder {
     /// Removes the incomplete copy of a file.
     pub(in crate::workflow) fn forget(&self, name: &str, file: usize) {
         // There is no incomplete copy if no piece has arrived.
-        let _ = fs::remove_file(self.beside(&self.path.join(name), file));
+        let _ = fs::remove_file(self.incomplete_path(&self.path.join(name), file));
     }
 
     /// Returns the path of a file until it is complete.
-    fn beside(&self, path: &Path, file: usize) -> PathBuf {
+    fn incomplete_path(&self, path: &Path, file: usize) -> PathBuf {
         path.with_file_name(format!("{OURS}part-{}-{file}", self.token))
     }
 
@@ -179,7 +179,7 @@ impl Folder {
         };
         let mut paths = (1..).map(|number| directory.join(name(number)));
         let path = paths.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name(1)));
-        write(&self.beside(&path, head.file), &path, head, bytes).map_err(|error| {
+        write(&self.incomplete_path(&path, head.file), &path, head, bytes).map_err(|error| {
             format!("cannot write the output of commands on rank {rank} to {}: {error}", path.display())
         })
     }
@@ -189,10 +189,10 @@ fn leads_out() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "a symbolic link in its path leads out of the directory")
 }
 
-fn read(path: &Path, links: Links, ask: Ask) -> io::Result<Piece> {
+fn read(path: &Path, links: Links, request: PieceRequest) -> io::Result<Piece> {
     let mut file = regular::open_with(path, OpenOptions::new().read(true), links)?;
     let found = file.metadata()?;
-    let Ask { file: number, offset } = ask;
+    let PieceRequest { file: number, offset } = request;
     let length = found.len().saturating_sub(offset).min(PIECE);
     let mut bytes = Vec::with_capacity(length as usize);
     file.seek(SeekFrom::Start(offset))?;
@@ -231,7 +231,7 @@ mod tests {
     fn send(from: &Folder, to: &Folder, name: &str) -> Result<usize, String> {
         let (mut offset, mut pieces) = (0, 0);
         loop {
-            let Piece { head, bytes } = from.read(name, Ask { file: 5, offset });
+            let Piece { head, bytes } = from.read(name, PieceRequest { file: 5, offset });
             if let Some(why) = head.refusal {
                 return Err(why);
             }
@@ -240,7 +240,7 @@ mod tests {
             if offset == head.total {
                 return Ok(pieces);
             }
-            assert!(to.look(name).is_err(), "it is there before it is complete");
+            assert!(to.check(name).is_err(), "it is there before it is complete");
         }
     }
 
@@ -282,9 +282,9 @@ mod tests {
         symlink(outside.path(), dir.path().join("out")).unwrap();
         symlink(outside.path().join("f"), dir.path().join("link")).unwrap();
         fs::create_dir(dir.path().join("d")).unwrap();
-        let refused = |name: &str, says: &str| {
-            let why = root.look(name).unwrap_err();
-            assert!(why.contains(says), "{name}: {why}");
+        let refused = |name: &str, expected: &str| {
+            let why = root.check(name).unwrap_err();
+            assert!(why.contains(expected), "{name}: {why}");
             assert!(send(&root, &other, name).is_err(), "{name}");
         };
         refused("none", "there is no such file");
@@ -316,7 +316,7 @@ mod tests {
         fs::write(dir.path().join("old"), "old").unwrap();
         fs::create_dir(dir.path().join("d")).unwrap();
         root.clear(["old", "link", "d", "none"]).unwrap();
-        assert!(root.look("old").is_err() && root.look("link").is_err() && dir.path().join("d").is_dir());
+        assert!(root.check("old").is_err() && root.check("link").is_err() && dir.path().join("d").is_dir());
         assert!(root.clear(["away/f"]).unwrap_err().contains("leads out of the directory"));
         assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"precious");
     }

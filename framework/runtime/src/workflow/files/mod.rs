@@ -17,7 +17,7 @@ use armature_workflow_files::Description;
 use super::commands::{Started, Try};
 use crate::error::{Error, ErrorKind, Result};
 pub(super) use folder::Folder;
-pub(super) use pieces::{Ask, Piece, PieceHead};
+pub(super) use pieces::{Piece, PieceHead, PieceRequest};
 pub(super) use table::FileTable;
 pub(super) use transfers::{Settled, Transfers};
 
@@ -30,11 +30,11 @@ pub(super) struct Files {
     /// Tries that wait for their inputs, by task.
     pub(super) starting: BTreeMap<usize, Started>,
     /// Ended tries of this rank whose outputs rank 0 is still fetching, by task.
-    pub(super) told: BTreeMap<usize, Try>,
+    pub(super) reported: BTreeMap<usize, Try>,
     /// On rank 0: ended tries of other ranks whose outputs are being fetched, by task.
-    pub(super) coming: BTreeMap<usize, Try>,
+    pub(super) arriving: BTreeMap<usize, Try>,
     /// On rank 0: true if the output of the commands of other ranks has been requested.
-    pub(super) has_asked_for_output: bool,
+    pub(super) has_requested_output: bool,
 }
 
 impl Files {
@@ -49,9 +49,9 @@ impl Files {
             table,
             folder,
             starting: BTreeMap::new(),
-            told: BTreeMap::new(),
-            coming: BTreeMap::new(),
-            has_asked_for_output: ranks == 1,
+            reported: BTreeMap::new(),
+            arriving: BTreeMap::new(),
+            has_requested_output: ranks == 1,
         })
     }
 
@@ -67,7 +67,7 @@ impl Files {
                     continue;
                 }
                 let name = self.table.name(input.file);
-                if let Err(why) = self.folder.look(name) {
+                if let Err(why) = self.folder.check(name) {
                     let who = match input.maker {
                         None => "no task writes".to_string(),
                         Some(maker) => format!("task {:?} should have written", tasks[maker].name),
@@ -86,17 +86,17 @@ impl Files {
 
     /// Returns a text with the files for which the rank waits, if it waits for any.
     pub(super) fn state(&self) -> Option<String> {
-        let coming = self.transfers.coming().map(|(file, from)| match self.table.name_of(file) {
+        let arriving = self.transfers.arriving().map(|(file, from)| match self.table.name_of(file) {
             Some(name) => format!("{name} from rank {from}"),
             None => format!("the output of commands on rank {from}"),
         });
-        let coming: Vec<String> = coming.collect();
+        let arriving: Vec<String> = arriving.collect();
         let mut waits = Vec::new();
-        if !coming.is_empty() {
-            waits.push(format!("fetches {}", coming.join(", ")));
+        if !arriving.is_empty() {
+            waits.push(format!("fetches {}", arriving.join(", ")));
         }
-        if !self.told.is_empty() {
-            waits.push(format!("waits for rank 0 to fetch the files of {} tasks", self.told.len()));
+        if !self.reported.is_empty() {
+            waits.push(format!("waits for rank 0 to fetch the files of {} tasks", self.reported.len()));
         }
         (!waits.is_empty()).then(|| waits.join("; "))
     }

@@ -13,7 +13,7 @@ pub(super) const PIECE: u64 = 1 << 20;
 
 /// Request for the piece of a file that begins at `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::workflow) struct Ask {
+pub(in crate::workflow) struct PieceRequest {
     /// Number of the file; the output of the commands of a rank has a number behind the files of the workflow.
     pub(in crate::workflow) file: usize,
     pub(in crate::workflow) offset: u64,
@@ -32,7 +32,7 @@ pub(in crate::workflow) struct PieceHead {
     pub(in crate::workflow) refusal: Option<String>,
 }
 
-/// Answer to an [`Ask`].
+/// Answer to an [`PieceRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) struct Piece {
     pub(in crate::workflow) head: PieceHead,
@@ -41,8 +41,8 @@ pub(in crate::workflow) struct Piece {
 
 impl Piece {
     /// Creates the answer for a piece that cannot be read.
-    pub(in crate::workflow) fn refused(ask: Ask, why: String) -> Self {
-        let Ask { file, offset } = ask;
+    pub(in crate::workflow) fn refused(request: PieceRequest, why: String) -> Self {
+        let PieceRequest { file, offset } = request;
         let head = PieceHead { file, offset, total: 0, mode: 0, refusal: Some(why) };
         Piece { head, bytes: Part::of(Vec::<u8>::new()) }
     }
@@ -73,7 +73,7 @@ mod tests {
     fn piece_and_refusal_messages_round_trip() {
         let head = PieceHead { file: 3, offset: 1 << 40, total: (1 << 40) + 5, mode: 0o755, refusal: None };
         let whole = Piece { head, bytes: Part::of(b"bytes".to_vec()) };
-        let refused = Piece::refused(Ask { file: 4, offset: 7 }, "it is gone".into());
+        let refused = Piece::refused(PieceRequest { file: 4, offset: 7 }, "it is gone".into());
         for piece in [whole, refused] {
             let message = || received(2, Content::Piece(piece.clone()).encode(1).unwrap());
             let Content::Piece(back) = Content::decode(message()).unwrap() else { panic!("not a piece") };

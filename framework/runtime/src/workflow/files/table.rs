@@ -162,9 +162,9 @@ mod tests {
             assert!(error.message().contains("expected a name within the directory"), "{name}: {error}");
         }
         table(&of("a/.f")).unwrap();
-        let refused = |text: &str, says: &str| {
+        let refused = |text: &str, expected: &str| {
             let error = table(text).unwrap_err();
-            assert!(error.kind() == ErrorKind::Config && error.message().contains(says), "{error}");
+            assert!(error.kind() == ErrorKind::Config && error.message().contains(expected), "{error}");
         };
         let both = of("f") + "inputs = [\"f\"]\n";
         refused(&both, "task \"a\" reads and writes \"f\"");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ask, PieceHead};
+use super::{PieceHead, PieceRequest};
 
 /// Maximum number of files in transit from one rank: the next piece of one file is read while a piece of the other is written. Each file
 /// occupies the memory of one piece on both ranks.
@@ -15,7 +15,7 @@ enum Reader {
     /// Command of this task, which begins when all its inputs are on this rank.
     Task(usize),
     /// On rank 0: completion of this task, whose outputs have to be on rank 0 first.
-    Made(usize),
+    Completed(usize),
     /// On rank 0: end of the run, before which rank 0 needs the output of the commands of the given rank.
     Output(usize),
 }
@@ -26,7 +26,7 @@ pub(in crate::workflow) enum Settled {
     /// All inputs of a command are on this rank, or one cannot be fetched for the given reason.
     Task(usize, Result<(), String>),
     /// On rank 0: all outputs of a task are on rank 0, or one cannot be fetched for the given reason.
-    Made(usize, Result<(), String>),
+    Completed(usize, Result<(), String>),
     /// On rank 0: the output of the commands of a rank is on rank 0, or cannot be fetched for the given reason.
     Output(Result<(), String>),
     /// A file will not be complete; its incomplete copy can be removed.
@@ -42,8 +42,8 @@ struct Transfer {
     /// Size of the file in bytes, once it is known.
     total: Option<u64>,
     /// True if the file is among the [`AT_ONCE`] files in transit from its source.
-    is_begun: bool,
-    is_asked: bool,
+    has_started: bool,
+    is_requested: bool,
     readers: BTreeSet<Reader>,
 }
 
@@ -93,10 +93,10 @@ impl Transfers {
     }
 
     /// Fetches the outputs of a task from its rank to rank 0. Returns true if there are none.
-    pub(in crate::workflow) fn made(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
+    pub(in crate::workflow) fn fetch_outputs(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
         // Pieces that have already arrived belong to an earlier try.
         files.iter().for_each(|&file| self.abandon(file));
-        files.iter().for_each(|&file| self.fetch(file, from, Reader::Made(task)));
+        files.iter().for_each(|&file| self.fetch(file, from, Reader::Completed(task)));
         files.is_empty()
     }
 
@@ -116,8 +116,8 @@ impl Transfers {
             from,
             offset: 0,
             total: None,
-            is_begun: false,
-            is_asked: false,
+            has_started: false,
+            is_requested: false,
             readers: BTreeSet::new(),
         };
         if self.transfers.entry(file).or_insert_with(new).readers.insert(reader) {
@@ -131,31 +131,31 @@ impl Transfers {
     }
 
     /// Returns the requests that are due, each with its receiver.
-    pub(in crate::workflow) fn take_asks(&mut self) -> Vec<(usize, Ask)> {
-        let mut begun: BTreeMap<usize, usize> = BTreeMap::new();
-        for transfer in self.transfers.values().filter(|transfer| transfer.is_begun) {
-            *begun.entry(transfer.from).or_default() += 1;
+    pub(in crate::workflow) fn take_requests(&mut self) -> Vec<(usize, PieceRequest)> {
+        let mut started: BTreeMap<usize, usize> = BTreeMap::new();
+        for transfer in self.transfers.values().filter(|transfer| transfer.has_started) {
+            *started.entry(transfer.from).or_default() += 1;
         }
-        let mut asks = Vec::new();
+        let mut requests = Vec::new();
         for (&file, transfer) in &mut self.transfers {
-            let begun = begun.entry(transfer.from).or_default();
-            if !transfer.is_begun && *begun < AT_ONCE {
-                transfer.is_begun = true;
-                *begun += 1;
+            let started = started.entry(transfer.from).or_default();
+            if !transfer.has_started && *started < AT_ONCE {
+                transfer.has_started = true;
+                *started += 1;
             }
-            if transfer.is_begun && !transfer.is_asked {
-                transfer.is_asked = true;
-                asks.push((transfer.from, Ask { file, offset: transfer.offset }));
+            if transfer.has_started && !transfer.is_requested {
+                transfer.is_requested = true;
+                requests.push((transfer.from, PieceRequest { file, offset: transfer.offset }));
             }
         }
-        asks
+        requests
     }
 
     /// Handles a piece of `bytes` bytes. Returns true if it has to be written; then [`written`](Transfers::written) or
     /// [`fail`](Transfers::fail) has to be called.
     pub(in crate::workflow) fn on_piece(&mut self, from: usize, head: &PieceHead, bytes: u64) -> bool {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return false };
-        if (transfer.from, transfer.offset) != (from, head.offset) || !transfer.is_asked {
+        if (transfer.from, transfer.offset) != (from, head.offset) || !transfer.is_requested {
             return false;
         }
         let end = head.offset.checked_add(bytes);
@@ -179,7 +179,7 @@ impl Transfers {
     pub(in crate::workflow) fn written(&mut self, head: &PieceHead, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return };
         transfer.offset += bytes;
-        transfer.is_asked = false;
+        transfer.is_requested = false;
         if transfer.offset < head.total {
             return;
         }
@@ -210,7 +210,7 @@ impl Transfers {
         self.waiting.remove(&reader);
         match reader {
             Reader::Task(task) => self.settled.push(Settled::Task(task, result)),
-            Reader::Made(task) => self.settled.push(Settled::Made(task, result)),
+            Reader::Completed(task) => self.settled.push(Settled::Completed(task, result)),
             Reader::Output(_) => self.settled.push(Settled::Output(result)),
         }
     }
@@ -237,7 +237,7 @@ impl Transfers {
     fn restart(&mut self, file: usize) {
         if let Some(transfer) = self.transfers.get_mut(&file) {
             (transfer.from, transfer.offset, transfer.total) = (0, 0, None);
-            (transfer.is_begun, transfer.is_asked) = (false, false);
+            (transfer.has_started, transfer.is_requested) = (false, false);
         }
     }
 
@@ -266,9 +266,9 @@ impl Transfers {
     }
 
     /// Returns the files in transit, each with its source.
-    pub(super) fn coming(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let begun = self.transfers.iter().filter(|(_, transfer)| transfer.is_begun);
-        begun.map(|(&file, transfer)| (file, transfer.from))
+    pub(super) fn arriving(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let started = self.transfers.iter().filter(|(_, transfer)| transfer.has_started);
+        started.map(|(&file, transfer)| (file, transfer.from))
     }
 }
 
@@ -280,12 +280,12 @@ mod tests {
         PieceHead { file, offset, total, mode: 0o644, refusal: None }
     }
 
-    fn ask(file: usize, offset: u64) -> Ask {
-        Ask { file, offset }
+    fn request(file: usize, offset: u64) -> PieceRequest {
+        PieceRequest { file, offset }
     }
 
     /// Delivers a piece and reports that it was written.
-    fn comes(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
+    fn arrives(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
         assert!(transfers.on_piece(from, head, bytes), "{head:?}");
         transfers.written(head, bytes);
     }
@@ -294,18 +294,18 @@ mod tests {
     fn inputs_are_transferred_piecewise_and_once() {
         let mut transfers = Transfers::new(1, 3);
         assert!(!transfers.need(7, [(0, 2), (1, 2)]));
-        assert_eq!(transfers.take_asks(), [(2, ask(0, 0)), (2, ask(1, 0))]);
+        assert_eq!(transfers.take_requests(), [(2, request(0, 0)), (2, request(1, 0))]);
         // Another reader needs a file that is already on its way and a third file of the same rank, which has to wait.
         assert!(!transfers.need(8, [(0, 2), (2, 2)]));
-        assert_eq!(transfers.take_asks(), []);
-        comes(&mut transfers, 2, &head(0, 0, 10), 6);
+        assert_eq!(transfers.take_requests(), []);
+        arrives(&mut transfers, 2, &head(0, 0, 10), 6);
         assert!(transfers.take_settled().is_empty());
-        assert_eq!(transfers.take_asks(), [(2, ask(0, 6))]);
-        comes(&mut transfers, 2, &head(0, 6, 10), 4);
-        comes(&mut transfers, 2, &head(1, 0, 0), 0);
+        assert_eq!(transfers.take_requests(), [(2, request(0, 6))]);
+        arrives(&mut transfers, 2, &head(0, 6, 10), 4);
+        arrives(&mut transfers, 2, &head(1, 0, 0), 0);
         assert_eq!(transfers.take_settled(), [Settled::Task(7, Ok(()))]);
-        assert_eq!(transfers.take_asks(), [(2, ask(2, 0))]);
-        comes(&mut transfers, 2, &head(2, 0, 1), 1);
+        assert_eq!(transfers.take_requests(), [(2, request(2, 0))]);
+        arrives(&mut transfers, 2, &head(2, 0, 1), 1);
         assert_eq!(transfers.take_settled(), [Settled::Task(8, Ok(()))]);
         assert!(transfers.need(9, [(0, 2), (1, 2), (2, 0)]));
     }
@@ -314,35 +314,35 @@ mod tests {
     fn rank_0_replaces_dead_or_refusing_senders() {
         let mut transfers = Transfers::new(1, 2);
         transfers.need(7, [(0, 2), (1, 3)]);
-        transfers.take_asks();
-        comes(&mut transfers, 2, &head(0, 0, 10), 6);
+        transfers.take_requests();
+        arrives(&mut transfers, 2, &head(0, 0, 10), 6);
         transfers.on_lost(2);
         let refusal = PieceHead { refusal: Some("it is gone".into()), ..head(1, 0, 0) };
         assert!(!transfers.on_piece(3, &refusal, 0));
         assert!(!transfers.on_piece(2, &head(0, 6, 10), 4), "from a rank that is lost");
-        assert_eq!(transfers.take_asks(), [(0, ask(0, 0)), (0, ask(1, 0))]);
-        comes(&mut transfers, 0, &head(0, 0, 10), 10);
+        assert_eq!(transfers.take_requests(), [(0, request(0, 0)), (0, request(1, 0))]);
+        arrives(&mut transfers, 0, &head(0, 0, 10), 10);
         assert!(!transfers.on_piece(0, &refusal, 0));
         let failed = Settled::Task(7, Err("it is gone".into()));
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1), failed]);
         // A rank that is known to be dead is not asked.
         assert!(!transfers.need(8, [(1, 2)]));
-        assert_eq!(transfers.take_asks(), [(0, ask(1, 0))]);
+        assert_eq!(transfers.take_requests(), [(0, request(1, 0))]);
     }
 
     #[test]
     fn file_changed_during_transfer_is_refused() {
         let mut transfers = Transfers::new(1, 1);
         transfers.need(7, [(0, 0)]);
-        transfers.take_asks();
-        comes(&mut transfers, 0, &head(0, 0, 10), 6);
-        transfers.take_asks();
+        transfers.take_requests();
+        arrives(&mut transfers, 0, &head(0, 0, 10), 6);
+        transfers.take_requests();
         assert!(!transfers.on_piece(0, &head(0, 6, 9), 3));
         let why = "it changed while rank 0 sent it";
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), Settled::Task(7, Err(why.into()))]);
         // An empty piece of a file with bytes left is refused: without progress the transfer would never end.
         transfers.need(7, [(0, 0)]);
-        transfers.take_asks();
+        transfers.take_requests();
         assert!(!transfers.on_piece(0, &head(0, 0, 10), 0));
         assert_eq!(transfers.take_settled().len(), 2);
     }
@@ -351,27 +351,27 @@ mod tests {
     fn rank_0_completes_tasks_once_outputs_arrive() {
         let mut transfers = Transfers::new(0, 3);
         assert!(transfers.need(7, [(0, 2)]));
-        assert!(transfers.made(1, 7, &[]));
-        assert!(!transfers.made(1, 7, &[0, 1]));
-        assert!(!transfers.made(2, 8, &[2]));
-        assert_eq!(transfers.take_asks(), [(1, ask(0, 0)), (1, ask(1, 0)), (2, ask(2, 0))]);
-        comes(&mut transfers, 1, &head(0, 0, 1), 1);
+        assert!(transfers.fetch_outputs(1, 7, &[]));
+        assert!(!transfers.fetch_outputs(1, 7, &[0, 1]));
+        assert!(!transfers.fetch_outputs(2, 8, &[2]));
+        assert_eq!(transfers.take_requests(), [(1, request(0, 0)), (1, request(1, 0)), (2, request(2, 0))]);
+        arrives(&mut transfers, 1, &head(0, 0, 1), 1);
         transfers.on_lost(1);
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1)], "the try is no more");
         // The task is run again on another rank.
-        assert!(!transfers.made(2, 7, &[0, 1]));
-        transfers.take_asks();
+        assert!(!transfers.fetch_outputs(2, 7, &[0, 1]));
+        transfers.take_requests();
         transfers.fail(0, "no room");
-        let failed = Settled::Made(7, Err("no room".into()));
+        let failed = Settled::Completed(7, Err("no room".into()));
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), failed, Settled::Abandoned(1)]);
-        comes(&mut transfers, 2, &head(2, 0, 1), 1);
-        assert_eq!(transfers.take_settled(), [Settled::Made(8, Ok(()))]);
+        arrives(&mut transfers, 2, &head(2, 0, 1), 1);
+        assert_eq!(transfers.take_settled(), [Settled::Completed(8, Ok(()))]);
         transfers.want_output(2);
         transfers.want_output(3);
-        assert_eq!(transfers.take_asks(), [(2, ask(5, 0)), (3, ask(6, 0))]);
+        assert_eq!(transfers.take_requests(), [(2, request(5, 0)), (3, request(6, 0))]);
         transfers.on_lost(3);
         assert!(!transfers.has_outputs());
-        comes(&mut transfers, 2, &head(5, 0, 1), 1);
+        arrives(&mut transfers, 2, &head(5, 0, 1), 1);
         assert!(transfers.has_outputs());
     }
 }

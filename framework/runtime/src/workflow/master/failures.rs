@@ -3,7 +3,7 @@
 use super::{Master, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
-use crate::observe::words::count;
+use crate::observe::number_format::count;
 use crate::workflow::messages::{Failure, Reason};
 
 impl Master {
@@ -64,16 +64,17 @@ impl Master {
     /// An error of the kind of the failure if more tasks have failed for good than allowed.
     pub(super) fn fail(&mut self, failed: FailedTask) -> Result<()> {
         let FailedTask { task, rank, kind, .. } = failed;
-        self.fail_abandoned(task as usize);
-        let mut told = failed.in_error();
+        self.abandon(task as usize);
+        let mut description = failed.in_error();
         self.failed.push(failed);
         if self.failed.len() <= self.max_failures {
             return Ok(());
         }
         if self.max_failures > 0 {
-            told += &format!("; the run ends after {}", count(self.failed.len() as u64, "failed task"));
+            description +=
+                &format!("; the run ends after {}", count(self.failed.len() as u64, "failed task"));
         }
-        Err(Error::new(kind, told).at_rank(rank).on_item(task).in_workflow(&self.graph.name))
+        Err(Error::new(kind, description).at_rank(rank).on_item(task).in_workflow(&self.graph.name))
     }
 
     /// Returns the rank with the most memory among those that may try the task, if it has more memory than `rank`.
@@ -109,7 +110,7 @@ impl Master {
     }
 
     /// Gives up a task and all tasks that depend on it.
-    fn fail_abandoned(&mut self, task: usize) {
+    fn abandon(&mut self, task: usize) {
         let graph = self.graph.clone();
         let mut to_skip = vec![task];
         while let Some(next) = to_skip.pop() {

@@ -45,7 +45,7 @@ impl Master {
         while let Some(task) = to_make.pop() {
             match self.tasks[task].state {
                 State::Done(rank) if rank == lost => {}
-                State::Gone => {}
+                State::Dropped => {}
                 _ => continue,
             }
             self.count(task, lost, 0);
@@ -53,7 +53,7 @@ impl Master {
             // completed commands.
             if self.journalled[task] || graph.needs(task).is_command {
                 let is_read = self.tasks[task].readers > 0;
-                self.tasks[task].state = if is_read { State::Done(0) } else { State::Gone };
+                self.tasks[task].state = if is_read { State::Done(0) } else { State::Dropped };
                 self.to_restore.extend(is_read.then_some(task));
                 continue;
             }
@@ -68,7 +68,7 @@ impl Master {
         for &task in &self.to_restore[restored..] {
             for child in graph.children(task) {
                 if let State::Ordered(reader) = self.tasks[child].state {
-                    self.ranks[reader].orders.moved.push((task, 0));
+                    self.ranks[reader].orders.changed_sources.push((task, 0));
                 }
             }
         }
@@ -77,7 +77,7 @@ impl Master {
             // The reader stops waiting for the dead rank. The new source is sent when the task is ordered again.
             for child in graph.children(task) {
                 if let State::Ordered(reader) = self.tasks[child].state {
-                    self.ranks[reader].orders.moved.push((task, reader));
+                    self.ranks[reader].orders.changed_sources.push((task, reader));
                 }
             }
         }
@@ -195,9 +195,12 @@ impl Master {
     ///
     /// # Errors
     /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
-    pub(in crate::workflow) fn restore_attempts(&mut self, noted: &BTreeMap<usize, Attempts>) -> Result<()> {
+    pub(in crate::workflow) fn restore_attempts(
+        &mut self,
+        restored: &BTreeMap<usize, Attempts>,
+    ) -> Result<()> {
         let others = self.others();
-        for (&task, &attempts) in noted {
+        for (&task, &attempts) in restored {
             self.deaths.last = self.deaths.last.max(attempts.suspicion.death);
             if self.tasks[task].state == State::Waiting {
                 let is_exhausted = attempts.is_exhausted(self.graph.needs(task).tries);

@@ -35,7 +35,7 @@ pub(super) enum State {
     /// The task is done, and this rank holds its value.
     Done(usize),
     /// The task is done, and its value is not needed any more.
-    Gone,
+    Dropped,
     /// The task has failed for good.
     Failed,
     /// The task is not run, because a task that it depends on has failed.
@@ -193,12 +193,12 @@ impl Master {
         self.journalled[task] = true;
         self.tasks[task].state = State::Done(0);
         self.left -= 1;
-        let mut gone = self.fewer_readers(task);
+        let mut unneeded = self.fewer_readers(task);
         if self.tasks[task].readers == 0 {
-            self.tasks[task].state = State::Gone;
-            gone.push(task);
+            self.tasks[task].state = State::Dropped;
+            unneeded.push(task);
         }
-        gone
+        unneeded
     }
 
     /// Begins the run: orders every task that can be ordered.
@@ -287,21 +287,21 @@ impl Master {
     /// Updates the parents of a task that has ended and does not read its inputs any more. Returns the parents that have no readers left.
     fn fewer_readers(&mut self, task: usize) -> Vec<usize> {
         let graph = self.graph.clone();
-        let mut gone = Vec::new();
+        let mut unneeded = Vec::new();
         for parent in graph.parents(task) {
             self.tasks[parent].readers -= 1;
             if self.tasks[parent].readers == 0 {
                 self.drop_value(parent);
-                gone.push(parent);
+                unneeded.push(parent);
             }
         }
-        gone
+        unneeded
     }
 
     /// Drops a value that no task needs any more.
     fn drop_value(&mut self, task: usize) {
         if let State::Done(rank) = self.tasks[task].state {
-            self.tasks[task].state = State::Gone;
+            self.tasks[task].state = State::Dropped;
             self.count(task, rank, 0);
             if !self.graph.is_final(task) {
                 self.ranks[rank].orders.dropped.push(task);
@@ -342,7 +342,7 @@ impl Master {
     }
 
     /// Returns true if all tasks have ended, or no rank has an order in a run that was stopped.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         let is_idle = |rank: &Rank| rank.is_lost || rank.outstanding.is_empty();
         self.left == 0 || (self.is_stopping && self.ranks.iter().all(is_idle))
     }
@@ -372,7 +372,7 @@ impl Master {
 
     /// Returns true if the task is done.
     pub(super) fn is_done(&self, task: usize) -> bool {
-        matches!(self.tasks[task].state, State::Done(_) | State::Gone)
+        matches!(self.tasks[task].state, State::Done(_) | State::Dropped)
     }
 
     /// Returns true if the task is done and its value is needed by other tasks.

@@ -200,11 +200,13 @@ impl Master {
                     if let Some(reader) = self.tasks[child].announced_to
                         && self.supply.rank_of(task) != Some(rank)
                     {
-                        self.ranks[reader].orders.moved.push((task, rank));
+                        self.ranks[reader].orders.changed_sources.push((task, rank));
                     }
                     self.consider(child);
                 }
-                State::Ordered(reader) if was_urgent => self.ranks[reader].orders.moved.push((task, rank)),
+                State::Ordered(reader) if was_urgent => {
+                    self.ranks[reader].orders.changed_sources.push((task, rank))
+                }
                 _ => {}
             }
         }

@@ -101,8 +101,8 @@ fn long_tasks_of_one_parent_run_on_all_ranks() {
     let mut master = fan(2);
     assert_eq!(ordered(&all_orders(&mut master)[&0]), [0, 1, 2, 3], "ahead, where their input will be");
     master.on_report(0, done(0, LONG)).unwrap();
-    let asked = all_orders(&mut master);
-    assert_eq!(asked[&0].recalled, [3], "two run there at once");
+    let requested = all_orders(&mut master);
+    assert_eq!(requested[&0].recalled, [3], "two run there at once");
     master.on_report(0, Report { returned: vec![3], ..Report::default() }).unwrap();
     assert_eq!(ordered(&all_orders(&mut master)[&1]), [3]);
     assert_eq!(master.tasks[3].state, State::Ordered(1));
@@ -113,9 +113,9 @@ fn unordered_tasks_go_to_the_least_loaded_ranks() {
     let mut master = fan(1);
     assert_eq!(ordered(&all_orders(&mut master)[&0]), [0, 1]);
     master.on_report(0, done(0, LONG)).unwrap();
-    let given = all_orders(&mut master);
-    assert_eq!((ordered(&given[&1]), ordered(&given[&2])), (vec![2], vec![3]));
-    assert!(given.values().all(|orders| orders.recalled.is_empty()), "{given:?}");
+    let result = all_orders(&mut master);
+    assert_eq!((ordered(&result[&1]), ordered(&result[&2])), (vec![2], vec![3]));
+    assert!(result.values().all(|orders| orders.recalled.is_empty()), "{result:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn task_is_recalled_once_and_may_have_begun() {
         master.on_report(0, done(task, LONG)).unwrap();
         assert!(all_orders(&mut master).values().all(|orders| orders.recalled.is_empty()));
     }
-    assert!(master.is_over());
+    assert!(master.is_finished());
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn stopped_run_recalls_all_orders_and_waits_for_begun_tasks() {
     master.stop();
     assert_eq!(all_orders(&mut master)[&0].recalled, [0, 1, 2, 3]);
     master.on_report(0, Report { returned: vec![1, 2, 3], ..Report::default() }).unwrap();
-    assert!(!master.is_over(), "task 0 has begun");
+    assert!(!master.is_finished(), "task 0 has begun");
     master.on_report(0, done(0, LONG)).unwrap();
-    assert!(master.is_over() && master.is_cut());
+    assert!(master.is_finished() && master.is_cut());
     assert!(all_orders(&mut master).values().all(|orders| orders.orders.is_empty()));
     assert_eq!(master.progress(), (1, 4));
     // A second request changes nothing.
@@ -161,7 +161,7 @@ fn stopped_run_recalls_all_orders_and_waits_for_begun_tasks() {
 fn stopped_run_is_truncated_only_if_incomplete() {
     let mut master = fan(2);
     master.stop();
-    assert!(master.is_over() && master.is_cut());
+    assert!(master.is_finished() && master.is_cut());
     assert!(
         all_orders(&mut master).values().all(|orders| orders.orders.is_empty() && orders.recalled.is_empty())
     );
@@ -171,5 +171,5 @@ fn stopped_run_is_truncated_only_if_incomplete() {
         master.on_report(0, done(task, 1_000)).unwrap();
     }
     master.stop();
-    assert!(master.is_over() && !master.is_cut());
+    assert!(master.is_finished() && !master.is_cut());
 }

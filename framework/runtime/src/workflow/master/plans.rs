@@ -9,7 +9,7 @@ use super::replanning::{Cause, Change, Replanning};
 use super::{Master, State};
 use crate::balance::is_affordable;
 use crate::workflow::forecast::Forecast;
-use crate::workflow::planning::{AskAnew, Clusters, Standing};
+use crate::workflow::planning::{Clusters, ReplanQuestion, TaskProgress};
 
 impl Master {
     /// Activates the first plan, for the ranks of `clusters`, at time `now`. `takes` is the expected time to compute a new plan.
@@ -34,20 +34,23 @@ impl Master {
             at: now,
             takes,
             lost,
-            asked: None,
+            requested: None,
         });
     }
 
     /// Returns the active plan, if there is one, with the ranks as the plan models them.
-    pub(in crate::workflow) fn plan_in_force(&self) -> Option<(&Plan, &Cluster)> {
+    pub(in crate::workflow) fn active_plan(&self) -> Option<(&Plan, &Cluster)> {
         let replanning = self.replanning.as_ref()?;
         self.supply.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
     }
 
     /// Returns the question for the planner at time `now` and its cause, if there is a cause and planning is short enough. Its time is compared with
     /// the time since the planner was last asked or answered, and with the remaining time.
-    pub(in crate::workflow) fn ask_anew(&mut self, now: Duration) -> Option<(Cause, Box<AskAnew>)> {
-        let replanning = self.replanning.as_mut().filter(|replanning| replanning.asked.is_none())?;
+    pub(in crate::workflow) fn replan_question(
+        &mut self,
+        now: Duration,
+    ) -> Option<(Cause, Box<ReplanQuestion>)> {
+        let replanning = self.replanning.as_mut().filter(|replanning| replanning.requested.is_none())?;
         let cause = match replanning.lost {
             // After a loss there is no active plan, so the interval since the last plan does not matter.
             Some(rank) => Cause::Lost(rank),
@@ -66,22 +69,22 @@ impl Master {
             return None;
         }
         let lost = self.lost();
-        let ask = AskAnew {
+        let request = ReplanQuestion {
             clusters: replanning.clusters.clone(),
             speeds: replanning.forecast.speeds(),
             weights: replanning.forecast.weights(),
-            standings: (0..self.tasks.len()).map(|task| self.standing(task)).collect(),
+            progress: (0..self.tasks.len()).map(|task| self.progress_of(task)).collect(),
             plan: replanning.plan.clone(),
             takes: replanning.takes.as_secs_f64(),
             lost,
         };
         let replanning = self.replanning.as_mut()?;
-        (replanning.lost, replanning.asked) = (None, Some(ask.lost.len()));
-        Some((cause, Box::new(ask)))
+        (replanning.lost, replanning.requested) = (None, Some(request.lost.len()));
+        Some((cause, Box::new(request)))
     }
 
     /// Handles the answer of the planner, which arrives at time `now` and took `takes` to compute.
-    pub(in crate::workflow) fn on_planned_anew(
+    pub(in crate::workflow) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
         takes: Duration,
@@ -90,7 +93,7 @@ impl Master {
         let lost = self.lost().len();
         let Some(replanning) = &mut self.replanning else { return Change::None };
         (replanning.at, replanning.takes) = (now, takes);
-        let is_stale = replanning.asked.take() != Some(lost);
+        let is_stale = replanning.requested.take() != Some(lost);
         let Replanned { plan, kept } = match found {
             Ok(found) if !is_stale => found,
             // If a rank was lost meanwhile, its loss causes another question.
@@ -123,13 +126,13 @@ impl Master {
         (0..self.ranks.len()).filter(|&rank| self.ranks[rank].is_lost).collect()
     }
 
-    fn standing(&self, task: usize) -> Standing {
+    fn progress_of(&self, task: usize) -> TaskProgress {
         match self.tasks[task].state {
-            State::Waiting => Standing::Waiting,
-            State::Ordered(rank) => Standing::Ordered(rank),
-            State::Done(rank) => Standing::Ended(rank),
+            State::Waiting => TaskProgress::Waiting,
+            State::Ordered(rank) => TaskProgress::Ordered(rank),
+            State::Done(rank) => TaskProgress::Ended(rank),
             // No task reads the value any more, so that its rank does not matter.
-            State::Gone | State::Failed | State::Skipped => Standing::Ended(0),
+            State::Dropped | State::Failed | State::Skipped => TaskProgress::Ended(0),
         }
     }
 }

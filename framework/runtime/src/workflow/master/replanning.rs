@@ -38,7 +38,7 @@ pub(super) struct Replanning {
     pub(super) takes: Duration,
     pub(super) lost: Option<usize>,
     /// Number of lost ranks when the planner was asked; `None` if no answer is outstanding.
-    pub(super) asked: Option<usize>,
+    pub(super) requested: Option<usize>,
 }
 
 /// Result of replanning.

@@ -168,7 +168,7 @@ impl Supply {
     }
 
     /// Enables the record of tasks that wait for a named limit, which [`take_held`](Supply::take_held) returns.
-    pub(in crate::workflow) fn note_held(&mut self) {
+    pub(in crate::workflow) fn record_held(&mut self) {
         self.held = Some(Vec::new());
     }
 
@@ -295,7 +295,7 @@ mod tests {
         assert!(supply.take_limits(&[(0, 2), (1, 1)]));
         let two = [(0, 1), (1, 1)];
         assert!(!supply.take_limits(&two));
-        supply.note_held();
+        supply.record_held();
         supply.wait(0, &two);
         assert_eq!(supply.take_held(), [(0, 1)]);
         assert!(supply.take_limits(&[(0, 1)]));

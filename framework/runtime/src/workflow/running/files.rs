@@ -9,7 +9,7 @@ use super::{REPORT_AFTER, Running, unexpected};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 use crate::workflow::commands::{Started, Try};
-use crate::workflow::files::{Ask, Files, Piece, Settled};
+use crate::workflow::files::{Files, Piece, PieceRequest, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
@@ -33,19 +33,19 @@ impl Running<'_, '_> {
 
     /// Starts a command whose inputs have all arrived.
     fn start_command(&mut self, task: usize, started: Started, out: &mut Outgoing<'_>) -> Result<()> {
-        let made = self.files.as_ref().map_or(Ok(()), |files| {
+        let fetch_outputs = self.files.as_ref().map_or(Ok(()), |files| {
             let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
             files.folder.make_room(names())?;
             files.folder.clear(names())
         });
-        match made {
+        match fetch_outputs {
             Ok(()) => self.commands.run(task, started),
-            Err(why) => self.fail_abandoned(task, why, out),
+            Err(why) => self.abandon(task, why, out),
         }
     }
 
     /// Reports that a command cannot begin.
-    fn fail_abandoned(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
+    fn abandon(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
         self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;
         self.worker.on_failed(task, (Reason::Error, why), Duration::ZERO, out)
@@ -53,11 +53,11 @@ impl Running<'_, '_> {
 
     /// Handles the end of a command on this rank. If files are sent, rank 0 has to fetch its outputs before the task is done.
     pub(super) fn on_ended(&mut self, mut ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
-        let Some(files) = &mut self.files else { return self.hear_of(ended, out) };
+        let Some(files) = &mut self.files else { return self.settle_command(ended, out) };
         let task = ended.task;
         if ended.ended.is_success() {
             let names = files.table.outputs(task).iter().map(|&file| files.table.name(file));
-            let mut wrong = names.filter_map(|name| Some((name, files.folder.look(name).err()?)));
+            let mut wrong = names.filter_map(|name| Some((name, files.folder.check(name).err()?)));
             ended.fault = wrong.next().map(|(name, why)| {
                 format!(
                     "the command ended with exit code 0, but its output file {name:?} cannot be sent: {why}"
@@ -65,11 +65,11 @@ impl Running<'_, '_> {
             });
         }
         if self.root.is_some() {
-            return self.hear_of(ended, out);
+            return self.settle_command(ended, out);
         }
         let (attempt, fault) = (ended.attempt, ended.fault.clone());
         let content = Content::Ended(TryEnded { task, attempt, ended: ended.ended.to_bytes(), fault });
-        files.told.insert(task, ended);
+        files.reported.insert(task, ended);
         out.send(0, content)
     }
 
@@ -124,8 +124,8 @@ impl Running<'_, '_> {
             ));
         };
         match content {
-            Content::Ask(ask) => {
-                let piece = files.piece(ask);
+            Content::PieceRequest(request) => {
+                let piece = files.piece(request);
                 return out.send(from, Content::Piece(piece));
             }
             Content::Piece(piece) => self.on_piece(from, &piece)?,
@@ -136,13 +136,15 @@ impl Running<'_, '_> {
                     Error::new(ErrorKind::Wire, format!("rank {from} sent an invalid result of a command"))
                 })?;
                 let ended = Try { task, attempt, ended, rank: from, fault };
-                if ended.failure().is_some() || files.transfers.made(from, task, files.table.outputs(task)) {
-                    return self.hear_of(ended, out);
+                if ended.failure().is_some()
+                    || files.transfers.fetch_outputs(from, task, files.table.outputs(task))
+                {
+                    return self.settle_command(ended, out);
                 }
-                files.coming.insert(task, ended);
+                files.arriving.insert(task, ended);
             }
             Content::Kept(task, failure) => {
-                if let Some(ended) = files.told.remove(&task) {
+                if let Some(ended) = files.reported.remove(&task) {
                     self.unreported += REPORT_AFTER;
                     self.settle(&ended, failure, out)?;
                 }
@@ -186,13 +188,13 @@ impl Running<'_, '_> {
             match settled {
                 Settled::Task(task, result) => match (files.starting.remove(&task), result) {
                     (Some(started), Ok(())) => self.start_command(task, started, out)?,
-                    (Some(_), Err(why)) => self.fail_abandoned(task, why, out)?,
+                    (Some(_), Err(why)) => self.abandon(task, why, out)?,
                     (None, _) => {}
                 },
-                Settled::Made(task, result) => {
-                    if let Some(mut ended) = files.coming.remove(&task) {
+                Settled::Completed(task, result) => {
+                    if let Some(mut ended) = files.arriving.remove(&task) {
                         ended.fault = result.err();
-                        self.hear_of(ended, out)?;
+                        self.settle_command(ended, out)?;
                     }
                 }
                 Settled::Output(Err(why)) => log::warn!("{why}"),
@@ -204,9 +206,9 @@ impl Running<'_, '_> {
                 }
             }
         }
-        let asks = self.files.as_mut().map(|files| files.transfers.take_asks()).unwrap_or_default();
-        for (to, ask) in asks {
-            out.send(to, Content::Ask(ask))?;
+        let requests = self.files.as_mut().map(|files| files.transfers.take_requests()).unwrap_or_default();
+        for (to, request) in requests {
+            out.send(to, Content::PieceRequest(request))?;
         }
         Ok(())
     }
@@ -215,14 +217,14 @@ impl Running<'_, '_> {
     pub(super) fn lose_files(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         files.transfers.on_lost(lost);
-        files.coming.retain(|_, ended| ended.rank != lost);
+        files.arriving.retain(|_, ended| ended.rank != lost);
         self.move_files(out)
     }
 
     /// Fetches the output of the commands of other ranks to rank 0, when all tasks have ended. Returns true if rank 0 has all of it.
     pub(super) fn has_all_output(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let (Some(files), Some(root)) = (&mut self.files, &self.root) else { return Ok(true) };
-        if !std::mem::replace(&mut files.has_asked_for_output, true) && self.commands.collected().is_some() {
+        if !std::mem::replace(&mut files.has_requested_output, true) && self.commands.collected().is_some() {
             let living = (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank));
             living.for_each(|rank| files.transfers.want_output(rank));
             self.move_files(out)?;
@@ -233,10 +235,10 @@ impl Running<'_, '_> {
 
 impl Files {
     /// Returns the requested piece.
-    fn piece(&self, ask: Ask) -> Piece {
-        match self.table.name_of(ask.file) {
-            Some(name) => self.folder.read(name, ask),
-            None => self.folder.read_output(ask),
+    fn piece(&self, request: PieceRequest) -> Piece {
+        match self.table.name_of(request.file) {
+            Some(name) => self.folder.read(name, request),
+            None => self.folder.read_output(request),
         }
     }
 }

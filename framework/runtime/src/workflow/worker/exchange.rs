@@ -68,7 +68,7 @@ impl Exchange {
         match &held.location {
             location if location.is_elsewhere() => {
                 self.waiting.entry(task).or_default().push((to, room));
-                if held.is_gone { self.send(to, Content::Gone(task), out) } else { Ok(()) }
+                if held.is_unneeded { self.send(to, Content::Dropped(task), out) } else { Ok(()) }
             }
             _ if held.bytes > room => self.send(to, Content::Offer(vec![(task, held.bytes)]), out),
             Location::Memory(value) => self.send_value(to, task, value.clone(), values, out),

@@ -37,7 +37,7 @@ pub(super) struct Settings {
 
 /// Task that has begun and not ended.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct Started {
     attempt: u32,
     /// Bytes that the task may occupy in addition to its inputs.
     memory: u64,
@@ -51,7 +51,7 @@ pub(super) struct WorkflowWorker {
     queue: Queue,
     values: Values,
     exchange: Exchange,
-    running: BTreeMap<usize, Begun>,
+    running: BTreeMap<usize, Started>,
     report: Report,
     totals: RankReport,
     pub(super) trace: Trace,
@@ -88,8 +88,8 @@ impl WorkflowWorker {
             self.enqueue(&order, out)?;
         }
         // Changed sources are handled last, because they may concern inputs of the new orders.
-        for (task, rank) in orders.moved {
-            self.moved(task, rank, out)?;
+        for (task, rank) in orders.changed_sources {
+            self.on_source_changed(task, rank, out)?;
         }
         self.fetch_ahead(out)
     }
@@ -108,14 +108,14 @@ impl WorkflowWorker {
             self.values[input].uses += u32::from(!was_announced);
             match self.values[input].location {
                 Location::Absent if source != self.rank => self.want(input, source, out)?,
-                Location::Wanted(from) if from != source => self.moved(input, source, out)?,
+                Location::Wanted(from) if from != source => self.on_source_changed(input, source, out)?,
                 _ => {}
             }
         }
         if !order.is_announced {
             self.trace.ordered(task);
         }
-        let inputs = graph.parents(task).map(|input| self.values[input].location.presence());
+        let inputs = graph.parents(task).map(|input| self.values[input].location.availability());
         self.queue.insert(order, graph.needs(task).priority, inputs);
         Ok(())
     }
@@ -142,10 +142,10 @@ impl WorkflowWorker {
     }
 
     /// Handles a change of the source of a value.
-    fn moved(&mut self, task: usize, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
-        use Location::{Coming, Offered, Wanted};
+    fn on_source_changed(&mut self, task: usize, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        use Location::{Arriving, Offered, Wanted};
         let held = &self.values[task];
-        let is_known = matches!(held.location, Wanted(from) | Offered(from) | Coming(from) if from == rank);
+        let is_known = matches!(held.location, Wanted(from) | Offered(from) | Arriving(from) if from == rank);
         if is_known || !held.location.is_elsewhere() || held.uses == 0 {
             return Ok(());
         }
@@ -172,17 +172,18 @@ impl WorkflowWorker {
 
     /// Handles a value from another rank.
     pub(super) fn on_value(&mut self, from: usize, task: usize, value: Value) {
-        self.on_gone(from, task);
+        self.on_dropped(from, task);
         let held = &self.values[task];
         if held.uses == 0 || !held.location.is_elsewhere() {
             return;
         }
         let bytes = value.bytes();
-        self.trace.note(|| {
+        self.trace.record(|| {
             Event::ValueCame(ValueCame { task: self.graph.dag.name(task).to_string(), from, bytes })
         });
-        let has_room =
-            matches!(held.location, Location::Coming(_)) || bytes <= held.granted || self.values.fits(bytes);
+        let has_room = matches!(held.location, Location::Arriving(_))
+            || bytes <= held.granted
+            || self.values.fits(bytes);
         // Reserved memory has the size of the value, so it is released before the size is set.
         self.set(task, Location::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
@@ -192,7 +193,7 @@ impl WorkflowWorker {
 
     /// Handles the answer that a requested value has been dropped by its owner. An order that still needs the value waits until it is
     /// computed again.
-    pub(super) fn on_gone(&mut self, from: usize, task: usize) {
+    pub(super) fn on_dropped(&mut self, from: usize, task: usize) {
         self.values.expect_no_more(task, |source| source == from);
     }
 
@@ -202,7 +203,7 @@ impl WorkflowWorker {
     }
 
     /// Releases the memory of values that have been sent.
-    pub(super) fn look_what_left(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(super) fn release_sent(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         if self.values.have_left(|number| out.has_left(number)) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
@@ -254,12 +255,12 @@ impl WorkflowWorker {
         self.queue.remove(task);
         if is_suspect {
             // The message is sent before the task begins, because the task may end the process.
-            self.exchange.send(0, Content::Begun(task), out)?;
+            self.exchange.send(0, Content::Started(task), out)?;
         }
         self.values.occupy(memory);
-        self.running.insert(task, Begun { attempt, memory });
+        self.running.insert(task, Started { attempt, memory });
         let name = |task| graph.dag.name(task).to_string();
-        self.trace.handed_over(task, attempt, command, graph.parents(task), name);
+        self.trace.dispatched(task, attempt, command, graph.parents(task), name);
         let inputs = graph.parents(task).filter_map(|input| self.values.pin(input)).collect();
         Ok(Some(Job::Run { task, attempt, exceeded, inputs }))
     }
@@ -317,7 +318,7 @@ impl WorkflowWorker {
 
     /// Requests an offered value, and reserves memory for it.
     fn fetch(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
-        self.set(task, Location::Coming(source));
+        self.set(task, Location::Arriving(source));
         self.exchange.request(task, source, self.values[task].bytes, out)
     }
 
@@ -381,19 +382,19 @@ impl WorkflowWorker {
     /// Handles the end of a spill.
     pub(super) fn on_spilled(&mut self, task: usize) {
         self.values[task].is_on_disk = true;
-        self.has_moved(task, Location::Disk, Event::ValueSpilled);
+        self.disk_operation_ended(task, Location::Disk, Event::ValueSpilled);
     }
 
     /// Handles a value that was read from disk.
     pub(super) fn on_loaded(&mut self, task: usize, value: Value) {
-        self.has_moved(task, Location::Memory(value), Event::ValueLoaded);
+        self.disk_operation_ended(task, Location::Memory(value), Event::ValueLoaded);
     }
 
-    fn has_moved(&mut self, task: usize, location: Location, event: fn(ValueOnDisk) -> Event) {
+    fn disk_operation_ended(&mut self, task: usize, location: Location, event: fn(ValueOnDisk) -> Event) {
         let (name, bytes) = (|| self.graph.dag.name(task).to_string(), self.values[task].bytes);
-        self.trace.note(|| event(ValueOnDisk { task: name(), bytes }));
+        self.trace.record(|| event(ValueOnDisk { task: name(), bytes }));
         self.set(task, location);
-        self.values.has_moved(task);
+        self.values.disk_operation_ended(task);
     }
 
     /// Handles the value of a completed task.
@@ -416,7 +417,7 @@ impl WorkflowWorker {
             self.exchange.stop_waiting(task, 0);
         }
         if !self.graph.is_final(task) {
-            self.on_given(task, value.clone(), out)?;
+            self.on_owned(task, value.clone(), out)?;
         }
         if is_kept && self.rank != 0 {
             self.exchange.send_value(0, task, value, &mut self.values, out)?;
@@ -441,7 +442,7 @@ impl WorkflowWorker {
 
     /// Ends a running task: releases its memory and its inputs. Returns its number of earlier failed tries.
     fn end(&mut self, task: usize, ended: TaskEnded) -> Option<u32> {
-        let Begun { attempt, memory } = self.running.remove(&task)?;
+        let Started { attempt, memory } = self.running.remove(&task)?;
         self.values.release(memory);
         for input in self.graph.parents(task) {
             self.values[input].pins -= 1;
@@ -455,7 +456,7 @@ impl WorkflowWorker {
 
     /// Stores a value of which this rank is the owner, for all ranks that need it, also those that have requested it already: the value of a
     /// task that was done on this rank, before this run, or by a rank that has died.
-    pub(super) fn on_given(&mut self, task: usize, value: Value, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(super) fn on_owned(&mut self, task: usize, value: Value, out: &mut Outgoing<'_>) -> Result<()> {
         self.own(task, value.bytes(), Location::Memory(value), out)
     }
 
@@ -548,7 +549,7 @@ impl WorkflowWorker {
             Location::Absent => format!("{name} (to be computed on this rank)"),
             Location::Wanted(rank) => format!("{name} (to be computed on rank {rank})"),
             Location::Offered(rank) => format!("{name} (on rank {rank}, waiting for memory on this rank)"),
-            Location::Coming(rank) => format!("{name} (on its way from rank {rank})"),
+            Location::Arriving(rank) => format!("{name} (on its way from rank {rank})"),
             _ => format!("{name} (on disk)"),
         })
     }

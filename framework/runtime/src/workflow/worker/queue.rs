@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::trace::Trace;
-use super::values::Presence;
+use super::values::Availability;
 use crate::workflow::messages::Order;
 
 /// Position of an order in the queue. Orders without a place in a plan come first, by priority and then by arrival; all others follow by
@@ -45,7 +45,12 @@ impl Queue {
     }
 
     /// Adds an order; `inputs` are the presences of its inputs.
-    pub(super) fn insert(&mut self, order: &Order, priority: i64, inputs: impl Iterator<Item = Presence>) {
+    pub(super) fn insert(
+        &mut self,
+        order: &Order,
+        priority: i64,
+        inputs: impl Iterator<Item = Availability>,
+    ) {
         let &Order { task, attempt, exceeded, place, is_announced, is_suspect, .. } = order;
         let (mut missing, mut absent) = (0, 0);
         for (is_available, is_in_memory) in inputs {
@@ -88,7 +93,7 @@ impl Queue {
         &mut self,
         input: usize,
         readers: impl Iterator<Item = usize>,
-        (was, is): (Presence, Presence),
+        (was, is): (Availability, Availability),
         trace: &mut Trace,
     ) {
         for reader in readers {
@@ -97,7 +102,7 @@ impl Queue {
             order.missing = order.missing + usize::from(was.0) - usize::from(is.0);
             order.absent = order.absent + usize::from(was.1) - usize::from(is.1);
             if order.missing == 0 && !was.0 && is.0 {
-                trace.made(reader, input);
+                trace.inputs_computed(reader, input);
             }
             if order.absent == 0 {
                 trace.gathered(reader);

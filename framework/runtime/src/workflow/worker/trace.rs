@@ -10,7 +10,7 @@ use crate::observe::{Event, Held, TaskBegan, TaskWait, WaitedFor, shortest_part}
 struct Stations {
     ordered: Duration,
     /// Time at which the last of its inputs was computed, and the task that computed it.
-    made: (Duration, Option<usize>),
+    inputs_computed: (Duration, Option<usize>),
     /// Time at which all inputs were in memory.
     gathered: Duration,
     /// Time at which the order was first found not to fit into memory after its inputs were there.
@@ -25,7 +25,7 @@ pub(in crate::workflow) struct Trace {
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,
     /// Tasks that were passed to user code or to the command starter and have not begun, with the time.
-    handed_over: HashMap<usize, (Duration, TaskBegan)>,
+    dispatched: HashMap<usize, (Duration, TaskBegan)>,
     /// Closures that were passed to user code, in order. The first one is running.
     closures: VecDeque<usize>,
     /// End times of command processes whose end is not in the log yet.
@@ -33,7 +33,7 @@ pub(in crate::workflow) struct Trace {
     /// Time of the first report of held memory.
     begin: Option<Duration>,
     /// Time of the last report of held memory, and the reported bytes.
-    told: Option<(Duration, u64)>,
+    last_report: Option<(Duration, u64)>,
     /// Peak of held memory since the last report, in bytes.
     most: u64,
 }
@@ -45,7 +45,7 @@ impl Trace {
     }
 
     /// Records an event, if there is an event log.
-    pub(super) fn note(&mut self, event: impl FnOnce() -> Event) {
+    pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         if let Some(now) = self.now {
             self.events.push((now, event()));
         }
@@ -58,11 +58,11 @@ impl Trace {
         self.most = self.most.max(bytes);
         let begin = *self.begin.get_or_insert(now);
         let shortest = shortest_part(now.saturating_sub(begin));
-        let has_changed = self.told.is_none_or(|(last, told)| {
-            (self.most != told || bytes != told) && now.saturating_sub(last) >= shortest
+        let has_changed = self.last_report.is_none_or(|(last, last_report)| {
+            (self.most != last_report || bytes != last_report) && now.saturating_sub(last) >= shortest
         });
         if has_changed {
-            self.told = Some((now, bytes));
+            self.last_report = Some((now, bytes));
             let most = std::mem::take(&mut self.most);
             let budget = (budget < u64::MAX).then_some(budget);
             self.events.push((now, Event::Held(Held { bytes, most, budget })));
@@ -77,15 +77,16 @@ impl Trace {
     /// Records that a task was ordered.
     pub(super) fn ordered(&mut self, task: usize) {
         if let Some(now) = self.now {
-            let stations = Stations { ordered: now, made: (now, None), gathered: now, short: None };
+            let stations =
+                Stations { ordered: now, inputs_computed: (now, None), gathered: now, short: None };
             self.stations.insert(task, stations);
         }
     }
 
     /// Records that the last input of a task was computed, by the task `last`.
-    pub(super) fn made(&mut self, task: usize, last: usize) {
+    pub(super) fn inputs_computed(&mut self, task: usize, last: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
-            (stations.made, stations.gathered) = ((now, Some(last)), now);
+            (stations.inputs_computed, stations.gathered) = ((now, Some(last)), now);
         }
     }
 
@@ -105,7 +106,7 @@ impl Trace {
 
     /// Records that a task, which reads the values of `parents`, was passed to user code or to the command starter. It begins when the
     /// tasks before it have ended. `name` returns the name of a task.
-    pub(super) fn handed_over(
+    pub(super) fn dispatched(
         &mut self,
         task: usize,
         attempt: u32,
@@ -114,11 +115,11 @@ impl Trace {
         name: impl Fn(usize) -> String,
     ) {
         let Some((now, stations)) = self.now.zip(self.stations.remove(&task)) else { return };
-        let Stations { ordered, made: (made, last), gathered, short } = stations;
+        let Stations { ordered, inputs_computed: (inputs_computed, last), gathered, short } = stations;
         let until = short.unwrap_or(now);
         let parts = [
-            (WaitedFor::Input, last, made.saturating_sub(ordered)),
-            (WaitedFor::Transfer, None, gathered.saturating_sub(made)),
+            (WaitedFor::Input, last, inputs_computed.saturating_sub(ordered)),
+            (WaitedFor::Transfer, None, gathered.saturating_sub(inputs_computed)),
             (WaitedFor::Core, None, until.saturating_sub(gathered)),
             (WaitedFor::Memory, None, now.saturating_sub(until)),
         ];
@@ -129,7 +130,7 @@ impl Trace {
         };
         let waits = parts.into_iter().filter(|(_, _, time)| !time.is_zero()).map(wait).collect();
         let reads = parents.map(&name).collect();
-        self.handed_over.insert(task, (now, TaskBegan { task: name(task), attempt, waits, reads }));
+        self.dispatched.insert(task, (now, TaskBegan { task: name(task), attempt, waits, reads }));
         if !is_command {
             self.closures.push_back(task);
             if self.closures.len() == 1 {
@@ -140,7 +141,7 @@ impl Trace {
 
     /// Records that a task has begun.
     pub(in crate::workflow) fn begins(&mut self, task: usize) {
-        let Some((now, (since, mut began))) = self.now.zip(self.handed_over.remove(&task)) else { return };
+        let Some((now, (since, mut began))) = self.now.zip(self.dispatched.remove(&task)) else { return };
         let waited = now.saturating_sub(since);
         if !waited.is_zero() {
             let seconds = waited.as_secs_f64();
@@ -180,12 +181,12 @@ mod tests {
     /// A task that was passed on in advance begins when the task before it has ended.
     #[test]
     fn tasks_in_one_slot_do_not_overlap() {
-        let (mut trace, mut told) = (Trace::default(), Vec::new());
+        let (mut trace, mut last_report) = (Trace::default(), Vec::new());
         let name = |task: usize| format!("t{task}");
         let mut at = |ms: u64, trace: &mut Trace, what: &mut dyn FnMut(&mut Trace)| {
             trace.set_time(Duration::from_millis(ms));
             what(trace);
-            told.extend(trace.take().into_iter().map(|(at, event)| {
+            last_report.extend(trace.take().into_iter().map(|(at, event)| {
                 let waited = match &event {
                     Event::TaskBegan(began) => began.waits.iter().map(|wait| 1e3 * wait.seconds).sum(),
                     _ => 0.0,
@@ -197,7 +198,7 @@ mod tests {
         at(0, &mut trace, &mut |trace| (0..4).for_each(|task| trace.ordered(task)));
         for (ms, task, is_command) in [(1, 0, false), (2, 1, false), (3, 2, true), (4, 3, true)] {
             at(ms, &mut trace, &mut |trace| {
-                trace.handed_over(task, 0, is_command, std::iter::empty(), name);
+                trace.dispatched(task, 0, is_command, std::iter::empty(), name);
             });
         }
         at(5, &mut trace, &mut |trace| trace.begins(2));
@@ -219,7 +220,7 @@ mod tests {
             (21, "end", 0),
         ];
         let expected: Vec<_> = expected.map(|(at, name, waited)| (at, name.to_string(), waited)).into();
-        assert_eq!(told, expected);
+        assert_eq!(last_report, expected);
     }
 
     #[test]
@@ -227,15 +228,15 @@ mod tests {
         let mut trace = Trace::default();
         trace.holds(5, 10);
         assert!(trace.take().is_empty(), "there is no log");
-        let mut told = Vec::new();
+        let mut last_report = Vec::new();
         // A report is written only if the last report is old enough, and contains the peak since the last report.
         for (ms, bytes) in [(0, 0), (1, 7), (2, 3), (12, 3), (13, 3), (30, 3), (31, 9), (32, 3)] {
             trace.set_time(Duration::from_millis(ms));
             trace.holds(bytes, 10);
-            told.extend(trace.take());
+            last_report.extend(trace.take());
         }
         let held = |bytes, most| Event::Held(Held { bytes, most, budget: Some(10) });
         let at = Duration::from_millis;
-        assert_eq!(told, [(at(0), held(0, 0)), (at(12), held(3, 7)), (at(31), held(9, 9))]);
+        assert_eq!(last_report, [(at(0), held(0, 0)), (at(12), held(3, 7)), (at(31), held(9, 9))]);
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum Location {
     /// On the given rank, which sends the value on a second request, once memory for the value is free on this rank.
     Offered(usize),
     /// In transit from the given rank; memory is reserved for the value.
-    Coming(usize),
+    Arriving(usize),
     Memory(Value),
     /// Being written to disk; still in memory.
     Spilling,
@@ -37,23 +37,23 @@ pub(super) enum Location {
 }
 
 /// Presence of a value: whether it exists on some rank and can be fetched when memory is free, and whether it is in memory on this rank.
-pub(super) type Presence = (bool, bool);
+pub(super) type Availability = (bool, bool);
 
 impl Location {
-    pub(super) fn presence(&self) -> Presence {
+    pub(super) fn availability(&self) -> Availability {
         (!matches!(self, Location::Absent | Location::Wanted(_)), matches!(self, Location::Memory(_)))
     }
 
     /// Returns true if the value is neither in memory nor on disk on this rank.
     pub(super) fn is_elsewhere(&self) -> bool {
-        use Location::{Absent, Coming, Offered, Wanted};
-        matches!(self, Absent | Wanted(_) | Offered(_) | Coming(_))
+        use Location::{Absent, Arriving, Offered, Wanted};
+        matches!(self, Absent | Wanted(_) | Offered(_) | Arriving(_))
     }
 
     /// Returns true if the value occupies memory on this rank, or memory is reserved for it.
     pub(super) fn takes_room(&self) -> bool {
-        use Location::{Coming, Loading, Memory, Spilling};
-        matches!(self, Memory(_) | Spilling | Loading | Coming(_))
+        use Location::{Arriving, Loading, Memory, Spilling};
+        matches!(self, Memory(_) | Spilling | Loading | Arriving(_))
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Held {
     /// True if the value is dropped as soon as the disk operation on it ends.
     is_doomed: bool,
     /// True if the value was computed on this rank and the master has reported that it is not needed any more.
-    pub(super) is_gone: bool,
+    pub(super) is_unneeded: bool,
     /// Number of times that the value left memory while it was being sent.
     copies: u32,
 }
@@ -142,19 +142,19 @@ impl Values {
 
     /// Changes the location of a value, and counts its bytes. Returns its presence before and after if it has changed for the orders that
     /// read the value.
-    pub(super) fn set(&mut self, task: usize, location: Location) -> Option<(Presence, Presence)> {
+    pub(super) fn set(&mut self, task: usize, location: Location) -> Option<(Availability, Availability)> {
         let held = &mut self.all[task];
         let before = std::mem::replace(&mut held.location, location);
         if matches!(before, Location::Wanted(_)) {
             self.granted -= std::mem::take(&mut held.granted);
         }
-        let (was, is) = (before.presence(), held.location.presence());
+        let (was, is) = (before.availability(), held.location.availability());
         let (bytes, is_read) = (held.bytes, held.uses > 0);
         match (before.takes_room(), held.location.takes_room()) {
             (false, true) => self.held += bytes,
             (true, false) => {
                 self.held -= bytes;
-                self.take_chunks_of(task);
+                self.count_leaving(task);
             }
             _ => {}
         }
@@ -171,12 +171,12 @@ impl Values {
     /// Makes this rank the owner of a value of `bytes` bytes.
     pub(super) fn own(&mut self, task: usize, bytes: u64) {
         self.largest = self.largest.max(bytes);
-        (self.all[task].is_origin, self.all[task].is_gone) = (true, false);
+        (self.all[task].is_origin, self.all[task].is_unneeded) = (true, false);
     }
 
     /// Handles the master's report that no task needs the value of `task` any more. This rank no longer owns the value.
     pub(super) fn disown(&mut self, task: usize) {
-        (self.all[task].is_origin, self.all[task].is_gone) = (false, true);
+        (self.all[task].is_origin, self.all[task].is_unneeded) = (false, true);
         self.drop_if_unused(task);
     }
 
@@ -198,7 +198,7 @@ impl Values {
                 return;
             }
             // A value in transit arrives although no order reads it, and its memory stays reserved until then.
-            Location::Coming(_) => return,
+            Location::Arriving(_) => return,
             _ => {}
         }
         if std::mem::take(&mut held.is_on_disk) {
@@ -208,7 +208,7 @@ impl Values {
     }
 
     /// Handles the end of a disk operation on a value, which may not be needed any more.
-    pub(super) fn has_moved(&mut self, task: usize) {
+    pub(super) fn disk_operation_ended(&mut self, task: usize) {
         if std::mem::take(&mut self.all[task].is_doomed) {
             self.drop_if_unused(task);
         }
@@ -218,7 +218,7 @@ impl Values {
     /// value is in transit.
     pub(super) fn expect_no_more(&mut self, task: usize, is_stale: impl Fn(usize) -> bool) {
         let held = &self.all[task];
-        if held.uses == 0 && matches!(held.location, Location::Coming(from) if is_stale(from)) {
+        if held.uses == 0 && matches!(held.location, Location::Arriving(from) if is_stale(from)) {
             self.set(task, Location::Absent);
         }
     }
@@ -305,13 +305,13 @@ impl Values {
         let Held { copies: copy, location, .. } = &self.all[task];
         self.leaving.push(Leaving { task, to, copy: *copy, bytes, number });
         if !location.takes_room() {
-            self.take_chunks_of(task);
+            self.count_leaving(task);
             self.note_taken();
         }
     }
 
     /// Counts the memory of a value that this rank does not hold any more but is still sending.
-    fn take_chunks_of(&mut self, task: usize) {
+    fn count_leaving(&mut self, task: usize) {
         let held = &mut self.all[task];
         let is_it = |leaving: &&Leaving| leaving.task == task && leaving.copy == held.copies;
         if let Some(leaving) = self.leaving.iter().find(is_it) {
@@ -337,11 +337,11 @@ impl Values {
         self.forget_leaving(|leaving| leaving.to == rank)
     }
 
-    fn forget_leaving(&mut self, mut is_gone: impl FnMut(&Leaving) -> bool) -> bool {
+    fn forget_leaving(&mut self, mut is_unneeded: impl FnMut(&Leaving) -> bool) -> bool {
         let before = self.leaving.len();
         let mut at = 0;
         while let Some(leaving) = self.leaving.get(at).copied() {
-            if !is_gone(&leaving) {
+            if !is_unneeded(&leaving) {
                 at += 1;
                 continue;
             }

@@ -21,16 +21,16 @@ pub(super) enum Durability {
 
 /// Open temporary file with an unpredictable name. A file that is dropped unfinished is removed.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct TemporaryFile {
     file: File,
     temporary: PathBuf,
     destination: PathBuf,
     is_finished: bool,
 }
 
-impl Beside {
+impl TemporaryFile {
     /// Creates a temporary file that will replace `destination`, with permissions `mode`, or those of any new file.
-    pub(super) fn create(destination: &Path, mode: Option<u32>) -> io::Result<Beside> {
+    pub(super) fn create(destination: &Path, mode: Option<u32>) -> io::Result<TemporaryFile> {
         let Some(name) = destination.file_name() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file name"));
         };
@@ -39,11 +39,12 @@ impl Beside {
         let temporary = destination.with_file_name(OsString::from_vec(hidden));
         // `create_new` fails if a file or a link with this name exists.
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        let beside = Beside { file, temporary, destination: destination.to_path_buf(), is_finished: false };
+        let temporary_file =
+            TemporaryFile { file, temporary, destination: destination.to_path_buf(), is_finished: false };
         if let Some(mode) = mode {
-            beside.file.set_permissions(Permissions::from_mode(mode))?;
+            temporary_file.file.set_permissions(Permissions::from_mode(mode))?;
         }
-        Ok(beside)
+        Ok(temporary_file)
     }
 
     /// Moves the file to its destination.
@@ -60,7 +61,7 @@ impl Beside {
     }
 }
 
-impl Write for Beside {
+impl Write for TemporaryFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -70,7 +71,7 @@ impl Write for Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.is_finished {
             let _ = fs::remove_file(&self.temporary);
@@ -78,7 +79,7 @@ impl Drop for Beside {
     }
 }
 
-/// Returns true if `name` is a name that [`Beside::create`] chooses for a replacement of `file`. The name `file` must be shorter than
+/// Returns true if `name` is a name that [`TemporaryFile::create`] chooses for a replacement of `file`. The name `file` must be shorter than
 /// [`NAME`].
 pub(super) fn is_temporary_of(name: &str, file: &str) -> bool {
     let middle = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(file));

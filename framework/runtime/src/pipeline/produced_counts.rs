@@ -22,14 +22,14 @@ impl Run {
 
 /// Number of items by place, in order. Places without items are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct ProducedCounts {
     runs: Vec<Run>,
 }
 
-impl Made {
+impl ProducedCounts {
     /// Returns the numbers that were received as runs.
     pub(crate) fn of_runs(runs: impl Iterator<Item = Run>) -> Self {
-        Made { runs: runs.collect() }
+        ProducedCounts { runs: runs.collect() }
     }
 
     pub(crate) fn runs(&self) -> &[Run] {
@@ -84,15 +84,15 @@ impl Made {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// Removes one item for each place in `gone`; the places are in order.
-    pub(crate) fn take_away(&mut self, gone: Vec<u32>) {
-        if gone.is_empty() {
+    /// Removes one item for each place in `removed`; the places are in order.
+    pub(crate) fn remove_places(&mut self, removed: Vec<u32>) {
+        if removed.is_empty() {
             return;
         }
-        let mut gone = gone.into_iter().peekable();
-        let mut left = Made::default();
+        let mut removed = removed.into_iter().peekable();
+        let mut left = ProducedCounts::default();
         for (place, mut items) in self.by_place() {
-            while gone.next_if_eq(&place).is_some() {
+            while removed.next_if_eq(&place).is_some() {
                 items -= 1;
             }
             if items > 0 {
@@ -107,44 +107,47 @@ impl Made {
 mod tests {
     use super::*;
 
-    fn made(of: &[(u32, u32)]) -> Made {
-        let mut made = Made::default();
-        of.iter().for_each(|&(place, items)| made.add(place, items));
-        made
+    fn produced(of: &[(u32, u32)]) -> ProducedCounts {
+        let mut produced = ProducedCounts::default();
+        of.iter().for_each(|&(place, items)| produced.add(place, items));
+        produced
     }
 
     #[test]
     fn consecutive_equal_positions_form_a_run() {
-        let made = made(&[(2, 3), (3, 3), (4, 3), (6, 3), (7, 1)]);
+        let produced = produced(&[(2, 3), (3, 3), (4, 3), (6, 3), (7, 1)]);
         let run = |place, places, items| Run { place, places, items };
-        assert_eq!(made.runs(), [run(2, 3, 3), run(6, 1, 3), run(7, 1, 1)]);
-        assert_eq!((made.items(), made.sources()), (13, 5));
-        assert_eq!(made.places().collect::<Vec<_>>(), [2, 2, 2, 3, 3, 3, 4, 4, 4, 6, 6, 6, 7]);
+        assert_eq!(produced.runs(), [run(2, 3, 3), run(6, 1, 3), run(7, 1, 1)]);
+        assert_eq!((produced.items(), produced.sources()), (13, 5));
+        assert_eq!(produced.places().collect::<Vec<_>>(), [2, 2, 2, 3, 3, 3, 4, 4, 4, 6, 6, 6, 7]);
     }
 
     #[test]
     fn last_position_may_gain_items() {
         let run = |place, places, items| Run { place, places, items };
-        assert_eq!(made(&[(0, 2), (1, 2), (1, 1)]).runs(), [run(0, 1, 2), run(1, 1, 3)]);
-        assert_eq!(made(&[(0, 2), (1, 1), (1, 1), (2, 2)]).runs(), [run(0, 3, 2)]);
-        assert_eq!(made(&[(5, 1), (5, 1)]).runs(), [run(5, 1, 2)]);
+        assert_eq!(produced(&[(0, 2), (1, 2), (1, 1)]).runs(), [run(0, 1, 2), run(1, 1, 3)]);
+        assert_eq!(produced(&[(0, 2), (1, 1), (1, 1), (2, 2)]).runs(), [run(0, 3, 2)]);
+        assert_eq!(produced(&[(5, 1), (5, 1)]).runs(), [run(5, 1, 2)]);
     }
 
     #[test]
     fn unordered_positions_are_detected() {
-        assert!(made(&[(0, 2), (4, 1), (5, 9)]).is_in_order(5), "what comes at the end is behind all places");
-        assert!(!made(&[(0, 2), (4, 1), (5, 9)]).is_in_order(4));
-        assert!(!made(&[(4, 1), (0, 2)]).is_in_order(5));
+        assert!(
+            produced(&[(0, 2), (4, 1), (5, 9)]).is_in_order(5),
+            "what comes at the end is behind all places"
+        );
+        assert!(!produced(&[(0, 2), (4, 1), (5, 9)]).is_in_order(4));
+        assert!(!produced(&[(4, 1), (0, 2)]).is_in_order(5));
         let endless = Run { place: 1, places: u32::MAX, items: 1 };
-        assert!(!Made::of_runs([endless].into_iter()).is_in_order(5));
+        assert!(!ProducedCounts::of_runs([endless].into_iter()).is_in_order(5));
     }
 
     #[test]
     fn removal_keeps_the_other_items() {
-        let mut all = made(&[(0, 2), (1, 2), (2, 2), (9, 1)]);
-        all.take_away(vec![1, 1, 2, 9]);
-        assert_eq!(all, made(&[(0, 2), (2, 1)]));
-        all.take_away(vec![]);
+        let mut all = produced(&[(0, 2), (1, 2), (2, 2), (9, 1)]);
+        all.remove_places(vec![1, 1, 2, 9]);
+        assert_eq!(all, produced(&[(0, 2), (2, 1)]));
+        all.remove_places(vec![]);
         assert_eq!(all.items(), 3);
     }
 }

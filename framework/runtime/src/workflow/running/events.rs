@@ -22,19 +22,19 @@ impl Running<'_, '_> {
         let place = Place { rank: endpoint.rank(), run, offset };
         self.events = EventLog::open(directory, place);
         if let Some(root) = &mut self.root {
-            root.master.supply.note_held();
+            root.master.supply.record_held();
         }
     }
 
     /// Sets the time of the worker's event log.
-    pub(super) fn note_time(&mut self, at: &Moment) {
+    pub(super) fn set_event_time(&mut self, at: &Moment) {
         if self.events.is_on() {
             self.worker.trace.set_time(at.now());
         }
     }
 
     /// Handles the death of a rank and, on rank 0, reports it to all living ranks.
-    pub(super) fn tell_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
+    pub(super) fn report_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.lose_files(lost, out)?;
         if let Some(root) = &self.root {
             for rank in (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank)) {
@@ -61,12 +61,12 @@ impl Running<'_, '_> {
     }
 
     /// Writes an answer of the planner to the event log, and the plan if it is a new one.
-    pub(super) fn log_planned(&mut self, said: Event, at: &Moment) {
+    pub(super) fn log_planned(&mut self, event: Event, at: &Moment) {
         if !self.events.is_on() {
             return;
         }
-        let is_fresh = matches!(&said, Event::Planned(planned) if planned.by.is_some() && !planned.kept);
-        self.events.record(at.now(), || said);
+        let is_fresh = matches!(&event, Event::Planned(planned) if planned.by.is_some() && !planned.kept);
+        self.events.record(at.now(), || event);
         if let Some(plan) = self.root.as_ref().filter(|_| is_fresh).and_then(Root::plan_event) {
             self.events.record(at.now(), || plan);
         }
@@ -83,7 +83,7 @@ impl Running<'_, '_> {
         let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
         match root.on_probe_answer(from, speed, at.now())? {
             Answered::Wait => Ok(()),
-            Answered::Ask(to, question) => out.send(to, question),
+            Answered::Send(to, question) => out.send(to, question),
             Answered::Done(event) => {
                 self.events.record(at.now(), || event);
                 Ok(())
