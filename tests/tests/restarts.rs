@@ -364,7 +364,7 @@ fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
 #[test]
 fn pipeline_killed_at_random_moments_writes_each_item_once() {
     let kills: u64 =
-        std::env::var("ARMATURE_TEST_KILLS").map_or(20, |kills| kills.parse().expect("a number"));
+        std::env::var("ARMATURE_TEST_KILLS").map_or(12, |kills| kills.parse().expect("a number"));
     let items = 400 + 120 * kills;
     let dir = tempfile::tempdir().expect("a directory");
     let program = env!("CARGO_BIN_EXE_armature-stream");

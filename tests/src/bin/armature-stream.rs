@@ -72,6 +72,8 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
         .stage("sum", || Ok(Sum::default()))
         .serial()
         .batch(BatchMode::Fixed(1))
+        // A marker passes behind all items in flight.
+        .window(16)
         .mapping(MappingChoice::Text(mapping))
         .snapshots(Checkpoint::new(dir.join("kept"), &items).every(EVERY))
         .write_to(session, &dir.join("out"), |(item, sum), file| Ok(writeln!(file, "{item} {sum}")?))?;

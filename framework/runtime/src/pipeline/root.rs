@@ -445,13 +445,15 @@ impl<'p> Protocol for Root<'_, 'p> {
         let mapping = self.text(&self.mapping);
         // Before the first item is drawn, the length of the stream is unknown.
         let source = self.machine.source().filter(|source| source.items_drawn() > 0)?;
-        let (done, left, in_flight) = (source.items_done(), source.items_left(), source.window.in_flight());
+        let before = source.items_before();
+        let (done, left) = (before + source.items_done(), source.items_left());
+        let in_flight = source.window.in_flight();
         Some(observe::Progress {
             of: format!("pipeline {:?}", self.run_spec.name),
             done,
-            before: source.items_before(),
+            before,
             part: 0.0,
-            total: left.map(|left| source.items_before() + done + left),
+            total: left.map(|left| done + left),
             what: "items",
             rest: format!("{} in flight  {mapping}", count(in_flight as u64, "batch")),
         })
