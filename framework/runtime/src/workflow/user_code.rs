@@ -66,7 +66,7 @@ pub(super) enum Outcome {
     Loaded(usize, Value),
 }
 
-/// Trail of a rank in a workflow.
+/// Flight recorder of a rank in a workflow.
 #[derive(Debug)]
 pub(super) struct ClosureFlightRecorder {
     flight_recorder: FlightRecorder,
