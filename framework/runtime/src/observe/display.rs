@@ -147,8 +147,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was `unreported_progress` before
-    /// the run.
+    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was
+    /// `unreported_progress` before the run.
     fn shown(choice: Choice, unreported_progress: Duration, form: Form) -> Vec<u32> {
         let mut display = Display::new(choice, 1000 * MS, unreported_progress);
         display.form = Some(form);

@@ -39,7 +39,8 @@ struct Slot {
 }
 
 impl Slots {
-    /// Posts `count` receives of up to `room` bytes, at least [`sentinel::LENGTH`] and at most `i32::MAX`. `has_sentinels` is set under the simulator.
+    /// Posts `count` receives of up to `room` bytes, at least [`sentinel::LENGTH`] and at most `i32::MAX`. `has_sentinels` is set under the
+    /// simulator.
     pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, has_sentinels: bool) -> Result<Self> {
         let mut slots =
             Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0, has_sentinels };
