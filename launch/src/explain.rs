@@ -130,17 +130,17 @@ fn sentence(text: &mut String, record: &Record) {
 fn broken(text: &mut String, head: &str, sentence: &str) {
     let indent = head.chars().count().max(4);
     let mut line = head.to_string();
-    for words in
+    for chunk in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
         // A number and its unit stay on one line.
-        let words = words.join(" ");
-        if line.chars().count() + 1 + words.chars().count() > WIDTH && !line.trim_start().is_empty() {
+        let chunk = chunk.join(" ");
+        if line.chars().count() + 1 + chunk.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");
             line = " ".repeat(indent);
         }
         line.push(' ');
-        line.push_str(&words);
+        line.push_str(&chunk);
     }
     let _ = writeln!(text, "{line}");
 }

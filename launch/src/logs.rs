@@ -17,7 +17,7 @@ use crate::run_directory::state::{Facts, stage};
 /// Time between two polls of a growing log.
 const EVERY: Duration = Duration::from_millis(300);
 /// Number of polls of the log between two checks if the run has ended. A check may have to ask the batch system.
-const LOOKS: u32 = 30;
+const POLLS_PER_CHECK: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
 ///
@@ -69,7 +69,8 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     let mut polls = 0;
     while args.follow && to.is_none() {
         // The state is read before the output, so that no output is missed between the last read and the end of the run.
-        let has_ended = polls % LOOKS == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
+        let has_ended =
+            polls % POLLS_PER_CHECK == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(unreadable)?;
         if !write(&lines.select(&text, has_ended))? || has_ended {

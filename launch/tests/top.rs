@@ -133,8 +133,8 @@ fn top_predicts_the_end_of_a_run_with_a_known_total() {
 fn top_prints_lines_until_the_run_ends() {
     let dir = tempfile::tempdir().unwrap();
     farm(dir.path(), 10);
-    let say = |status: &str| fs::write(dir.path().join("job-status.json"), status).unwrap();
-    say(r#"{"state":"running","ranks":2}"#);
+    let write_event = |status: &str| fs::write(dir.path().join("job-status.json"), status).unwrap();
+    write_event(r#"{"state":"running","ranks":2}"#);
     let child = Command::new(env!("CARGO_BIN_EXE_armature"))
         .arg("top")
         .arg(dir.path())
@@ -147,7 +147,7 @@ fn top_prints_lines_until_the_run_ends() {
     fs::write(dir.path().join("rank-0.jsonl"), &line[..40]).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1200));
     fs::write(dir.path().join("rank-0.jsonl"), format!("{line}\n")).unwrap();
-    say(r#"{"state":"failed","code":7,"message":"no fuel on rank 1","ranks":2}"#);
+    write_event(r#"{"state":"failed","code":7,"message":"no fuel on rank 1","ranks":2}"#);
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(7), "{text}");

@@ -71,10 +71,10 @@ fn workflow_page_shows_plans_above_execution_and_a_graph() {
     let memory = figure(run, Figure::Memory).unwrap();
     assert_eq!(memory.matches(">planned</text>").count(), 4);
     // A plan between the first and the last one is not drawn and does not widen the axis, even if it ended late.
-    let late_task = PlannedTask { task: "late".into(), rank: 0, begin_s: 0.0, end_s: 1e6 };
-    let late_task = PlanInForce { tasks: 1, longest: vec![late_task], held: Vec::new() };
+    let delayed_task = PlannedTask { task: "late".into(), rank: 0, begin_s: 0.0, end_s: 1e6 };
+    let delayed_task = PlanInForce { tasks: 1, longest: vec![delayed_task], held: Vec::new() };
     let mut three = run.clone();
-    three.schedules.insert(1, (1.0, late_task));
+    three.schedules.insert(1, (1.0, delayed_task));
     assert_eq!(figure(&three, Figure::Gantt).unwrap(), gantt);
     // A run without a workflow has no graph.
     assert_eq!(figure(&Run::all(&common::pipeline("square").records)[0], Figure::Graph), None);

@@ -46,8 +46,8 @@ struct Cli {
     /// File of the workflow
     #[arg(value_name = "FILE", required_unless_present = "generate")]
     file: Option<PathBuf>,
-    /// With --synthetic-work, generate a workflow instead of reading a file: a family (genome, blast, bwa, epigenomics, montage, seismology, soykb) and an
-    /// approximate number of tasks. Tasks take 1 to 1000 s and 1 to 192 MB, and files have 1 to 10 MB
+    /// With --synthetic-work, generate a workflow instead of reading a file: a family (genome, blast, bwa, epigenomics, montage, seismology, soykb)
+    /// and an approximate number of tasks. Tasks take 1 to 1000 s and 1 to 192 MB, and files have 1 to 10 MB
     #[arg(long, value_name = "FAMILY:TASKS[:SEED]", requires = "synthetic_work", conflicts_with = "file")]
     generate: Option<Generated>,
     /// Directory in which commands run

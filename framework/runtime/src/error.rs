@@ -55,7 +55,7 @@ enum Place {
 
 impl Place {
     /// Returns the nouns for this kind of place and for one unit of its work.
-    fn words(self) -> (&'static str, &'static str) {
+    fn nouns(self) -> (&'static str, &'static str) {
         match self {
             Place::Stage => ("stage", "item"),
             Place::Pipeline => ("pipeline", "item"),
@@ -245,7 +245,7 @@ impl Clone for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { kind, message, rank, stage, item, place, cause: _, is_printed: _ } = &*self.inner;
-        let (place, thing) = place.words();
+        let (place, thing) = place.nouns();
         if let Some(rank) = rank {
             write!(f, "rank {rank}: ")?;
         }

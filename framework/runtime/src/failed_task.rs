@@ -84,9 +84,9 @@ impl FailedTask {
 
 impl fmt::Display for FailedTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = if self.kind == ErrorKind::Panic { "panicked: " } else { "" };
+        let prefix = if self.kind == ErrorKind::Panic { "panicked: " } else { "" };
         let (label, count) = (self.label(), self.count());
-        write!(f, "{label} failed on rank {} after {count}: {how}{}", self.rank, line(&self.message))
+        write!(f, "{label} failed on rank {} after {count}: {prefix}{}", self.rank, line(&self.message))
     }
 }
 

@@ -32,7 +32,7 @@ use start_watch::StartWatch;
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
 /// Time between two reads of the job status.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// Time between two counts of the ranks of a starting job. A count reads all processes of the machine and takes some milliseconds.
 const COUNT: Duration = Duration::from_millis(500);
@@ -209,7 +209,7 @@ impl<'a> Watch<'a> {
 
     /// Returns true if the deadline of the launcher has passed.
     fn has_ended(&mut self) -> bool {
-        if self.last_poll.elapsed() >= LOOK {
+        if self.last_poll.elapsed() >= POLL_PERIOD {
             self.poll();
         }
         if self.counted.elapsed() >= COUNT && self.missing.is_none() && self.is_starting() {

@@ -30,7 +30,7 @@ const SURE_TO_COME: u64 = 8;
 ///
 /// // Worker 2 has died, and its tasks are to be handed out again.
 /// chunker.leave(2);
-/// chunker.give_back(25);
+/// chunker.return_tasks(25);
 /// assert_eq!(chunker.left(), Supply::Exactly(50));
 /// assert_eq!(chunker.next(1, &knowledge), Some(50));
 /// assert_eq!(chunker.next(1, &knowledge), None);

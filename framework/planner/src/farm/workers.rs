@@ -38,7 +38,7 @@ const SLOWER: f64 = 1.1;
 /// let mut workers = 60;
 /// for iteration in 1..=10 {
 ///     let now = f64::from(iteration) * 0.1;
-///     if count.look(now, 0.1, workers, 1..=60, &model, None, 1e-4).is_act() {
+///     if count.evaluate(now, 0.1, workers, 1..=60, &model, None, 1e-4).is_act() {
 ///         workers = count.wanted(1..=60, &model);
 ///         count.acted(now, 1e-4);
 ///     }
@@ -129,7 +129,7 @@ impl WorkerCount {
 
     /// Evaluates one look after an iteration. `now` is the time and `period` the duration of the iteration, both in seconds. `workers` is the
     /// current number and `range` the allowed numbers of workers. `model` is the fitted model, `remaining` the number of remaining iterations if it
-    /// is known, and `cost` the seconds that a change takes. On [`Verdict::Act`](crate::tuner::Verdict::Act) the caller changes to the number of
+    /// is known, and `cost` the seconds that a change takes. On [`Action::Act`](crate::tuner::Action::Act) the caller changes to the number of
     /// the candidate.
     #[allow(clippy::too_many_arguments)]
     pub fn evaluate(

@@ -16,7 +16,7 @@ use crate::loops::decide::stability::Stability;
 use crate::loops::rates::filter::RateFilter;
 use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
-use crate::tuner::{Reason, Verdict};
+use crate::tuner::{Action, Reason};
 
 /// Minimum saving while ranks have sent only a few reports. A rank that shares its core with a load delays the others by a third of the time, which
 /// can wait for more reports. A rank that is several times as slow cannot wait for more than [`FEW`].
@@ -44,7 +44,7 @@ struct Start {
 ///   With the [realised gain](LoopOptions::realised_gain) the saving is multiplied by the fraction that past movements achieved. For moves in the
 ///   [middle of a pass](Ahead::RestOfPass), the saving until the end of the pass must exceed the cost.
 ///
-/// The balancer has no clock and sends no messages. After [`Verdict::Act`] it waits until the caller reports that the moves were
+/// The balancer has no clock and sends no messages. After [`Action::Act`] it waits until the caller reports that the moves were
 /// [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned). Interactions in the meantime only update the smoothed rates, because their
 /// reports belong to the old distribution. If instructions are pipelined, so that the moves decided at one interaction are carried out at the next,
 /// the caller reports that next interaction first, and then the movement.
@@ -200,7 +200,7 @@ impl LoopBalancer {
             kept: 1.0,
             cost: 0.0,
             margin: self.options.margin,
-            verdict: Verdict::Keep(Reason::UnderWay),
+            action: Action::Keep(Reason::UnderWay),
             moves: Vec::new(),
             period,
             phases: phases_between(period, phase),
@@ -217,7 +217,7 @@ impl LoopBalancer {
         }
         match rates {
             _ if self.under_way.is_some() => {}
-            None => decision.verdict = Verdict::Keep(Reason::NotSettled),
+            None => decision.action = Action::Keep(Reason::NotSettled),
             Some(rates) if lasts => self.decide(&mut decision, rates, ahead)?,
             Some(rates) => self.decide_rest(&mut decision, rates)?,
         }

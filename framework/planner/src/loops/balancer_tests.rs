@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tuner::{Reason, Verdict};
+use crate::tuner::{Action, Reason};
 
 /// Simulation of ranks that compute their units at given speeds, and of a balancer that decides once a second.
 struct Bench {
@@ -54,7 +54,7 @@ fn raw() -> LoopOptions {
     LoopOptions { smoothing: Smoothing::Raw, realised_gain: false, ..LoopOptions::default() }
 }
 
-const KEEP: fn(Reason) -> Verdict = Verdict::Keep;
+const KEEP: fn(Reason) -> Action = Action::Keep;
 
 #[test]
 fn end_of_a_load_is_followed_only_by_few_ranks() {
@@ -69,10 +69,10 @@ fn end_of_a_load_is_followed_only_by_few_ranks() {
         let went = bench.look(&free);
         assert!((went.gain - 0.5 / p).abs() < 2e-3, "{ranks}: {went}");
         match ranks {
-            4 => assert_eq!(went.verdict, Verdict::Act),
+            4 => assert_eq!(went.action, Action::Act),
             // The gain is at the threshold, so the rounding to whole units decides.
             5 => assert!((went.gain - went.threshold).abs() < 2e-3),
-            _ => assert_eq!(went.verdict, KEEP(Reason::GainTooSmall)),
+            _ => assert_eq!(went.action, KEEP(Reason::GainTooSmall)),
         }
     }
 }
@@ -96,7 +96,7 @@ fn moves_are_rejected_only_if_far_too_expensive() {
     let dear = second_move(2.4, Some(2.0));
     assert!(dear.cost > dear.benefit() && dear.is_act(), "not greatly: {dear}");
     let very_dear = second_move(4.0, Some(2.0));
-    assert_eq!(very_dear.verdict, KEEP(Reason::NotWorthCost), "{very_dear}");
+    assert_eq!(very_dear.action, KEEP(Reason::NotWorthCost), "{very_dear}");
     assert!(very_dear.moves.is_empty() && very_dear.cost > 2.0 * very_dear.benefit());
     assert!(second_move(4.0, Some(4.0)).is_act());
     assert!(second_move(4.0, None).is_act());
@@ -113,7 +113,7 @@ fn persistent_imbalance_counts_as_one_change() {
     let looks: Vec<LoopDecision> = (0..150).map(|_| bench.look(&free)).collect();
     assert_eq!(looks[0].horizon, Some(19.0));
     assert_eq!(looks[1].horizon, Some(19.0), "no new change");
-    assert_eq!(looks[0].verdict, KEEP(Reason::NotWorthCost));
+    assert_eq!(looks[0].action, KEEP(Reason::NotWorthCost));
     // The longer nothing changes, the longer the current state is expected to last, until moving back pays.
     let turned = looks.iter().position(LoopDecision::is_act).unwrap();
     let horizon = looks[turned].horizon.unwrap();
@@ -129,11 +129,11 @@ fn no_decision_while_units_move() {
     let first = bench.look(&loaded);
     assert!(first.is_act());
     let meanwhile = bench.look(&loaded);
-    assert_eq!(meanwhile.verdict, KEEP(Reason::UnderWay));
+    assert_eq!(meanwhile.action, KEEP(Reason::UnderWay));
     assert_eq!(meanwhile.to_string(), "keep: earlier moves are still in progress");
     assert!(meanwhile.moves.is_empty() && meanwhile.phases == 2);
     bench.carry_out(&first, 0.2);
-    assert_eq!(bench.look(&loaded).verdict, KEEP(Reason::Same));
+    assert_eq!(bench.look(&loaded).action, KEEP(Reason::Same));
     // Rates are smoothed while units move: the second low rate in a row counts by half.
     let mut smoothed = Bench::new(&[500, 1500, 1000, 1000], LoopOptions::default());
     assert!(smoothed.look(&[100.0; 4]).is_act());
@@ -162,7 +162,7 @@ fn units_are_distributed_by_rank_speed_and_stay() {
         assert_eq!(first.target, [100, 200, 300, 800]);
         bench.carry_out(&first, 0.5);
         for _ in 0..20 {
-            assert_eq!(bench.look(&speeds).verdict, KEEP(Reason::Same));
+            assert_eq!(bench.look(&speeds).action, KEEP(Reason::Same));
         }
     }
 }
@@ -181,7 +181,7 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
     };
     // Half of 60 units would move, which would end the pass 0.3 s sooner.
     let short = rest(60, Ahead::RestOfPass);
-    assert_eq!((short.verdict, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
+    assert_eq!((short.action, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
     let long = rest(400, Ahead::RestOfPass);
     assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
@@ -194,12 +194,12 @@ fn no_moves_at_the_end_or_without_balancing() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let loaded = bench.reports(&[50.0, 100.0, 100.0, 100.0]);
     let last = bench.decide_with(&loaded, Ahead::Passes(0.0));
-    assert_eq!(last.verdict, KEEP(Reason::NotWorthCost));
+    assert_eq!(last.action, KEEP(Reason::NotWorthCost));
     let before = bench.decide_with(&loaded, Ahead::Passes(10.0));
     assert_eq!((before.horizon, before.is_act()), (Some(200.0), true), "20 s each");
     let mut off = Bench::new(&[1000; 4], LoopOptions { enabled: false, ..raw() });
     let judged = off.look(&[50.0, 100.0, 100.0, 100.0]);
-    assert_eq!(judged.verdict, KEEP(Reason::Off));
+    assert_eq!(judged.action, KEEP(Reason::Off));
     assert!(judged.gain > 0.4 && judged.moves.is_empty(), "judged all the same");
 }
 
@@ -211,16 +211,16 @@ fn stalled_rank_keeps_one_unit_until_it_recovers() {
     assert_eq!((decision.gain, &decision.target[..]), (1.0, &[1, 133, 133, 133][..]));
     assert_eq!(decision.current_time, None);
     bench.carry_out(&decision, 0.1);
-    assert_eq!(bench.look(&stalled).verdict, KEEP(Reason::Same));
+    assert_eq!(bench.look(&stalled).action, KEEP(Reason::Same));
     let back = bench.look(&[100.0; 4]);
     assert_eq!((back.is_act(), &back.target[..]), (true, &[100; 4][..]));
 }
 
 #[test]
 fn loops_with_fewer_units_than_ranks_are_balanced() {
-    assert_eq!(Bench::new(&[0; 3], raw()).look(&[1.0; 3]).verdict, KEEP(Reason::NotSettled));
+    assert_eq!(Bench::new(&[0; 3], raw()).look(&[1.0; 3]).action, KEEP(Reason::NotSettled));
     let alone = Bench::new(&[7], raw()).look(&[5.0]);
-    assert_eq!((alone.verdict, &alone.target[..]), (KEEP(Reason::Same), &[7][..]));
+    assert_eq!((alone.action, &alone.target[..]), (KEEP(Reason::Same), &[7][..]));
     // There are two units on three ranks; a rank without units counts with the mean rate of the others.
     let mut bench = Bench::new(&[2, 0, 0], raw());
     let mut reports = bench.reports(&[1.0; 3]);
@@ -233,7 +233,7 @@ fn loops_with_fewer_units_than_ranks_are_balanced() {
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1].seconds = 0.0;
     reports[2] = Report::default();
-    assert_eq!(bench.decide_with(&reports, Ahead::Unknown).verdict, KEEP(Reason::NotSettled));
+    assert_eq!(bench.decide_with(&reports, Ahead::Unknown).action, KEEP(Reason::NotSettled));
 }
 
 #[test]

@@ -26,11 +26,11 @@ impl RankTime {
 /// ```
 /// use armature_planner::loops::{RankTime, efficiency};
 ///
-/// let mut ranks = [RankTime::beside(0.0); 4];
+/// let mut ranks = [RankTime::with_competing(0.0); 4];
 /// ranks[0].competing = 20.0;
 /// assert!((efficiency(100.0, 40.0, &ranks) - 100.0 / 140.0).abs() < 1e-12);
 /// // A rank of three times the speed is as good as three.
-/// let unequal = [RankTime { speed: 3.0, competing: 0.0 }, RankTime::beside(0.0)];
+/// let unequal = [RankTime { speed: 3.0, competing: 0.0 }, RankTime::with_competing(0.0)];
 /// assert_eq!(efficiency(100.0, 50.0, &unequal), 0.5);
 /// ```
 pub fn efficiency(sequential: f64, elapsed: f64, ranks: &[RankTime]) -> f64 {

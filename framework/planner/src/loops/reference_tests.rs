@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::reference::Case;
-use crate::tuner::{Reason, Verdict};
+use crate::tuner::{Action, Reason};
 
 const DATA: &str = include_str!("../../tests/data/loops.txt");
 
@@ -137,7 +137,7 @@ fn nothing() -> LoopDecision {
         kept: 1.0,
         cost: 0.0,
         margin: None,
-        verdict: Verdict::Keep(Reason::Same),
+        action: Action::Keep(Reason::Same),
         moves: Vec::new(),
         period: 1.0,
         phases: 1,

@@ -13,10 +13,10 @@ fn moderate_gain_requires_four_averaged_reports() {
     let (cold, warm, slow) = ([80.0, 107.0], [107.0, 107.0], [50.0, 200.0]);
     let mut bench = Bench::new(&[1000; 2], four());
     let first = bench.look(&cold);
-    assert_eq!((first.verdict, first.horizon), (KEEP(Reason::Unsure), None));
-    let verdicts: Vec<Verdict> = (0..3).map(|_| bench.look(&warm).verdict).collect();
+    assert_eq!((first.action, first.horizon), (KEEP(Reason::Unsure), None));
+    let actions: Vec<Action> = (0..3).map(|_| bench.look(&warm).action).collect();
     let last = bench.look(&warm);
-    assert_eq!((&verdicts[2], last.verdict), (&KEEP(Reason::Same), KEEP(Reason::Same)));
+    assert_eq!((&actions[2], last.action), (&KEEP(Reason::Same), KEEP(Reason::Same)));
     assert!((last.rates[0] - 107.0).abs() < 1e-9 && last.rates[1] == 107.0, "{:?}", last.rates);
     // A gain that is equal in all four reports is believed, and a rank that is several times as slow after two reports.
     let acted = |rates: &[f64]| {
@@ -38,7 +38,7 @@ fn moderate_gain_requires_four_averaged_reports() {
 fn first_report_moves_nothing_and_is_discarded() {
     let mut bench = Bench::new(&[2000; 2], four());
     let first = bench.look(&[4_000.0, 16_000.0]);
-    assert!(first.verdict == KEEP(Reason::Unsure) && first.gain > 0.5, "{first}");
+    assert!(first.action == KEEP(Reason::Unsure) && first.gain > 0.5, "{first}");
     assert_eq!(first.rates, [4_000.0, 16_000.0]);
     let decisions: Vec<_> = (0..3).map(|_| bench.look(&[36_000.0, 18_000.0])).collect();
     assert_eq!(decisions[0].rates, [36_000.0, 18_000.0]);
@@ -54,5 +54,5 @@ fn forgotten_rates_are_measured_again() {
     }
     bench.balancer.forget_rates();
     let decision = bench.look(&[400.0, 320.0]);
-    assert_eq!((decision.rates, decision.verdict), (vec![400.0, 320.0], KEEP(Reason::Unsure)));
+    assert_eq!((decision.rates, decision.action), (vec![400.0, 320.0], KEEP(Reason::Unsure)));
 }

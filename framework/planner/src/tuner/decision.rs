@@ -42,7 +42,7 @@ pub struct Candidate<A> {
 /// Action that the tuner decided on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Action {
     /// Change to the candidate.
     Act,
     /// Keep the current arrangement.
@@ -103,20 +103,22 @@ pub struct Decision<A> {
     pub price: f64,
     /// Number of consecutive checks, including this one, in which both tests passed; if [`patience`](super::TunerOptions::patience) is set, with half
     /// of the threshold.
-    pub looks: u32,
+    #[serde(rename = "looks")]
+    pub confirmations: u32,
     /// Action to take.
-    pub verdict: Verdict,
+    #[serde(rename = "verdict")]
+    pub action: Action,
 }
 
 impl<A> Decision<A> {
     /// Returns true if the candidate is to replace the current arrangement.
     pub fn is_act(&self) -> bool {
-        self.verdict == Verdict::Act
+        self.action == Action::Act
     }
 
     /// Returns the reason to keep the arrangement, without the savings of the candidate; `None` if the arrangement changes.
     pub fn reason(&self) -> Option<String> {
-        let Verdict::Keep(reason) = self.verdict else { return None };
+        let Action::Keep(reason) = self.action else { return None };
         Some(match reason {
             Reason::Off => "balancing is switched off".to_string(),
             Reason::UnderWay => "an earlier change is not yet in effect".to_string(),
@@ -162,9 +164,9 @@ impl<A> fmt::Display for Decision<A> {
             None => f.write_str("change")?,
             Some(reason) => write!(f, "keep: {reason}")?,
         }
-        let to_wait = match self.verdict {
-            Verdict::Keep(Reason::UnderWay | Reason::Same | Reason::NotSettled) => return Ok(()),
-            Verdict::Keep(Reason::CoolingDown { until }) => {
+        let to_wait = match self.action {
+            Action::Keep(Reason::UnderWay | Reason::Same | Reason::NotSettled) => return Ok(()),
+            Action::Keep(Reason::CoolingDown { until }) => {
                 Some(format!("{} to wait", Seconds(until - self.situation.now)))
             }
             _ => None,

@@ -25,7 +25,7 @@
 //! effect of the change.
 //!
 //! ```
-//! use armature_planner::tuner::{Candidate, Reason, Situation, Tuner, TunerOptions, Verdict};
+//! use armature_planner::tuner::{Candidate, Reason, Situation, Tuner, TunerOptions, Action};
 //!
 //! let mut tuner = Tuner::new(TunerOptions { persistence: 2, ..TunerOptions::default() })?;
 //! let look = |now: f64| Situation {
@@ -41,9 +41,9 @@
 //! let better = Candidate { arrangement: "three replicas", time: 0.014, cost: 0.5 };
 //!
 //! let first = tuner.consider(look(5.0), Some(better.clone()));
-//! assert_eq!(first.verdict, Verdict::Keep(Reason::NotPersistent { seen: 1, needed: 2 }));
+//! assert_eq!(first.action, Action::Keep(Reason::NotPersistent { seen: 1, needed: 2 }));
 //! let second = tuner.consider(look(6.0), Some(better));
-//! assert_eq!(second.verdict, Verdict::Act);
+//! assert_eq!(second.action, Action::Act);
 //! assert_eq!(
 //!     second.to_string(),
 //!     "change: 20.0 ms an item becomes 14.0 ms (gain 30.0 %), which saves 60.0 s of the remaining 200 s for a cost of 500 ms"
@@ -63,7 +63,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use decision::{Candidate, Decision, Reason, Situation, Verdict};
+pub use decision::{Action, Candidate, Decision, Reason, Situation};
 pub use options::TunerOptions;
 pub use outcome::Outcome;
 pub use steps::Tuner;

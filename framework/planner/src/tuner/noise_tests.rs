@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::tests::{look, to, tuner};
+use super::tests::{situation_at, to, tuner};
 use super::{Candidate, Decision, Situation, TunerOptions};
 
 /// Two hosts for one replicated stage. Arrangement k gives k tenths of the items to host 0.
@@ -55,7 +55,7 @@ fn run(
             current_time,
             measured_time: Some(real),
             remaining_items: None,
-            ..look(now)
+            ..situation_at(now)
         };
         let decision = tuner.consider(situation, candidate.clone());
         if let (true, Some(candidate)) = (decision.is_act(), candidate) {
@@ -134,7 +134,7 @@ proptest! {
                 time * rng.random_range(0.95..=1.05)
             };
             let (here, there) = (noisy(current), noisy(1 - current));
-            let situation = Situation { current, current_time: here, measured_time: Some(here), ..look(now) };
+            let situation = Situation { current, current_time: here, measured_time: Some(here), ..situation_at(now) };
             if tuner.consider(situation, to(1 - current, there, 0.1)).is_act() {
                 tuner.acted(now, 0.1);
                 current = 1 - current;
@@ -173,16 +173,16 @@ proptest! {
 
     #[test]
     fn insufficient_or_expensive_gains_are_never_taken(
-        looks in prop::collection::vec((0.001..0.1_f64, -0.5..0.95_f64, 0.0..50.0_f64, 0..20_000_u64), 1..60),
+        confirmations in prop::collection::vec((0.001..0.1_f64, -0.5..0.95_f64, 0.0..50.0_f64, 0..20_000_u64), 1..60),
         persistence in 1..4_u32,
         margin in 1.0..2.0_f64,
     ) {
         let options = TunerOptions { persistence, margin, ..TunerOptions::default() };
         let mut tuner = tuner(options);
         let mut row = 0;
-        for (i, (time, gain, cost, items)) in looks.into_iter().enumerate() {
+        for (i, (time, gain, cost, items)) in confirmations.into_iter().enumerate() {
             let now = 1000.0 * (i + 1) as f64;
-            let situation = Situation { current_time: time, remaining_items: Some(items), ..look(now) };
+            let situation = Situation { current_time: time, remaining_items: Some(items), ..situation_at(now) };
             let decision = tuner.consider(situation, to(1, time * (1.0 - gain), cost));
             let saved = items as f64 * (time - time * (1.0 - gain));
             let holds = decision.gain >= 0.1 && saved > margin * cost;

@@ -12,7 +12,8 @@ pub struct Outcome {
     /// Time of the decision, in seconds.
     pub decided: f64,
     /// Time from which on the new arrangement was used, in seconds.
-    pub in_force: f64,
+    #[serde(rename = "in_force")]
+    pub effective_from: f64,
     /// Time of this evaluation, in seconds.
     pub judged: f64,
     /// Expected cost of the change, in seconds.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::decision::{Candidate, Decision, Reason, Situation, Verdict};
+use super::decision::{Action, Candidate, Decision, Reason, Situation};
 use super::history::{Left, Recent};
 use super::options::TunerOptions;
 use super::outcome::Outcome;
@@ -51,7 +51,8 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Change {
     decided: f64,
-    in_force: f64,
+    #[serde(rename = "in_force")]
+    effective_from: f64,
     expected_cost: f64,
     cost: f64,
     predicted_before: f64,
@@ -84,17 +85,17 @@ impl<A: Clone + PartialEq> Tuner<A> {
         &self.options
     }
 
-    /// Evaluates one look. After [`Verdict::Act`] the tuner waits for a call of [`acted`](Tuner::acted) or [`abandoned`](Tuner::abandoned).
+    /// Evaluates one look. After [`Action::Act`] the tuner waits for a call of [`acted`](Tuner::acted) or [`abandoned`](Tuner::abandoned).
     pub fn consider(&mut self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
         self.observe(&situation);
         let mut decision = self.weigh(situation, candidate);
-        decision.verdict = self.judge(&decision);
-        decision.looks = self.seen_small;
-        if let (Verdict::Act, Some(candidate)) = (decision.verdict, &decision.candidate) {
+        decision.action = self.judge(&decision);
+        decision.confirmations = self.seen_small;
+        if let (Action::Act, Some(candidate)) = (decision.action, &decision.candidate) {
             let situation = &decision.situation;
             self.state = State::UnderWay(Change {
                 decided: situation.now,
-                in_force: situation.now,
+                effective_from: situation.now,
                 expected_cost: candidate.cost,
                 cost: candidate.cost,
                 predicted_before: situation.current_time,
@@ -116,7 +117,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
     /// the tuner did not decide.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.awaited = match self.state {
-            State::UnderWay(change) => Some(Change { in_force: now, cost, ..change }),
+            State::UnderWay(change) => Some(Change { effective_from: now, cost, ..change }),
             State::Fresh | State::Changed { .. } => None,
         };
         self.pause(now, cost);
@@ -171,7 +172,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if let Some(change) = self.awaited.take() {
             let outcome = Outcome {
                 decided: change.decided,
-                in_force: change.in_force,
+                effective_from: change.effective_from,
                 judged: situation.now,
                 expected_cost: change.expected_cost,
                 cost: change.cost,
@@ -225,10 +226,10 @@ impl<A: Clone + PartialEq> Tuner<A> {
             horizon,
             benefit: gain * horizon,
             price: self.options.margin * cost,
-            looks: 0,
+            confirmations: 0,
             situation,
             candidate,
-            verdict: Verdict::Keep(Reason::Same),
+            action: Action::Keep(Reason::Same),
         }
     }
 
@@ -239,19 +240,19 @@ impl<A: Clone + PartialEq> Tuner<A> {
         then.is_some_and(|then| candidate.time > then * (1.0 - return_factor * threshold))
     }
 
-    fn judge(&mut self, decision: &Decision<A>) -> Verdict {
+    fn judge(&mut self, decision: &Decision<A>) -> Action {
         let Decision { situation, gain, threshold, benefit, price, .. } = decision;
         if !self.options.enabled {
-            return Verdict::Keep(Reason::Off);
+            return Action::Keep(Reason::Off);
         }
         if let State::UnderWay(_) = self.state {
-            return Verdict::Keep(Reason::UnderWay);
+            return Action::Keep(Reason::UnderWay);
         }
         // A look without usable numbers neither counts nor resets the number of consecutive checks.
         let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
         let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
         if !situation.settled || !is_usable || !self.is_current(situation) {
-            return Verdict::Keep(Reason::NotSettled);
+            return Action::Keep(Reason::NotSettled);
         }
         let least = if self.options.patience.is_some() { SMALL } else { 1.0 } * self.options.threshold;
         let failed = match &decision.candidate {
@@ -267,7 +268,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         };
         if let Some(reason) = failed {
             self.forget();
-            return Verdict::Keep(reason);
+            return Action::Keep(reason);
         }
         // Looks during the pause count towards `patience`, which requires more looks than a pause is meant to cover.
         self.seen_small = self.seen_small.saturating_add(1);
@@ -275,7 +276,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             && situation.now < until
         {
             self.seen = 0;
-            return Verdict::Keep(Reason::CoolingDown { until });
+            return Action::Keep(Reason::CoolingDown { until });
         }
         self.seen = if gain < threshold { 0 } else { self.seen.saturating_add(1) };
         let TunerOptions { persistence, decisive, patience, .. } = self.options;
@@ -286,10 +287,10 @@ impl<A: Clone + PartialEq> Tuner<A> {
             || self.seen >= persistence
             || patience.is_some_and(|patience| self.seen_small >= patience)
         {
-            return Verdict::Act;
+            return Action::Act;
         }
         let needed = patience.unwrap_or(persistence);
-        Verdict::Keep(match self.seen {
+        Action::Keep(match self.seen {
             0 => Reason::NotPersistent { seen: self.seen_small, needed },
             seen => Reason::NotPersistent { seen, needed: persistence },
         })

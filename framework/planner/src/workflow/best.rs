@@ -77,7 +77,7 @@ pub struct BestPlan {
     pub plan: Plan,
     /// Planner that found the plan.
     pub planner: Planner,
-    /// Verdict of the verifier on the plan: it is valid, with its peak memory.
+    /// Result of the verifier for the plan: it is valid, with its peak memory.
     pub certificate: Verification,
     /// Results of all planners.
     pub attempts: Vec<Attempt>,

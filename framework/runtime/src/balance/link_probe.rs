@@ -18,8 +18,8 @@ pub(super) const FASTEST: f64 = 1e12;
 
 /// Probe of the link to one rank: first messages without content, then messages with content. The answers have no content.
 ///
-/// The probe has no clock and sends nothing: the caller sends the messages that [`next_frame`](LinkProbe::next_frame) returns, and reports each answer
-/// with [`answered`](LinkProbe::answered).
+/// The probe has no clock and sends nothing: the caller sends the messages that [`next_frame`](LinkProbe::next_frame) returns, and reports each
+/// answer with [`answered`](LinkProbe::answered).
 #[derive(Clone, Debug)]
 pub(crate) struct LinkProbe {
     /// Rank that answers.

@@ -75,7 +75,7 @@ pub(crate) const PART: Duration = Duration::from_millis(100);
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
-    /// Trail that records the start of each task, and the number of the chunk.
+    /// Flight recorder that records the start of each task, and the number of the chunk.
     pub(crate) flight_recorder: Option<(&'a mut FlightRecorder, u64)>,
     /// Number of tasks between two readings, if tasks are not timed one by one.
     pub(crate) stride: Option<usize>,

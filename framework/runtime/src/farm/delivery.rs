@@ -255,11 +255,11 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
 
     /// Fetches outcomes of the sink and submits further results. Returns true if there was an outcome.
     pub(super) fn advance(&mut self) -> Result<bool> {
-        let mut moved = false;
+        let mut has_progressed = false;
         loop {
             let mut long = false;
             while let Some(fed) = self.executor.fetch()? {
-                moved = true;
+                has_progressed = true;
                 self.undelivered.0 -= fed.tasks;
                 self.undelivered.1 -= fed.bytes;
                 self.stopped |= fed.stopped;
@@ -270,9 +270,9 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
             }
             // After a long job, rank 0 receives messages before it submits the next one.
             if long || !self.executor.has_room() || self.executor.wants_pause() {
-                return Ok(moved);
+                return Ok(has_progressed);
             }
-            let Some(due) = self.queue.pop_front() else { return Ok(moved) };
+            let Some(due) = self.queue.pop_front() else { return Ok(has_progressed) };
             // Jobs on a thread are not limited: two of them may be outstanding, and the second would overtake the rest of the first.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }

@@ -140,9 +140,9 @@ impl<'w, 'f> Follower<'w, 'f> {
     /// was anything to do.
     fn lead(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };
-        let moved = submaster.pass_on(&mut self.link, out)?;
+        let has_progressed = submaster.pass_on(&mut self.link, out)?;
         if !submaster.is_deserted() {
-            return Ok(moved);
+            return Ok(has_progressed);
         }
         if let Role::Submaster(submaster) = std::mem::replace(&mut self.role, Role::Worker) {
             submaster.retire(&mut self.link, out)?;

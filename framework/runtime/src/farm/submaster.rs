@@ -85,11 +85,11 @@ impl Submaster {
 
     /// Dispatches chunks to requesting members and sends results to the master. Returns true if there were any.
     pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
-        let mut moved = false;
+        let mut has_progressed = false;
         while let Some((member, header, payload)) = self.state.dispatch() {
             let frame = ToWorker::Chunk(header, payload).encode(out.run())?;
             out.send(member, link.incumbent.add(member, frame)?)?;
-            moved = true;
+            has_progressed = true;
             // Busy members receive one chunk at a time, so that idle members that requested later are served first.
             if !self.state.somebody_is_idle() {
                 break;
@@ -97,9 +97,9 @@ impl Submaster {
         }
         if self.state.is_due() {
             self.deliver(link, out)?;
-            moved = true;
+            has_progressed = true;
         }
-        Ok(moved)
+        Ok(has_progressed)
     }
 
     /// Sends the collected results to the master.

@@ -85,7 +85,7 @@ pub(crate) struct TaskRunner<'w, 'f> {
     chunk_time: Option<Duration>,
     /// True if the start of every task is recorded, however short tasks are, so that a task that exceeds its time limit is known.
     every: bool,
-    /// Trail of the rank, from which other processes read its last activity if this process dies.
+    /// Flight recorder of the rank, from which other processes read its last activity if this process dies.
     flight_recorder: Option<FlightRecorder>,
 }
 

@@ -6,7 +6,7 @@ use armature_planner::loops::{
     Ahead, Interaction, LoopBalancer, LoopDecision, Move, RateAccumulator, Reach, Report, has_averaged_out,
 };
 use armature_planner::random::Random;
-use armature_planner::tuner::{Reason, Verdict};
+use armature_planner::tuner::{Action, Reason};
 
 use super::events::event;
 use super::metrics::Sample;
@@ -296,7 +296,7 @@ impl LoopController {
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
         // A decision while units are in transit carries no information.
-        if decision.verdict == Verdict::Keep(Reason::UnderWay) {
+        if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }
         log::debug!("{decision}");

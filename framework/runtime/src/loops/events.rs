@@ -1,7 +1,7 @@
 //! Decisions about a loop, for the log.
 
 use armature_planner::loops::LoopDecision;
-use armature_planner::tuner::{Reason, Verdict};
+use armature_planner::tuner::{Action, Reason};
 use armature_text::shown;
 
 use crate::observe::number_format::figures;
@@ -42,16 +42,16 @@ pub(super) fn event(decision: &LoopDecision) -> Event {
             .map(|(rank, rate)| Input::new(&format!("rank {rank} does"), *rate, "units/s"))
             .collect(),
         acted,
-        reason: match decision.verdict {
-            Verdict::Act if decision.gain < decision.threshold => "it pays off by the end of the pass",
-            Verdict::Act => "that saves more than it costs",
-            Verdict::Keep(Reason::Off) => "balancing is switched off",
-            Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
-            Verdict::Keep(Reason::Unsure) => "there are too few reports to trust a gain of this size",
-            Verdict::Keep(Reason::Same) => "the distribution matches the rates of the ranks",
-            Verdict::Keep(Reason::GainTooSmall) => "the gain is below the threshold",
-            Verdict::Keep(Reason::NotWorthCost) => "the moves cost too much",
-            Verdict::Keep(_) => "no decision is due",
+        reason: match decision.action {
+            Action::Act if decision.gain < decision.threshold => "it pays off by the end of the pass",
+            Action::Act => "that saves more than it costs",
+            Action::Keep(Reason::Off) => "balancing is switched off",
+            Action::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
+            Action::Keep(Reason::Unsure) => "there are too few reports to trust a gain of this size",
+            Action::Keep(Reason::Same) => "the distribution matches the rates of the ranks",
+            Action::Keep(Reason::GainTooSmall) => "the gain is below the threshold",
+            Action::Keep(Reason::NotWorthCost) => "the moves cost too much",
+            Action::Keep(_) => "no decision is due",
         }
         .to_string(),
     }

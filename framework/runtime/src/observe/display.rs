@@ -147,8 +147,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was `unreported_progress` before
-    /// the run.
+    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was
+    /// `unreported_progress` before the run.
     fn shown(choice: Choice, unreported_progress: Duration, form: Form) -> Vec<u32> {
         let mut display = Display::new(choice, 1000 * MS, unreported_progress);
         display.form = Some(form);
@@ -187,15 +187,15 @@ mod tests {
     fn consecutive_short_runs_share_the_display_interval() {
         assert_eq!(shown(Choice::Auto, 800 * MS, Form::Lines), [4200, 9200]);
         let mut unreported_progress = Duration::ZERO;
-        let told = (0..100).filter(|run| {
+        let shown_runs = (0..100).filter(|run| {
             let now = run * 300 * MS;
             let mut display = Display::new(Choice::Auto, now, unreported_progress);
             display.form = Some(Form::Lines);
-            let mut is_told = false;
+            let mut was_shown = false;
             let due = now + 200 * MS;
             if display.is_due(due) {
                 display.show(due, || {
-                    is_told = true;
+                    was_shown = true;
                     let of = "loop \"rows\"".to_string();
                     Some(Progress {
                         of,
@@ -209,8 +209,8 @@ mod tests {
                 });
             }
             unreported_progress = display.unreported_progress(now + 300 * MS);
-            is_told
+            was_shown
         });
-        assert_eq!(told.count(), 30_000 / 5000 - 1);
+        assert_eq!(shown_runs.count(), 30_000 / 5000 - 1);
     }
 }

@@ -35,12 +35,12 @@ pub struct NewRecords {
 ///
 /// let dir = tempfile::tempdir()?;
 /// let mut follower = Follower::new(dir.path());
-/// assert!(follower.look()?.records.is_empty());
+/// assert!(follower.poll()?.records.is_empty());
 /// let line = |epoch| format!("{{\"at\":1.5,\"rank\":0,\"run\":0,\"event\":{{\"kind\":\"ready\",\"epoch\":{epoch}}}}}\n");
 /// std::fs::write(dir.path().join("rank-0.jsonl"), line(1) + &line(2)[..20])?;
-/// assert_eq!(follower.look()?.records.len(), 1);
+/// assert_eq!(follower.poll()?.records.len(), 1);
 /// std::fs::write(dir.path().join("rank-0.jsonl"), line(1) + &line(2))?;
-/// assert_eq!(follower.look()?.records.len(), 1);
+/// assert_eq!(follower.poll()?.records.len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -197,8 +197,8 @@ impl fmt::Display for Sentence<'_> {
             Event::TaskBegan(event) => event.fmt(f),
             Event::TaskEnded(event) => event.fmt(f),
             Event::ValueCame(event) => event.fmt(f),
-            Event::ValueSpilled(event) => event.told(f, true),
-            Event::ValueLoaded(event) => event.told(f, false),
+            Event::ValueSpilled(event) => event.fmt_sentence(f, true),
+            Event::ValueLoaded(event) => event.fmt_sentence(f, false),
             Event::Held(event) => event.fmt(f),
             Event::WorkflowEnd(event) => event.fmt(f),
             Event::Finish { items, seconds: s } => {

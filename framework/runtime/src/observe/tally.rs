@@ -188,8 +188,8 @@ mod tests {
         tally.add(0, Some(0), 2, 4 * MS);
         tally.add(1, None, 7, MS);
         assert_eq!(tally.time(9 * MS), 5 * MS);
-        let told = |work: &Work| (work.of, work.done, work.seconds);
-        assert_eq!(tally.take().iter().map(told).collect::<Vec<_>>(), [(0, 2, 0.004), (1, 7, 0.001)]);
+        let fields = |work: &Work| (work.of, work.done, work.seconds);
+        assert_eq!(tally.take().iter().map(fields).collect::<Vec<_>>(), [(0, 2, 0.004), (1, 7, 0.001)]);
         tally.set_running(5 * MS);
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }

@@ -250,7 +250,7 @@ impl fmt::Display for WorkflowEnd {
 
 impl ValueOnDisk {
     /// Writes a sentence that the value was `written` or read.
-    pub(super) fn told(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
+    pub(super) fn fmt_sentence(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
         let done = if written { "written to disk, because memory is short" } else { "read from disk" };
         write!(f, "The output of task {} was {done}: {}.", quoted(&self.task), Size(self.bytes))
     }

@@ -6,9 +6,7 @@
 use std::time::Duration;
 
 use armature_planner::pipeline::{Mapping, Plan};
-use armature_planner::tuner::{
-    Candidate, Decision, Outcome, Reason, Situation, Tuner, TunerOptions, Verdict,
-};
+use armature_planner::tuner::{Action, Candidate, Decision, Outcome, Reason, Situation, Tuner, TunerOptions};
 
 use super::performance_model::{Inputs, Model, PerformanceModel, REPORT_EVERY};
 use super::progress::Progress;
@@ -228,7 +226,7 @@ impl Controller {
         };
         let decision = self.tuner.consider(situation, candidate);
         // A gain below the threshold must last for a long time. Searches continue meanwhile, because they may find a better mapping.
-        self.persisting = matches!(decision.verdict, Verdict::Keep(Reason::NotPersistent { .. }))
+        self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
             self.candidate = decision.candidate.as_ref().map(|c| c.arrangement.clone());
@@ -299,8 +297,10 @@ pub(crate) fn event(
         inputs: Vec::new(),
         acted: decision.is_act(),
         reason: decision.reason().unwrap_or_else(|| {
-            let looks = decision.looks;
-            format!("the gain is large enough, pays for the change and was confirmed by {looks} checks")
+            let confirmations = decision.confirmations;
+            format!(
+                "the gain is large enough, pays for the change and was confirmed by {confirmations} checks"
+            )
         }),
     }
 }

@@ -17,11 +17,11 @@ const RANKS: usize = 2;
 
 /// Returns a controller for two ranks and two stages of 4 ms, one stage on each rank. No other mapping is better.
 fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
-    subject_of(balance, vec![false; 2])
+    controller_of(balance, vec![false; 2])
 }
 
 /// Returns the same as [`subject`] where some stages produce several items from one.
-fn subject_of(balance: Balance, expanding: Vec<bool>) -> (Controller, PerformanceModel, Mapping) {
+fn controller_of(balance: Balance, expanding: Vec<bool>) -> (Controller, PerformanceModel, Mapping) {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
     let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
@@ -44,7 +44,7 @@ fn subject_of(balance: Balance, expanding: Vec<bool>) -> (Controller, Performanc
     (Controller::new(balance, RANKS).unwrap().unwrap(), performance_model, mapping)
 }
 
-fn tell(
+fn report(
     performance_model: &mut PerformanceModel,
     rank: usize,
     stage: usize,
@@ -97,7 +97,7 @@ fn expected_at(performance_model: &mut PerformanceModel, mapping: &Mapping, now:
 
 #[test]
 fn stages_are_weighted_by_the_items_that_reach_them() {
-    let (_, mut performance_model, mapping) = subject_of(Balance::Live, vec![true, false]);
+    let (_, mut performance_model, mapping) = controller_of(Balance::Live, vec![true, false]);
     let mut report = |rank: usize, ms: [f64; 2], flow: (f64, f64), volumes: [(u64, u64); 3]| {
         let service =
             |ms: f64| (ms > 0.0).then(|| Service { seconds: Estimate::declared(ms * 1e-3), items: 9 });
@@ -126,8 +126,8 @@ fn assert_near(found: [f64; 4], expected: [f64; 4]) {
 #[test]
 fn external_load_slows_a_rank_and_phase_change_a_stage() {
     let (_, mut performance_model, mapping) = subject(Balance::Live);
-    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
-    tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
+    report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
     // Rank 1 gets half of its core: 8 ms pass while stage b computes for 4 ms.
     report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
@@ -143,8 +143,8 @@ fn external_load_slows_a_rank_and_phase_change_a_stage() {
 #[test]
 fn old_measurements_of_a_moved_stage_are_discarded() {
     let (_, mut performance_model, mapping) = subject(Balance::Live);
-    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
-    tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
+    report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
     // Stage b moves to rank 0, and its data become harder there. Rank 1 has measured only easy data, which does not
     // make it faster.
@@ -158,7 +158,7 @@ fn measured_speed_of_an_idle_rank_expires() {
     let (_, mut performance_model, _) = subject(Balance::Live);
     let replicated = Mapping::new(vec![Block::new(0..1, vec![0, 1]), Block::new(1..2, vec![1])]);
     report_both(&mut performance_model, 1, [8.0, 8.0], 50, Duration::ZERO);
-    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     let slow = [4.0, 8.0, 4.0, 8.0];
     assert_near(expected(&mut performance_model, &replicated), slow);
     let alone = Mapping::new(vec![Block::new(0..2, vec![0])]);
@@ -174,8 +174,8 @@ fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
         items += 12;
-        tell(&mut performance_model, 0, 0, 4.0, items, now);
-        tell(&mut performance_model, 1, 1, ms(step / 20), items, now);
+        report(&mut performance_model, 0, 0, 4.0, items, now);
+        report(&mut performance_model, 1, 1, ms(step / 20), items, now);
         let progress =
             Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
         if !controller.is_due(progress) {
@@ -245,8 +245,8 @@ fn slow_evaluations(ms: f64) -> (f64, usize) {
     let mut looks = 0;
     for step in 0..600u64 {
         let now = Duration::from_millis(50 * step);
-        tell(&mut performance_model, 0, 0, 4.0, 12 * (step + 1), now);
-        tell(&mut performance_model, 1, 1, if step < 20 { ms } else { 12.0 }, 12 * (step + 1), now);
+        report(&mut performance_model, 0, 0, 4.0, 12 * (step + 1), now);
+        report(&mut performance_model, 1, 1, if step < 20 { ms } else { 12.0 }, 12 * (step + 1), now);
         let items = 12 * step;
         let progress =
             Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
@@ -284,8 +284,8 @@ fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
     let mut seconds = Vec::new();
     for step in 0..600u64 {
         let (now, items) = (Duration::from_millis(50 * step), 12 * step);
-        tell(&mut performance_model, 0, 0, 4.0, items + 12, now);
-        tell(&mut performance_model, 1, 1, ms(step / 20), items + 12, now);
+        report(&mut performance_model, 0, 0, 4.0, items + 12, now);
+        report(&mut performance_model, 1, 1, ms(step / 20), items + 12, now);
         let progress =
             Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
         if !controller.is_due(progress) {
@@ -314,7 +314,7 @@ fn searches_are_rare_under_constant_conditions() {
 fn slower_link_triggers_a_new_search() {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     for rank in 0..RANKS {
-        tell(&mut performance_model, rank, rank, 4.0, 50, Duration::ZERO);
+        report(&mut performance_model, rank, rank, 4.0, 50, Duration::ZERO);
     }
     let now = Duration::from_secs(2);
     controller.inputs = performance_model.model(&mapping, now).unwrap().inputs();
@@ -332,7 +332,7 @@ fn no_decision_before_every_stage_was_measured() {
         let now = Duration::from_millis(ms);
         Progress { now, elapsed: now, items: ms, drawn: ms, left: None, batches: (ms, ms) }
     };
-    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     assert!(
         controller
             .replan(progress(0), &mapping, &mut performance_model, || Duration::ZERO)
@@ -345,7 +345,7 @@ fn no_decision_before_every_stage_was_measured() {
         .unwrap();
     assert_eq!((decision.is_act(), decision.candidate), (false, None));
     assert_eq!(controller.inputs(), &Inputs::default(), "nothing is known yet");
-    tell(&mut performance_model, 1, 1, 8.0, 50, Duration::ZERO);
+    report(&mut performance_model, 1, 1, 8.0, 50, Duration::ZERO);
     let decision = controller
         .replan(progress(200), &mapping, &mut performance_model, || Duration::ZERO)
         .unwrap()
@@ -365,8 +365,8 @@ fn no_decision_before_every_stage_was_measured() {
 #[test]
 fn expected_cost_follows_the_last_change_and_items_in_flight() {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
-    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
-    tell(&mut performance_model, 1, 1, 12.0, 50, Duration::ZERO);
+    report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    report(&mut performance_model, 1, 1, 12.0, 50, Duration::ZERO);
     let progress = |step: u64| {
         let (now, items) = (Duration::from_millis(50 * step), 12 * step);
         Progress { now, elapsed: now, items, drawn: items + 10, left: Some(1000), batches: (items, items) }
@@ -408,8 +408,8 @@ fn balance_once_reports_the_outcome_after_its_change() {
         // Rank 1 is slow at first; after the remap rank 0 is slow.
         let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
         items += 12;
-        tell(&mut performance_model, 0, 0, a, items, now);
-        tell(&mut performance_model, 1, 1, b, items, now);
+        report(&mut performance_model, 0, 0, a, items, now);
+        report(&mut performance_model, 1, 1, b, items, now);
         let progress =
             Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
         if !controller.is_due(progress) {

@@ -145,7 +145,7 @@ mod tests {
 
     /// Reports that `rank` was ready to run for the fraction `active` of the time until `seconds`, and got `share` of
     /// its core.
-    fn tell(core_sharing: &mut CoreSharing, rank: usize, active: f64, share: f64, seconds: u64) {
+    fn report(core_sharing: &mut CoreSharing, rank: usize, active: f64, share: f64, seconds: u64) {
         let measurements =
             Measurements { share: Some(share), ready: active * seconds as f64, ..Measurements::default() };
         core_sharing.measured(rank, &measurements, Duration::from_secs(seconds));
@@ -164,13 +164,13 @@ mod tests {
     fn core_sharing_of_own_ranks_is_not_external_load() {
         let mut core_sharing = core_sharing();
         assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
-        tell(&mut core_sharing, 0, 1.0, 0.5, 9);
-        tell(&mut core_sharing, 1, 1.0, 0.5, 9);
+        report(&mut core_sharing, 0, 1.0, 0.5, 9);
+        report(&mut core_sharing, 1, 1.0, 0.5, 9);
         assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
         // A process of another job runs on the core of ranks 0 and 1, and another one on the core of rank 2.
-        tell(&mut core_sharing, 0, 1.0, 1.0 / 3.0, 18);
-        tell(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
-        tell(&mut core_sharing, 2, 1.0, 0.5, 18);
+        report(&mut core_sharing, 0, 1.0, 1.0 / 3.0, 18);
+        report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
+        report(&mut core_sharing, 2, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
         // A rank alone gets half of the core, and both together get two thirds.
         assert_near(&[core_sharing.groups()[0].cores], &[4.0 / 3.0]);
@@ -179,13 +179,13 @@ mod tests {
     #[test]
     fn parked_partner_frees_the_core_and_loads_are_detected() {
         let mut core_sharing = core_sharing();
-        tell(&mut core_sharing, 0, 1.0, 1.0, 9);
+        report(&mut core_sharing, 0, 1.0, 1.0, 9);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
-        tell(&mut core_sharing, 0, 1.0, 0.5, 18);
+        report(&mut core_sharing, 0, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
         // Both ranks are parked, and rank 1 has measured its core: the other load has ended.
-        tell(&mut core_sharing, 0, 0.5, 1.0, 20);
-        tell(&mut core_sharing, 1, 0.0, 1.0, 20);
+        report(&mut core_sharing, 0, 0.5, 1.0, 20);
+        report(&mut core_sharing, 1, 0.0, 1.0, 20);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);
     }
 
@@ -196,7 +196,7 @@ mod tests {
         core_sharing.measured(0, &measurements, Duration::from_secs(1));
         assert_near(&[core_sharing.groups()[0].cores], &[5.0]);
         // While another program competes for the core, 0.8 s of waiting stay the same and 0.2 s of computing take twice as long.
-        tell(&mut core_sharing, 2, 1.0, 0.5, 9);
+        report(&mut core_sharing, 2, 1.0, 0.5, 9);
         core_sharing.measured(0, &measurements, Duration::from_secs(9));
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);
         let measurements = Measurements { computed: (0.95, 1.0), ..Measurements::default() };

@@ -400,8 +400,8 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
     }
 }
 
-/// Makes the next piece of a batch with an expanding stage that has made `produced` pieces of it. Without `items`, the stage holds the items of the batch
-/// already.
+/// Makes the next piece of a batch with an expanding stage that has made `produced` pieces of it. Without `items`, the stage holds the items of the
+/// batch already.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, produced): (Option<Items>, u64),

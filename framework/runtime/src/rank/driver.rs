@@ -32,7 +32,8 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// True if `backoff` has the longer sleeps of a parked rank.
     is_parked: bool,
     heartbeat: Heartbeat,
-    /// `activity_count` counts started jobs, ended jobs and busy turns. `last_change` holds the count and the time of the last heartbeat that reported a new count.
+    /// `activity_count` counts started jobs, ended jobs and busy turns. `last_change` holds the count and the time of the last heartbeat that
+    /// reported a new count.
     activity_count: u64,
     last_change: (u64, Duration),
     display: Display,

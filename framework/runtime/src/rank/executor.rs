@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use super::mailbox::{Gone, Receiving, Sending, mailbox};
+use super::mailbox::{Disconnected, Receiving, Sending, mailbox};
 use super::user_code::UserCode;
 use crate::comm::Waker;
 use crate::comm::clock::Clock;
@@ -320,7 +320,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
                     self.outstanding -= usize::from(outcome.is_some());
                     outcome
                 }
-                Err(Gone) => return Err(self.thread_died()),
+                Err(Disconnected) => return Err(self.thread_died()),
             },
             State::Nowhere => return Err(self.thread_died()),
         };
@@ -389,9 +389,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             while let Some(task) = to_do.next() {
                 let Some(outcome) = work_log.run(&mut *user_code, task).transpose() else { continue };
                 let failed = outcome.is_err();
-                let gone = !finished.send(outcome);
+                let is_disconnected = !finished.send(outcome);
                 waker.wake();
-                if failed || gone {
+                if failed || is_disconnected {
                     break;
                 }
             }

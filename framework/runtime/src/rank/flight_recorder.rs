@@ -25,7 +25,7 @@ pub(crate) struct FlightRecordLocation {
     pub(crate) file: i32,
 }
 
-/// Record in a flight record: the number of the current chunk plus one, or 0 for none, followed by the number of the current task in the same form.
+/// Content of a flight record: the number of the current chunk plus one, or 0 for none, followed by the number of the current task in the same form.
 type FlightRecord = [u8; 16];
 
 /// Writer of a flight record, for the rank itself.

@@ -48,11 +48,11 @@ impl<T> Receiving<T> {
     ///
     /// # Errors
     /// If the queue is empty and the sending end was dropped.
-    pub(super) fn try_next(&self) -> Result<Option<T>, Gone> {
+    pub(super) fn try_next(&self) -> Result<Option<T>, Disconnected> {
         match self.signal.try_recv() {
             Ok(()) => Ok(self.pop()),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(Gone),
+            Err(TryRecvError::Disconnected) => Err(Disconnected),
         }
     }
 
@@ -63,7 +63,7 @@ impl<T> Receiving<T> {
 
 /// The sending end of a channel was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(super) struct Disconnected;
 
 #[cfg(test)]
 mod tests {
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(receiving.try_next(), Ok(Some(1)));
         drop(sending);
         assert_eq!((receiving.next(), receiving.next()), (Some(2), None));
-        assert_eq!(receiving.try_next(), Err(Gone));
+        assert_eq!(receiving.try_next(), Err(Disconnected));
     }
 
     #[test]

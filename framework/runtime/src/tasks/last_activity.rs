@@ -16,7 +16,8 @@ pub(crate) enum LastActivity {
     Behind(Option<u64>),
     /// The rank was in this chunk, and in this task of the chunk if the task is known. A workflow's chunk is a closure.
     Chunk { id: u64, task: Option<u64> },
-    /// Like `Behind`, for a rank whose flight record names no chunk. The rank had begun no suspect, because the flight record names a suspect before it begins.
+    /// Like `Behind`, for a rank whose flight record names no chunk. The rank had begun no suspect, because the flight record names a suspect before
+    /// it begins.
     Unrecorded(Option<u64>),
 }
 

@@ -300,7 +300,7 @@ impl<'w> Workflow<'w> {
     /// A description that cannot be run; more failed tasks than [allowed](Workflow::max_failures), with rank, task and tries; the death of
     /// a rank that the job needs, or its silence for longer than [`Config::peer_limit`](crate::Config::peer_limit).
     pub fn run(&mut self, session: &mut Session) -> Result<Outcome<(), Summary>> {
-        Ok(Outcome::of(self.go(session, None)?.map(|(_, summary)| summary)))
+        Ok(Outcome::of(self.run_on_ranks(session, None)?.map(|(_, summary)| summary)))
     }
 
     /// Runs all tasks and returns the values of final tasks, which no task reads, on rank 0.
@@ -308,7 +308,7 @@ impl<'w> Workflow<'w> {
     /// # Errors
     /// The errors of [`run`](Workflow::run).
     pub fn collect(&mut self, session: &mut Session) -> Result<Outcome<Results, Summary>> {
-        self.go(session, Some("collect")).map(Outcome::new)
+        self.run_on_ranks(session, Some("collect")).map(Outcome::new)
     }
 
     /// Like [`collect`](Workflow::collect), but returns the values on every rank.
@@ -316,7 +316,7 @@ impl<'w> Workflow<'w> {
     /// # Errors
     /// The errors of [`run`](Workflow::run).
     pub fn collect_on_all(&mut self, session: &mut Session) -> Result<Results> {
-        let collected = self.go(session, Some("collect_on_all"))?;
+        let collected = self.run_on_ranks(session, Some("collect_on_all"))?;
         self.share(session, collected.map(|(results, _)| results))
     }
 

@@ -379,7 +379,7 @@ impl World {
                 }
                 self.workers[to].on_value(from, task, value);
             }
-            Content::Started(task) => self.master.on_begun(from, task),
+            Content::Started(task) => self.master.on_started(from, task),
             Content::Lost(rank) => self.learn_of(rank, to)?,
             Content::Dropped(task) => self.workers[to].on_dropped(from, task),
             Content::Report(report) => {
@@ -774,7 +774,7 @@ fn limits_are_held_until_an_order_is_returned() {
     builder.edge("made", "reads", 0);
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 2, TaskMemory::Additive).unwrap());
     let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
-    for has_begun in [false, true] {
+    for has_started in [false, true] {
         let mut master = Master::new(graph.clone(), 3, &[], 0);
         master.plan(&[1, 2], &[0, 1]);
         master.begin();
@@ -785,7 +785,7 @@ fn limits_are_held_until_an_order_is_returned() {
         let orders: BTreeMap<usize, _> = master.take_orders().collect();
         assert_eq!(orders[&2].recalled, [1]);
         let makes = *orders.iter().find(|(_, orders)| !orders.orders.is_empty()).unwrap().0;
-        let answer = match has_begun {
+        let answer = match has_started {
             true => Report { done: vec![done(1)], ..Report::default() },
             false => Report { returned: vec![1], ..Report::default() },
         };
@@ -794,7 +794,7 @@ fn limits_are_held_until_an_order_is_returned() {
         master.on_report(makes, Report { done: vec![done(0)], ..Report::default() }).unwrap();
         let again: Vec<_> =
             master.take_orders().flat_map(|(rank, orders)| vec![rank; orders.orders.len()]).collect();
-        assert_eq!((again.len(), master.is_finished()), (usize::from(!has_begun), has_begun));
+        assert_eq!((again.len(), master.is_finished()), (usize::from(!has_started), has_started));
     }
 }
 

@@ -36,7 +36,7 @@ const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
     /// Runs all tasks. On rank 0, returns the values of final tasks, if the method `collect` collects them, and the summary.
-    pub(super) fn go(
+    pub(super) fn run_on_ranks(
         &mut self,
         session: &mut Session,
         collect: Option<&str>,

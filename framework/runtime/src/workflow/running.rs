@@ -266,7 +266,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::Join(flight_recorder) => {
                 self.root(from)?.flight_records.open(from, flight_recorder.as_ref());
             }
-            Content::Started(task) => self.root(from)?.master.on_begun(from, task),
+            Content::Started(task) => self.root(from)?.master.on_started(from, task),
             Content::Lost(rank) => {
                 out.endpoint().learn_of(&[rank]);
                 self.lose_files(rank, out)?;

@@ -326,7 +326,7 @@ fn resumed_workflow_runs_only_missing_tasks() {
     for (first, then) in [(1, 3), (3, 1), (2, 4)] {
         let path = dir.path().join(format!("{first}-{then}.journal"));
         let runs = AtomicUsize::new(0);
-        let go = |ranks, fails: bool, identity: &str| {
+        let run_on_ranks = |ranks, fails: bool, identity: &str| {
             run(&config(ranks), |session| {
                 let workflow = run_diamond(Workflow::from_description(diamond())).journal(&path, identity);
                 let mut workflow = workflow.closure("c", |inputs, cx| {
@@ -340,14 +340,14 @@ fn resumed_workflow_runs_only_missing_tasks() {
                 Ok(Some((results.take::<(f64, String)>("d")?, summary)))
             })
         };
-        assert!(go(first, true, "1").unwrap_err().to_string().contains("torn"));
-        let (value, summary) = go(then, false, "1").unwrap().unwrap();
+        assert!(run_on_ranks(first, true, "1").unwrap_err().to_string().contains("torn"));
+        let (value, summary) = run_on_ranks(then, false, "1").unwrap().unwrap();
         assert_eq!((value, summary.tasks), ((3.0, "c 2".to_string()), 4));
         // Task `b` may or may not have ended before `c` failed.
         assert!((1..=2).contains(&summary.known), "{summary}");
-        let (value, summary) = go(first, true, "1").unwrap().unwrap();
+        let (value, summary) = run_on_ranks(first, true, "1").unwrap().unwrap();
         assert_eq!((value, summary.known, summary.ranks[0].tasks), ((3.0, "c 2".to_string()), 4, 0));
-        let error = go(first, false, "2").unwrap_err();
+        let error = run_on_ranks(first, false, "2").unwrap_err();
         assert!(error.message().contains("belongs to another job"), "{error}");
         assert_eq!(runs.load(Ordering::Relaxed), 2);
     }
@@ -368,7 +368,7 @@ fn given_plan_is_followed() {
     )
     .unwrap();
     plan.processor_of = vec![2, 1, 0, 2];
-    let go = |plan: &Plan, cluster: &Cluster| {
+    let run_on_ranks = |plan: &Plan, cluster: &Cluster| {
         run(&config(3), |session| {
             let mut workflow = run_diamond(Workflow::from_description(diamond()))
                 .follow(plan.clone())
@@ -376,20 +376,20 @@ fn given_plan_is_followed() {
             Ok(workflow.run(session)?.into_summary())
         })
     };
-    let summary = go(&plan, &equal(3, 1000)).unwrap().unwrap();
+    let summary = run_on_ranks(&plan, &equal(3, 1000)).unwrap().unwrap();
     let ran_on: Vec<_> = summary.measured.iter().map(|measured| measured.as_ref().unwrap().rank).collect();
     assert_eq!(ran_on, plan.processor_of);
     assert!(summary.to_string().contains("planned by the caller"), "{summary}");
-    let error = go(&plan, &equal(2, 1000)).unwrap_err().to_string();
+    let error = run_on_ranks(&plan, &equal(2, 1000)).unwrap_err().to_string();
     assert!(error.contains("the cluster has 2 processors, expected one for each of the 3 ranks"), "{error}");
-    let error = go(&plan, &equal(3, 10)).unwrap_err().to_string();
+    let error = run_on_ranks(&plan, &equal(3, 10)).unwrap_err().to_string();
     assert!(error.contains("more than a rank's limit of 10"), "{error}");
     let (mut no_processor, mut twice) = (plan.clone(), plan.clone());
     no_processor.processor_of = vec![2, 1, 0, 3];
     twice.sequence = vec![0, 1, 2, 2];
-    let error = go(&no_processor, &equal(3, 1000)).unwrap_err();
+    let error = run_on_ranks(&no_processor, &equal(3, 1000)).unwrap_err();
     assert!(error.message().contains("a task on processor 3"), "{error}");
-    let error = go(&twice, &equal(3, 1000)).unwrap_err();
+    let error = run_on_ranks(&twice, &equal(3, 1000)).unwrap_err();
     assert!(error.message().contains("expected each of the 4 tasks once"), "{error}");
 }
 

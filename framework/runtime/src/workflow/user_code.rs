@@ -66,7 +66,7 @@ pub(super) enum Outcome {
     Loaded(usize, Value),
 }
 
-/// Trail of a rank in a workflow.
+/// Flight recorder of a rank in a workflow.
 #[derive(Debug)]
 pub(super) struct ClosureFlightRecorder {
     flight_recorder: FlightRecorder,
@@ -77,7 +77,7 @@ pub(super) struct ClosureFlightRecorder {
 }
 
 impl ClosureFlightRecorder {
-    /// Record of a flight record while closures are so short that a record of each would be noticeable.
+    /// Content of the flight record while closures are so short that a record of each would be noticeable.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
     /// Creates an empty flight record; `None` if the system has no anonymous files.

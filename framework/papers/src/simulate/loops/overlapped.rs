@@ -124,7 +124,7 @@ impl State<'_> {
     fn send(&mut self, moves: &[Move]) {
         let costs = self.system.movement;
         for m in moves {
-            self.workers[m.from].give(m.units);
+            self.workers[m.from].assign(m.units);
         }
         let mut through = vec![(0, 0); self.workers.len()];
         for m in moves {

@@ -59,7 +59,7 @@ impl Worker {
     }
 
     /// Removes units that the rank has not begun.
-    pub(super) fn give(&mut self, units: u64) {
+    pub(super) fn assign(&mut self, units: u64) {
         self.held -= units;
         self.work = (self.work - units as f64 * self.unit).max(self.followed);
     }

@@ -40,7 +40,7 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     let (mut best, mut kept, mut cut) = (Quality::new(state.weights, most, 0), 0, 0);
     let mut moved_vertices = Vec::new();
     while let Some(vertex) = state.next(most) {
-        state.pass_over(vertex);
+        state.skip(vertex);
         moved_vertices.push(vertex);
         let quality = Quality::new(state.weights, most, state.cut);
         let both = state.count[0] > 0 && state.count[1] > 0;
@@ -148,7 +148,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn pass_over(&mut self, vertex: usize) {
+    fn skip(&mut self, vertex: usize) {
         self.cut += self.cost(vertex);
         let half = usize::from(self.second[vertex]);
         self.weights[half] -= self.dag.weight(vertex);

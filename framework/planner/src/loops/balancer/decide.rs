@@ -7,7 +7,7 @@ use crate::loops::decide::realised_gain::Trial;
 use crate::loops::distribution::{distribute, pass_time, reduction};
 use crate::loops::moves::{Move, busiest};
 use crate::loops::rates::interaction::Ahead;
-use crate::tuner::{Reason, Verdict};
+use crate::tuner::{Action, Reason};
 
 impl LoopBalancer {
     /// Sets the target distribution and its gain.
@@ -33,7 +33,7 @@ impl LoopBalancer {
         decision.horizon = decision.current_time;
         decision.margin = decision.margin.map(|margin| margin.min(1.0));
         let moves = self.moves(decision)?;
-        decision.verdict = self.verdict(decision, &moves, self.is_above(decision));
+        decision.action = self.decide_action(decision, &moves, self.is_above(decision));
         if decision.is_act() {
             self.under_way = Some(UnderWay { units: busiest(&moves), lasts: false });
             decision.moves = moves;
@@ -65,7 +65,7 @@ impl LoopBalancer {
             decision.margin = decision.margin.map(|margin| margin.min(1.0));
         }
         let moves = self.moves(decision)?;
-        decision.verdict = self.verdict(decision, &moves, is_above);
+        decision.action = self.decide_action(decision, &moves, is_above);
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, .. } = &*decision;
             // The trial uses the expected stability only, because a horizon until the end of the loop is no prediction about rates.
@@ -85,17 +85,17 @@ impl LoopBalancer {
         Ok(moves)
     }
 
-    fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {
+    fn decide_action(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Action {
         if !self.options.enabled {
-            return Verdict::Keep(Reason::Off);
+            return Action::Keep(Reason::Off);
         }
         if moves.is_empty() {
-            return Verdict::Keep(Reason::Same);
+            return Action::Keep(Reason::Same);
         }
         if !is_above {
             let is_enough = decision.gain > 0.0 && decision.gain >= self.options.threshold;
-            return Verdict::Keep(if is_enough { Reason::Unsure } else { Reason::GainTooSmall });
+            return Action::Keep(if is_enough { Reason::Unsure } else { Reason::GainTooSmall });
         }
-        if decision.is_worth_cost() { Verdict::Act } else { Verdict::Keep(Reason::NotWorthCost) }
+        if decision.is_worth_cost() { Action::Act } else { Action::Keep(Reason::NotWorthCost) }
     }
 }

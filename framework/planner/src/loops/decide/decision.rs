@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::loops::moves::Move;
 use crate::number_format::{Percent, Seconds};
-use crate::tuner::{Reason, Verdict};
+use crate::tuner::{Action, Reason};
 
 /// Result of one interaction: its input and the decision.
 ///
@@ -40,7 +40,8 @@ pub struct LoopDecision {
     /// Maximum ratio of cost to saving; `None` if costs are ignored.
     pub margin: Option<f64>,
     /// Action to take.
-    pub verdict: Verdict,
+    #[serde(rename = "verdict")]
+    pub action: Action,
     /// Moves to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
     /// Target period in seconds.
@@ -52,7 +53,7 @@ pub struct LoopDecision {
 impl LoopDecision {
     /// Returns true if units are to move.
     pub fn is_act(&self) -> bool {
-        self.verdict == Verdict::Act
+        self.action == Action::Act
     }
 
     /// Returns the seconds saved: gain × horizon × kept; infinite if no end is known.
@@ -75,12 +76,12 @@ impl LoopDecision {
 /// Formats the decision as a sentence, without the distributions.
 impl fmt::Display for LoopDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.verdict {
-            Verdict::Act => {
+        match self.action {
+            Action::Act => {
                 let units: u64 = self.moves.iter().map(|m| m.units).sum();
                 write!(f, "move {units} units in {} messages: ", self.moves.len())?;
             }
-            Verdict::Keep(reason) => {
+            Action::Keep(reason) => {
                 f.write_str("keep: ")?;
                 match reason {
                     Reason::Off => f.write_str("balancing is switched off; ")?,

@@ -21,7 +21,7 @@ pub fn has_averaged_out(seconds: f64, span: f64, shortest: f64) -> bool {
 }
 
 /// Work of a rank since its rate was last reported. Reports in quick succession, as at the end of a pass, are accumulated until they [determine a
-/// rate](tells_rate); the previous rate remains valid in the meantime. The first report is not delayed.
+/// rate](has_averaged_out); the previous rate remains valid in the meantime. The first report is not delayed.
 ///
 /// ```
 /// use armature_planner::loops::{Report, RateAccumulator};

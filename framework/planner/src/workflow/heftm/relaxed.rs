@@ -114,21 +114,21 @@ pub(in crate::workflow) fn place_relaxed(
     let mut ready = Ready::new(graph, order);
     let mut place = |ready: &mut Ready<'_>, task| place(timeline, cluster, ready, homes.as_mut(), task);
     // True if a task was placed since the stuck tasks were tried.
-    let mut with_moved_task = true;
+    let mut has_moved = true;
     while let Some(next) = ready.next() {
         if place(&mut ready, next) {
-            with_moved_task = true;
+            has_moved = true;
             continue;
         }
         loop {
             match ready.next_relieving() {
                 Some(task) if place(&mut ready, task) => {
-                    with_moved_task = true;
+                    has_moved = true;
                     break;
                 }
                 Some(task) => ready.stuck.push(task),
-                None if with_moved_task => {
-                    with_moved_task = false;
+                None if has_moved => {
+                    has_moved = false;
                     ready.retry_stuck();
                 }
                 None => return Err(fits_nowhere(graph, cluster, next)),

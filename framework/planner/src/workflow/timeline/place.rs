@@ -73,8 +73,8 @@ impl Timeline<'_> {
                 if since.is_some_and(|since| finish <= since) {
                     eviction.inspect(|&eviction| self.evictions[eviction] = None);
                 }
-                let gone = since.map_or(finish, |since| finish.max(since));
-                self.processors[sender].buffer.release(gone, size);
+                let removed_at = since.map_or(finish, |since| finish.max(since));
+                self.processors[sender].buffer.release(removed_at, size);
                 sender
             }
             Place::Nowhere | Place::Read => return,

@@ -8,8 +8,8 @@ use crate::workflow::graph::Workflow;
 use crate::workflow::plan::{Execution, Plan};
 use crate::workflow::situation::Situation;
 
-/// Returns for each processor the steps of its memory use in a plan: the time in seconds, and the bytes from that time on. Of several changes at
-/// one time only the last one is a step, so a use within one point in time is in no step, although it counts in [`peak`](Verification::peak). There are
+/// Returns for each processor the steps of its memory use in a plan: the time in seconds, and the bytes from that time on. Of several changes at one
+/// time only the last one is a step, so a use within one point in time is in no step, although it counts in [`peak`](Verification::peak). There are
 /// no steps if the plan violates the rules of [shape](super::Rule::Shape) or order.
 ///
 /// ```

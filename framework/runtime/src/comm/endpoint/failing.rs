@@ -119,17 +119,17 @@ impl Endpoint {
     /// The errors of the transport.
     pub(crate) fn all_received(&mut self) -> Result<bool> {
         let is_done = self.transport.sends_done()?;
-        Ok(is_done || self.transport.receivers().into_iter().all(|rank| self.is_gone(rank)))
+        Ok(is_done || self.transport.receivers().into_iter().all(|rank| self.has_left(rank)))
     }
 
     /// Returns the ranks that have died, and the living ranks other than this one that have not [answered](Control::Answer) a failure.
     pub(crate) fn unanswered(&self) -> (Vec<usize>, BTreeSet<usize>) {
         let others = (0..self.size()).filter(|&rank| rank != self.rank());
-        let (dead, alive): (Vec<usize>, Vec<usize>) = others.partition(|&rank| self.is_gone(rank));
+        let (dead, alive): (Vec<usize>, Vec<usize>) = others.partition(|&rank| self.has_left(rank));
         (dead, alive.into_iter().filter(|rank| !self.answered.contains(rank)).collect())
     }
 
-    fn is_gone(&self, rank: usize) -> bool {
+    fn has_left(&self, rank: usize) -> bool {
         self.has_ended(rank) || (self.is_lost(rank) && !self.is_staying(rank))
     }
 }

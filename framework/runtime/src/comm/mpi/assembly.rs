@@ -9,9 +9,9 @@ use bytes::Bytes;
 
 use super::call::check;
 use super::envelope::{self, Announced, Kind, Number, Unit, wire};
-use super::mark;
 use super::memory::Landing;
 use super::receive::{Control, count, empty_status};
+use super::sentinel;
 use crate::comm::{Frame, Part};
 use crate::error::Result;
 
@@ -41,8 +41,8 @@ pub(super) struct Assembly {
     largest: u64,
     /// Maximum number of posted receives for one sender.
     most_posted: usize,
-    /// Set under the simulator: buffers are marked, and requests are not tested.
-    marked: bool,
+    /// Set under the simulator: buffers have sentinels, and requests are not tested.
+    has_sentinels: bool,
     senders: Vec<Sender>,
     requests: Vec<ffi::MPI_Request>,
     owners: Vec<Owner>,
@@ -57,8 +57,8 @@ struct Owner {
     from: usize,
     serial: u64,
     bytes: usize,
-    /// Address of the mark in the buffer, if it has one.
-    mark: Option<*const u8>,
+    /// Address of the sentinel in the buffer, if it has one.
+    sentinel: Option<*const u8>,
 }
 
 /// Incomplete messages of one sender, and complete messages that must wait for them.
@@ -145,13 +145,19 @@ fn far(length: usize) -> Announced {
 }
 
 impl Assembly {
-    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64, marked: bool) -> Self {
+    pub(super) fn new(
+        comm: ffi::MPI_Comm,
+        ranks: usize,
+        split: usize,
+        largest: u64,
+        has_sentinels: bool,
+    ) -> Self {
         Assembly {
             comm,
             split,
             largest,
-            most_posted: if marked { POSTED_SIMULATED } else { POSTED },
-            marked,
+            most_posted: if has_sentinels { POSTED_SIMULATED } else { POSTED },
+            has_sentinels,
             senders: (0..ranks).map(|_| Sender::default()).collect(),
             requests: Vec::new(),
             owners: Vec::new(),
@@ -228,9 +234,9 @@ impl Assembly {
             }
             let bytes = (*length - offset).min(self.split);
             let start = buffer.start().wrapping_add(offset);
-            let mark = (self.marked && bytes >= mark::LENGTH).then(|| {
+            let sentinel = (self.has_sentinels && bytes >= sentinel::LENGTH).then(|| {
                 // SAFETY: the buffer has room for `bytes` bytes at `offset`.
-                unsafe { mark::set(start) };
+                unsafe { sentinel::set(start) };
                 start.cast_const()
             });
             // SAFETY: reading a constant of the MPI library after MPI_Init.
@@ -251,7 +257,7 @@ impl Assembly {
             };
             check(code, "MPI_Irecv of bulk data")?;
             self.requests.push(request);
-            self.owners.push(Owner { from, serial, bytes, mark });
+            self.owners.push(Owner { from, serial, bytes, sentinel });
             message.outstanding += 1;
             message.next = (piece, offset + bytes);
             message.skip();
@@ -278,8 +284,8 @@ impl Assembly {
         if self.requests.is_empty() {
             return Ok(false);
         }
-        if self.marked {
-            return self.test_marked(ready);
+        if self.has_sentinels {
+            return self.test_sentinels(ready);
         }
         if self.cursor >= self.requests.len() {
             self.cursor = 0;
@@ -317,11 +323,11 @@ impl Assembly {
         Ok(true)
     }
 
-    /// Finds one complete receive by its mark and processes it. Receives without a mark are completed by a wait for any request.
-    fn test_marked(&mut self, ready: &mut Ready) -> Result<bool> {
+    /// Finds one complete receive by its sentinel and processes it. Receives without a sentinel are completed by a wait for any request.
+    fn test_sentinels(&mut self, ready: &mut Ready) -> Result<bool> {
         let is_filled = |owner: &Owner| {
-            // SAFETY: the receive is posted, so its buffer exists, was marked, and only the simulator writes to it.
-            owner.mark.is_some_and(|start| unsafe { mark::is_gone(start) })
+            // SAFETY: the receive is posted, so its buffer exists, has a sentinel, and only the simulator writes to it.
+            owner.sentinel.is_some_and(|start| unsafe { sentinel::is_overwritten(start) })
         };
         let Some(index) = self.owners.iter().position(is_filled) else { return Ok(false) };
         let mut status = empty_status();

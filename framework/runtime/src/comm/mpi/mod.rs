@@ -32,11 +32,11 @@ mod exit;
 #[cfg(test)]
 mod golden_tests;
 mod launcher;
-mod mark;
 mod memory;
 mod options;
 mod receive;
 mod send;
+mod sentinel;
 pub(crate) mod simgrid;
 mod split;
 mod start;
@@ -88,18 +88,18 @@ pub(crate) struct MpiTransport {
 }
 
 impl MpiTransport {
-    /// Opens the transport on the communicator `given` by the program, or on that of all processes. Initialises MPI if it is not
+    /// Opens the transport on the communicator `embedded` by the program, or on that of all processes. Initialises MPI if it is not
     /// initialised, and posts the first receives.
     ///
     /// # Errors
     /// - [`ErrorKind::Config`] for options out of range;
     /// - [`ErrorKind::Transport`] if MPI has been finalised already, grants too low a thread level, or sees one rank where the launcher has
     ///   started several.
-    pub(crate) fn open(options: MpiOptions, given: Option<&EmbeddedCommunicator>) -> Result<Self> {
+    pub(crate) fn open(options: MpiOptions, embedded: Option<&EmbeddedCommunicator>) -> Result<Self> {
         options.check()?;
         let simulated = simgrid::simulated();
         let lets_ranks_end = launcher::lets_ranks_end(|name| std::env::var(name).ok(), simulated);
-        MpiTransport::on(start::start(given)?, options, lets_ranks_end)
+        MpiTransport::on(start::start(embedded)?, options, lets_ranks_end)
     }
 
     /// Creates the transport on the communicators of `world`, and posts the first receives.

@@ -8,7 +8,7 @@ use ::mpi::ffi;
 use bytes::Bytes;
 
 use super::call::{check, transport};
-use super::{mark, memory};
+use super::{memory, sentinel};
 use crate::error::Result;
 
 /// A received control message.
@@ -29,8 +29,8 @@ pub(super) struct Slots {
     slots: VecDeque<Slot>,
     /// Index of the slot that [`another`](Slots::another) tested last.
     turn: usize,
-    /// Set under the simulator: buffers are marked, and requests are not tested.
-    marked: bool,
+    /// Set under the simulator: buffers have sentinels, and requests are not tested.
+    has_sentinels: bool,
 }
 
 struct Slot {
@@ -39,9 +39,11 @@ struct Slot {
 }
 
 impl Slots {
-    /// Posts `count` receives of up to `room` bytes, at least [`mark::LENGTH`] and at most `i32::MAX`. `marked` is set under the simulator.
-    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, marked: bool) -> Result<Self> {
-        let mut slots = Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0, marked };
+    /// Posts `count` receives of up to `room` bytes, at least [`sentinel::LENGTH`] and at most `i32::MAX`. `has_sentinels` is set under the
+    /// simulator.
+    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, has_sentinels: bool) -> Result<Self> {
+        let mut slots =
+            Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0, has_sentinels };
         for _ in 0..count {
             let buffer = slots.empty()?;
             slots.add(buffer)?;
@@ -56,9 +58,9 @@ impl Slots {
 
     fn add(&mut self, mut buffer: Vec<u8>) -> Result<()> {
         debug_assert!(buffer.capacity() >= self.room);
-        if self.marked {
+        if self.has_sentinels {
             // SAFETY: the buffer has room for `room` bytes.
-            unsafe { mark::set(buffer.as_mut_ptr()) };
+            unsafe { sentinel::set(buffer.as_mut_ptr()) };
         }
         // SAFETY: reading a constant of the MPI library after MPI_Init.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
@@ -83,14 +85,14 @@ impl Slots {
     /// Returns the message in the slot that was posted first, if it is complete.
     #[inline]
     pub(super) fn first(&mut self) -> Result<Option<Control>> {
-        if self.marked { self.filled() } else { self.test(0) }
+        if self.has_sentinels { self.filled() } else { self.test(0) }
     }
 
     /// Tests one of the slots behind the first, a different one at each call. Returns its message if it is complete.
     ///
     /// A slot that is filled slowly, because its sender computes, must not delay the message of another sender in a later slot.
     pub(super) fn another(&mut self) -> Result<Option<Control>> {
-        if self.marked || self.slots.len() < 2 {
+        if self.has_sentinels || self.slots.len() < 2 {
             return Ok(None);
         }
         self.turn = self.turn % (self.slots.len() - 1) + 1;
@@ -107,10 +109,10 @@ impl Slots {
         if done == 0 { Ok(None) } else { self.take(index, &status).map(Some) }
     }
 
-    /// Returns the message in the first slot whose mark has been overwritten.
+    /// Returns the message in the first slot whose sentinel has been overwritten.
     fn filled(&mut self) -> Result<Option<Control>> {
-        // SAFETY: buffers are marked when they are posted, and only the simulator writes to them.
-        let is_filled = |slot: &Slot| unsafe { mark::is_gone(slot.buffer.as_ptr()) };
+        // SAFETY: buffers have sentinels when they are posted, and only the simulator writes to them.
+        let is_filled = |slot: &Slot| unsafe { sentinel::is_overwritten(slot.buffer.as_ptr()) };
         let Some(index) = self.slots.iter().position(is_filled) else { return Ok(None) };
         let mut status = empty_status();
         // SAFETY: the request is active and the pointers are valid for the call.

@@ -61,14 +61,14 @@ fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
     })
 }
 
-/// Prepares MPI for use by this thread, on the communicator `given` by the program, or on that of all processes. MPI is initialised if it
+/// Prepares MPI for use by this thread, on the communicator `embedded` by the program, or on that of all processes. MPI is initialised if it
 /// is not initialised yet. The simulator grants only the thread level SINGLE, which is accepted, because a simulated rank has no second
 /// thread.
 ///
 /// # Errors
 /// If the library is of another kind than the headers, if MPI has been finalised in this process, if it grants too low a thread level, or
 /// if it sees one rank where the launcher has started several.
-pub(super) fn start(given: Option<&EmbeddedCommunicator>) -> Result<World> {
+pub(super) fn start(embedded: Option<&EmbeddedCommunicator>) -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
     if let Some(why) = other_handles(size_of::<ffi::MPI_Comm>(), &library) {
@@ -93,7 +93,7 @@ pub(super) fn start(given: Option<&EmbeddedCommunicator>) -> Result<World> {
     {
         return Err(transport(why));
     }
-    let world = given.map_or(Ok(world), EmbeddedCommunicator::raw)?;
+    let world = embedded.map_or(Ok(world), EmbeddedCommunicator::raw)?;
     sleep_precisely();
     if !simulated {
         memory::tune_allocator();

@@ -28,15 +28,15 @@ impl MasterRank {
     /// Dispatches chunks to all requesting workers. Busy workers receive one chunk at a time, so that idle workers that requested later are
     /// served first. Returns true if any chunk was sent.
     pub(super) fn serve(&mut self, source: &mut dyn Source, out: &mut Outgoing<'_>) -> Result<bool> {
-        let mut moved = false;
+        let mut has_progressed = false;
         loop {
             if self.state.tasks.waiting() == 0 && source.has_ended() {
-                return Ok(moved);
+                return Ok(has_progressed);
             }
             let left = self.state.unassigned(source.to_share());
             let ahead = self.state.ahead(left);
-            if self.state.workers().next_requesting(if moved { 0 } else { ahead }).is_none() {
-                return Ok(moved);
+            if self.state.workers().next_requesting(if has_progressed { 0 } else { ahead }).is_none() {
+                return Ok(has_progressed);
             }
             self.state.update_knowledge(left, self.clock.now());
             let most = self.state.max_chunk();
@@ -55,9 +55,9 @@ impl MasterRank {
                 }
             }
             if !dispatched {
-                return Ok(moved);
+                return Ok(has_progressed);
             }
-            moved = true;
+            has_progressed = true;
         }
     }
 

@@ -93,7 +93,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         }
         self.wait_until(None, |master, out| {
             master.dismiss_submasters(out)?;
-            Ok((1..size).all(|rank| master.state.is_gone(rank)))
+            Ok((1..size).all(|rank| master.state.is_ignored(rank)))
         })?;
         let MasterRun { mut master, endpoint, driver } = self;
         // Ranks that have been silent until now are not needed any more, and no rank waits for them.

@@ -161,7 +161,7 @@ impl Step for Stream<'_, '_, '_> {
 
     /// Delivers due results, draws tasks, and dispatches them.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
-        let mut moved = self.delivery.advance()?;
+        let mut has_progressed = self.delivery.advance()?;
         master.update_progress(self.delivery);
         if master.state.stopped {
             self.source.end();
@@ -169,8 +169,8 @@ impl Step for Stream<'_, '_, '_> {
             self.has_finished = true;
             return Ok(true);
         }
-        moved |= self.source.advance()?;
-        moved |= master.stop_if_requested(self.source);
+        has_progressed |= self.source.advance()?;
+        has_progressed |= master.stop_if_requested(self.source);
         master.replay(self.source, self.delivery)?;
         master.fail_abandoned(self.delivery)?;
         let served = master.serve(self.source, out)?;
@@ -180,7 +180,7 @@ impl Step for Stream<'_, '_, '_> {
         }
         self.others_first = served && master.has_request(self.source);
         self.has_finished = self.has_ended(master);
-        Ok(moved || served)
+        Ok(has_progressed || served)
     }
 
     fn next(&mut self, master: &mut MasterRank, at: &Moment) -> Result<Option<Command>> {

@@ -125,8 +125,8 @@ impl Groups {
     }
 
     /// Removes the sub-masters whose members are all gone, and returns them.
-    pub(crate) fn take_deserted(&mut self, is_gone: impl Fn(usize) -> bool) -> Vec<usize> {
-        let deserted = |group: &Group| group.members.iter().all(|&member| is_gone(member));
+    pub(crate) fn take_deserted(&mut self, is_ignored: impl Fn(usize) -> bool) -> Vec<usize> {
+        let deserted = |group: &Group| group.members.iter().all(|&member| is_ignored(member));
         let leaders: Vec<usize> =
             self.groups.iter().filter(|(_, group)| deserted(group)).map(|(&leader, _)| leader).collect();
         leaders.iter().for_each(|leader| drop(self.groups.remove(leader)));

@@ -367,11 +367,11 @@ impl MasterState {
     /// Removes the sub-masters whose members are all gone, and returns them.
     pub(crate) fn take_deserted(&mut self) -> Vec<usize> {
         let MasterState { groups, tasks, .. } = self;
-        groups.take_deserted(|rank| tasks.workers().is_gone(rank))
+        groups.take_deserted(|rank| tasks.workers().is_ignored(rank))
     }
 
     /// Returns true if no message of this rank is needed or expected any more.
-    pub(crate) fn is_gone(&self, rank: usize) -> bool {
-        self.workers().is_gone(rank)
+    pub(crate) fn is_ignored(&self, rank: usize) -> bool {
+        self.workers().is_ignored(rank)
     }
 }

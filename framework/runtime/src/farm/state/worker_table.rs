@@ -71,7 +71,7 @@ impl WorkerTable {
     }
 
     /// Returns true if no message of this rank is needed or expected any more.
-    pub(crate) fn is_gone(&self, rank: usize) -> bool {
+    pub(crate) fn is_ignored(&self, rank: usize) -> bool {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
 

@@ -44,7 +44,7 @@ impl DoAll for Counter {
 }
 
 /// Runs the loop with checkpoints in `dir`.
-fn go(
+fn run_passes(
     ranks: usize,
     dir: &Path,
     (is_mortal, seed): (bool, Option<u64>),
@@ -74,9 +74,9 @@ fn expected() -> Counts {
 fn job_resumes_from_its_checkpoint_on_any_rank_count() {
     for (before, after, seed) in [(1, 3, None), (3, 1, Some(1)), (2, 8, Some(2)), (30, 4, None)] {
         let dir = tempfile::tempdir().unwrap();
-        let error = go(before, dir.path(), (true, seed), &[PASSES]).unwrap_err();
+        let error = run_passes(before, dir.path(), (true, seed), &[PASSES]).unwrap_err();
         assert!(error.to_string().contains("loop count: enough (in unit"), "{error}");
-        let (units, summary) = go(after, dir.path(), (false, seed), &[PASSES]).unwrap();
+        let (units, summary) = run_passes(after, dir.path(), (false, seed), &[PASSES]).unwrap();
         assert!(units.unwrap() == expected(), "{before} ranks, then {after}");
         let summary = summary.unwrap();
         assert!(summary.passes < PASSES, "{summary}");
@@ -103,11 +103,11 @@ fn checkpoint_directory_belongs_to_one_loop() {
 #[test]
 fn checkpoint_belongs_to_one_run() {
     let dir = tempfile::tempdir().unwrap();
-    go(2, dir.path(), (true, None), &[PASSES]).unwrap_err();
+    run_passes(2, dir.path(), (true, None), &[PASSES]).unwrap_err();
     for (runs, expected) in
         [(&[PASSES, 1][..], "this is not the first run"), (&[1], "but the run has only 1")]
     {
-        let error = go(2, dir.path(), (false, None), runs).unwrap_err();
+        let error = run_passes(2, dir.path(), (false, None), runs).unwrap_err();
         assert!(error.kind() == ErrorKind::Config && error.to_string().contains(expected), "{error}");
     }
 }

@@ -78,7 +78,7 @@ impl<L: DoAll> DoAllLoop<L> {
     /// are so short that they are computed inline ([`Config::driver`](crate::Config::driver)).
     pub fn run(&mut self, session: &mut Session, passes: u64) -> Result<Outcome<(), Summary>> {
         let (endpoint, config) = session.endpoint();
-        self.go(endpoint, config, passes).map(Outcome::of).inspect_err(|error| endpoint.report(error))
+        self.run_passes(endpoint, config, passes).map(Outcome::of).inspect_err(|error| endpoint.report(error))
     }
 
     /// Runs passes until the loop has converged. At each check that `until` asks for, each rank contributes the residual of the units that it has
@@ -171,7 +171,12 @@ impl<L: DoAll> DoAllLoop<L> {
         Ok(Converged::new(last, done, summary))
     }
 
-    fn go(&mut self, endpoint: &mut Endpoint, config: &Config, passes: u64) -> Result<Option<Summary>> {
+    fn run_passes(
+        &mut self,
+        endpoint: &mut Endpoint,
+        config: &Config,
+        passes: u64,
+    ) -> Result<Option<Summary>> {
         self.rank_loop.check(LoopKind::DoAll, endpoint.rank())?;
         endpoint.begin_work(&self.rank_loop.announcement(passes), config.join_limit)?;
         if passes == 0 {

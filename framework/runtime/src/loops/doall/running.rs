@@ -332,7 +332,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         match (self.run.in_hand.take(), done) {
             (Some(InHand::Units(range)), Done::Created(units)) => self.of.set_units(range, units)?,
             (Some(InHand::Block(block)), Done::Block(_, units, time)) => {
-                self.of.worker.unit_queue.put_back(units);
+                self.of.worker.unit_queue.return_units(units);
                 self.run.metrics.done(time, block.len() as f64);
                 if !matches!(self.run.caller_request, Some(CallerRequest::Rest(_))) {
                     self.of.block_size.done(block.len(), time.took);

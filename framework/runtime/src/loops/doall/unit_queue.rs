@@ -165,7 +165,7 @@ impl<U: Units> UnitQueue<U> {
     }
 
     /// Removes the data of the segment of the block that [`next`](UnitQueue::next) returned, for user code, and returns them with the position of the
-    /// block in them. The queue must stay unchanged until the data are [put back](UnitQueue::put_back).
+    /// block in them. The queue must stay unchanged until the data are [put back](UnitQueue::return_units).
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
@@ -174,7 +174,7 @@ impl<U: Units> UnitQueue<U> {
     }
 
     /// Puts back the data that user code has finished with.
-    pub(super) fn put_back(&mut self, units: U) {
+    pub(super) fn return_units(&mut self, units: U) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.units = units;
         }

@@ -10,7 +10,7 @@ fn segment(units: Range<u64>) -> Segment<Rows<u64>> {
 fn data(unit_queue: &mut UnitQueue<Rows<u64>>, block: &UnitBlock) -> Vec<u64> {
     let (mut units, at) = unit_queue.take_out(block).unwrap();
     let data = units.slices(at..at + block.len() as usize).to_vec();
-    unit_queue.put_back(units);
+    unit_queue.return_units(units);
     data
 }
 

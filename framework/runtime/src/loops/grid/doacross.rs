@@ -149,7 +149,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     /// An error or a panic of user code, with the rank and the place in the loop; options that cannot be used; a rank that is silent for longer than
     /// [`Config::peer_limit`](crate::Config::peer_limit).
     pub fn run(&mut self, session: &mut Session, sweeps: u64) -> Result<Outcome<(), Summary>> {
-        self.go(session, sweeps, Extras::none(), |_| Ok(())).map(|end| Outcome::of(end.summary))
+        self.run_passes(session, sweeps, Extras::none(), |_| Ok(())).map(|end| Outcome::of(end.summary))
     }
 
     /// Sweeps until the loop has converged. At each check that `until` asks for, each rank contributes the residual of its rows, and `is_done`
@@ -211,14 +211,14 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         let user_side = mine.clone();
         let job = Some(UntilDone { until, mine, is_done: &mut is_done });
         let extras = Extras { until: job, ..Extras::none() };
-        self.go(session, until.passes, extras, move |user| {
+        self.run_passes(session, until.passes, extras, move |user| {
             user_side.add(residual(user));
             Ok(())
         })
     }
 
     /// Runs the loop; `after` is called after each piece.
-    pub(super) fn go(
+    pub(super) fn run_passes(
         &mut self,
         session: &mut Session,
         sweeps: u64,

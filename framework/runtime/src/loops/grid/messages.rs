@@ -44,7 +44,7 @@ messages! {
     /// Message to or from the coordinator.
     pub(super) enum Coordination {
         Report(report: ToCoordinator) = 24,
-        /// Verdict of the coordinator, for all ranks with rows.
+        /// Result of a check on the coordinator, for all ranks with rows.
         CheckResult(check_result: CheckResult) = 54,
         /// End of the run, for ranks without rows.
         Finish = 23,

@@ -124,7 +124,7 @@ impl<U: Stencil> StencilLoop<U> {
     /// An error or a panic of user code, with the rank and the place in the loop; options that cannot be used; a rank that is silent for longer than
     /// [`Config::peer_limit`](crate::Config::peer_limit).
     pub fn run(&mut self, session: &mut Session, steps: u64) -> Result<Outcome<(), Summary>> {
-        self.go(session, steps, None, |_| ()).map(|end| Outcome::of(end.summary))
+        self.run_passes(session, steps, None, |_| ()).map(|end| Outcome::of(end.summary))
     }
 
     /// Runs steps until the loop has converged. At each check that `until` asks for, each rank contributes the residual of its rows, and `is_done`
@@ -186,11 +186,11 @@ impl<U: Stencil> StencilLoop<U> {
         let mine = OwnResidual::new(until);
         let user_side = mine.clone();
         let job = Some(UntilDone { until, mine, is_done: &mut is_done });
-        self.go(session, until.passes, job, move |user| user_side.add(residual(user)))
+        self.run_passes(session, until.passes, job, move |user| user_side.add(residual(user)))
     }
 
     /// Runs the loop; `after` is called after each piece.
-    fn go(
+    fn run_passes(
         &mut self,
         session: &mut Session,
         steps: u64,

@@ -181,7 +181,7 @@ impl<T: Pod + Send> StencilStep<T> {
 
     /// Advances the rank's part in a movement. Returns the numbers of rows sent and received, or `None` if the rank has to wait.
     fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
-        let told = loop {
+        let migrated = loop {
             let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
@@ -200,7 +200,7 @@ impl<T: Pod + Send> StencilStep<T> {
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
-        Ok(Some(told))
+        Ok(Some(migrated))
     }
 }
 

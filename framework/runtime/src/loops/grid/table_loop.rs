@@ -99,7 +99,7 @@ impl<U: Table> TableLoop<U> {
         let user_side = findings.clone();
         let extras = Extras { until: None, findings, resume: Panels::resume };
         let after = move |panels: &mut Panels<U>| panels.end_strip(user_side.as_ref());
-        self.sweeps.go(session, panels, extras, after).map(|end| Outcome::of(end.summary))
+        self.sweeps.run_passes(session, panels, extras, after).map(|end| Outcome::of(end.summary))
     }
 
     /// Returns the store of the findings for checkpoints, if the loop has checkpoints.

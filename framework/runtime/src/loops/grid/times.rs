@@ -135,7 +135,8 @@ impl Times {
         (self.piece_time, self.is_new_time) = (Some(took / pieces), true);
     }
 
-    /// Begins a wait. In a movement the rank waits for rows in transit if `rows_are_sent` is true, and otherwise for a rank that has not begun to send.
+    /// Begins a wait. In a movement the rank waits for rows in transit if `rows_are_sent` is true, and otherwise for a rank that has not begun to
+    /// send.
     pub(super) fn wait(&mut self, rows_are_sent: bool) {
         let is_transfer = self.moving.is_some() && rows_are_sent;
         if self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer) {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use armature_planner::pipeline::Mapping;
-use armature_planner::tuner::Verdict;
+use armature_planner::tuner::Action;
 
 use super::super::controller::{self, Controller, is_enough};
 use super::super::links;
@@ -180,7 +180,7 @@ impl Root<'_, '_> {
         self.observer
             .log(at, || controller::event(&decision, inputs, |mapping| mapping.display(outline).to_string()));
         match decision.candidate {
-            Some(ref candidate) if decision.verdict == Verdict::Act => {
+            Some(ref candidate) if decision.action == Action::Act => {
                 self.log_measurements(at);
                 let why = decision.savings().unwrap_or_default();
                 log::info!("another mapping pays: {why}");

@@ -68,12 +68,12 @@ impl Files {
                 }
                 let name = self.table.name(input.file);
                 if let Err(why) = self.folder.check(name) {
-                    let who = match input.maker {
+                    let source = match input.maker {
                         None => "no task writes".to_string(),
                         Some(maker) => format!("task {:?} should have written", tasks[maker].name),
                     };
                     let text = format!(
-                        "task {:?} reads {name:?}, which {who}: {why}; expected a regular file in {}, which is sent to where it is read",
+                        "task {:?} reads {name:?}, which {source}: {why}; expected a regular file in {}, which is sent to where it is read",
                         task.name,
                         self.folder.path().display()
                     );

@@ -88,7 +88,7 @@ impl Master {
         }
         self.blame(&suspect_tasks, lost);
         self.recount();
-        self.give_up_hopeless(Some(lost))?;
+        self.abandon_hopeless(Some(lost))?;
         self.fill();
         Ok(count)
     }
@@ -128,7 +128,7 @@ impl Master {
         let of = |is_one: &dyn Fn(usize) -> bool| -> Vec<usize> {
             closures.iter().copied().filter(|&task| is_one(task)).collect()
         };
-        let began = of(&|task| self.tasks[task].has_begun);
+        let began = of(&|task| self.tasks[task].has_started);
         let suspect_tasks = match last {
             LastActivity::Innocent => return Vec::new(),
             LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
@@ -167,16 +167,16 @@ impl Master {
 
     /// Records that a suspected task has begun on a rank. All other closures of the rank are marked as not running, because a closure ends
     /// before the next one of its rank begins.
-    pub(in crate::workflow) fn on_begun(&mut self, rank: usize, task: usize) {
+    pub(in crate::workflow) fn on_started(&mut self, rank: usize, task: usize) {
         if self.tasks[task].state != State::Ordered(rank) {
             return;
         }
         if !self.graph.needs(task).is_command {
             let closures =
                 self.ranks[rank].outstanding.iter().filter(|&&other| !self.graph.needs(other).is_command);
-            closures.for_each(|&closure| self.tasks[closure].has_begun = false);
+            closures.for_each(|&closure| self.tasks[closure].has_started = false);
         }
-        self.tasks[task].has_begun = true;
+        self.tasks[task].has_started = true;
     }
 
     /// Returns the attempts of each task.
@@ -209,7 +209,7 @@ impl Master {
                 (self.tasks[task].attempts, self.tasks[task].is_urgent) = (attempts, attempts.is_suspect());
             }
         }
-        self.give_up_hopeless(None)
+        self.abandon_hopeless(None)
     }
 
     /// Gives up tasks that have used all their tries, and tasks that no remaining rank may try because ranks died in them. `lost` is the
@@ -217,7 +217,7 @@ impl Master {
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.
-    fn give_up_hopeless(&mut self, lost: Option<usize>) -> Result<()> {
+    fn abandon_hopeless(&mut self, lost: Option<usize>) -> Result<()> {
         let others = self.others();
         for task in 0..self.tasks.len() {
             let Task { state, attempts, .. } = self.tasks[task];

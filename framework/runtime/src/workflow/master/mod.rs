@@ -66,7 +66,7 @@ struct Task {
     /// Rank of the last failed try.
     failed_on: Option<usize>,
     /// True if the rank has reported that the task has begun. Ranks report it for suspected tasks only.
-    has_begun: bool,
+    has_started: bool,
     /// Bytes counted for the value on its rank: the expected size while the task is ordered, the real size when it is done.
     counted: u64,
     /// Rank to which the task is announced, until it is ordered.
@@ -146,7 +146,7 @@ impl Master {
             readers: graph.children(task).len() as u32,
             is_urgent: false,
             failed_on: None,
-            has_begun: false,
+            has_started: false,
             counted: 0,
             announced_to: None,
             was_recalled: false,

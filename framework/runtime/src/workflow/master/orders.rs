@@ -191,7 +191,7 @@ impl Master {
         self.ranks[rank].outstanding.insert(task);
         let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);
         self.tasks[task].state = State::Ordered(rank);
-        self.tasks[task].has_begun = false;
+        self.tasks[task].has_started = false;
         self.count(task, rank, graph.output(task));
         for child in graph.children(task) {
             self.tasks[child].unplaced -= 1;

@@ -158,7 +158,7 @@ impl Values {
             }
             _ => {}
         }
-        self.note_taken();
+        self.update_peak();
         if self.budget < u64::MAX && was.1 != is.1 {
             match is.1 {
                 true => self.in_memory.insert(task),
@@ -249,7 +249,7 @@ impl Values {
     /// Occupies memory for a running task.
     pub(super) fn occupy(&mut self, memory: u64) {
         self.working += memory;
-        self.note_taken();
+        self.update_peak();
     }
 
     /// Releases the memory of a task that has ended.
@@ -263,7 +263,7 @@ impl Values {
     }
 
     /// Updates the peak of occupied memory. Has to be called whenever more memory is occupied.
-    fn note_taken(&mut self) {
+    fn update_peak(&mut self) {
         self.most_held = self.most_held.max(self.taken());
     }
 
@@ -306,7 +306,7 @@ impl Values {
         self.leaving.push(Leaving { task, to, copy: *copy, bytes, number });
         if !location.takes_room() {
             self.count_leaving(task);
-            self.note_taken();
+            self.update_peak();
         }
     }
 
