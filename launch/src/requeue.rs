@@ -9,49 +9,61 @@ use crate::run_directory::end_reason::{End, Reason};
 /// Decision after the last attempt of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Requeue the job; the number of this requeue.
+    /// Requeue the job after a stop for the time limit; the number of this requeue.
     Requeue(u32),
+    /// Requeue the job after a stop for another job that needs the nodes.
+    Preempted,
     /// The number of requeues is used up.
     UsedUp,
-    /// The attempt did not stop for the time limit.
+    /// The attempt did not stop for the time limit, or the job is in the queue already.
     No,
 }
 
-/// Decides from the ends of all attempts. Only stops for the time limit count: a job that is preempted or loses a node is requeued by Slurm.
+/// Decides from the ends of all attempts. Only stops for the time limit count.
+///
+/// Slurm requeues a preempted job when its grace time is over. A job that stops before that has ended for Slurm, and is requeued here.
 fn decide(ends: &[End], allowed: u32) -> Next {
     let is_limit = |end: &&End| end.reason == Reason::TimeLimit && end.stopped;
-    if allowed == 0 || ends.last().filter(is_limit).is_none() {
-        return Next::No;
+    match ends.last().filter(|end| end.stopped && !end.requeued) {
+        Some(End { reason: Reason::Preempted, .. }) => Next::Preempted,
+        Some(end) if is_limit(&end) && allowed > 0 => {
+            let number = u32::try_from(ends.iter().filter(is_limit).count()).unwrap_or(u32::MAX);
+            if number > allowed { Next::UsedUp } else { Next::Requeue(number) }
+        }
+        _ => Next::No,
     }
-    let number = u32::try_from(ends.iter().filter(is_limit).count()).unwrap_or(u32::MAX);
-    if number > allowed { Next::UsedUp } else { Next::Requeue(number) }
 }
 
-/// Requeues the Slurm job of this process if the last attempt of the run has stopped for its time limit, and at most `allowed` times.
+/// Requeues the Slurm job of this process if the last attempt of the run has stopped for its time limit, at most `allowed` times, or if Slurm
+/// preempts the job.
 pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
+    let Ok(job) = std::env::var("SLURM_JOB_ID") else { return };
     let ends: Vec<End> =
         run.attempts().into_iter().filter_map(|number| Attempt::of(run, number).end()).collect();
+    // The message comes first, because Slurm may end this process as soon as the job is requeued.
     match decide(&ends, allowed) {
-        Next::No => {}
+        Next::No => return,
         Next::UsedUp => {
-            print_message(format_args!("the job has been requeued {allowed} times and is not requeued again"))
-        }
-        Next::Requeue(number) => {
-            let job = std::env::var("SLURM_JOB_ID").unwrap_or_default();
-            // The message comes first, because Slurm may end this process as soon as the job is requeued.
-            print_message(format_args!("requeue {number} of {allowed}: scontrol requeue {job}"));
-            let failure = match ask("scontrol", ["requeue", &job]) {
-                Ok(answer) if answer.is_success => return,
-                Ok(answer) => answer.errors,
-                Err(NoAnswer::Missing) => "there is no scontrol on this host".into(),
-                Err(NoAnswer::Silent) => "scontrol did not answer".into(),
-            };
-            let failure = failure.trim();
             print_message(format_args!(
-                "the job cannot be requeued: {failure}. Submit the same script again to continue"
+                "the job has been requeued {allowed} times and is not requeued again"
             ));
+            return;
+        }
+        Next::Preempted => print_message(format_args!("requeue after a preemption: scontrol requeue {job}")),
+        Next::Requeue(number) => {
+            print_message(format_args!("requeue {number} of {allowed}: scontrol requeue {job}"));
         }
     }
+    let failure = match ask("scontrol", ["requeue", &job]) {
+        Ok(answer) if answer.is_success => return,
+        Ok(answer) => answer.errors,
+        Err(NoAnswer::Missing) => "there is no scontrol on this host".into(),
+        Err(NoAnswer::Silent) => "scontrol did not answer".into(),
+    };
+    let failure = failure.trim();
+    print_message(format_args!(
+        "the job cannot be requeued: {failure}. Submit the same script again to continue"
+    ));
 }
 
 #[cfg(test)]
@@ -66,6 +78,7 @@ mod tests {
             detail: String::new(),
             code: 85,
             stopped,
+            requeued: false,
             done: 0,
             seconds: 1.0,
             ended: String::new(),
@@ -76,7 +89,12 @@ mod tests {
         assert_eq!(decide(std::slice::from_ref(&limit), 1), Next::Requeue(1));
         let both = [limit.clone(), preempted.clone(), limit.clone()];
         assert_eq!((decide(&both, 2), decide(&both, 1)), (Next::Requeue(2), Next::UsedUp));
-        assert_eq!(decide(&[limit, preempted], 3), Next::No);
+        // Slurm requeues the job of a program that does not stop in order, and one that it has ended itself.
+        assert_eq!(decide(&[limit.clone(), preempted.clone()], 3), Next::Preempted);
+        assert_eq!(decide(std::slice::from_ref(&preempted), 0), Next::Preempted);
+        assert_eq!(decide(&[end(Reason::Preempted, false)], 3), Next::No);
+        assert_eq!(decide(&[End { requeued: true, ..preempted }], 3), Next::No);
+        assert_eq!(decide(&[End { requeued: true, ..limit }], 3), Next::No);
         assert_eq!(decide(&[end(Reason::TimeLimit, false)], 3), Next::No);
         assert_eq!(decide(&[end(Reason::Stopped, true)], 3), Next::No);
     }

@@ -45,6 +45,8 @@ pub(crate) struct Start {
     pub(crate) batch: Option<BatchJob>,
     /// Time at which the batch system ends the job, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
+    /// Number of earlier requeues of the batch job.
+    pub(crate) requeues: u32,
     /// Nodes of the batch job.
     pub(crate) nodes: String,
     /// Number of ranks.
@@ -62,6 +64,7 @@ impl Start {
         let batch = BatchJob::own();
         let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
         let asked = || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
+        let requeues = get("SLURM_RESTART_COUNT").and_then(|count| count.trim().parse().ok()).unwrap_or(0);
         let ends_at = end.or_else(|| Some(seconds_since_1970() + asked()?));
         Start {
             schema: 1,
@@ -72,6 +75,7 @@ impl Start {
             place: armature::job_status::place(),
             batch,
             ends_at,
+            requeues,
             nodes: get("SLURM_JOB_NODELIST").unwrap_or_default(),
             ranks,
             log_offset,
@@ -134,6 +138,13 @@ impl Attempt {
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
+    }
+
+    /// Returns the time between the record of the start and the last job status in seconds.
+    pub(crate) fn last_sign(&self) -> Option<f64> {
+        let written =
+            |name: &str| fs::metadata(self.directory.join(name)).and_then(|file| file.modified()).ok();
+        Some(written(BESIDE_EVENTS)?.duration_since(written(START)?).ok()?.as_secs_f64())
     }
 
     /// Returns the start, if it was recorded.

@@ -123,7 +123,8 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
     }
     if let Some(end) = &facts.end {
         // A requeued job runs for a moment before it takes its next attempt.
-        let may_continue = matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
+        let may_continue =
+            end.requeued || matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
         if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {
             return (
                 Stage::Running,
@@ -219,6 +220,7 @@ mod tests {
             detail: String::new(),
             code,
             stopped: code == STOPPED,
+            requeued: false,
             done: 0,
             seconds: 1.0,
             ended: String::new(),
@@ -276,7 +278,9 @@ mod tests {
         expect(restarted, Stage::Running, "after an attempt that ended: time limit");
         let stopped =
             Facts { queued: queued("RUNNING"), end: Some(end(Reason::Stopped, STOPPED)), ..facts() };
-        expect(stopped, Stage::Stopped, "stopped");
+        expect(stopped.clone(), Stage::Stopped, "stopped");
+        let requeued = stopped.end.clone().map(|end| End { requeued: true, ..end });
+        expect(Facts { end: requeued, ..stopped }, Stage::Running, "after an attempt that ended: stopped");
         expect(Facts { end: Some(end(Reason::Finished, 0)), ..facts() }, Stage::Finished, "finished");
         expect(Facts { end: Some(end(Reason::Stopped, STOPPED)), ..facts() }, Stage::Stopped, "stopped");
         expect(Facts { end: Some(end(Reason::OwnError, 3)), ..facts() }, Stage::Failed, "own error");
