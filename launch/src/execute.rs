@@ -126,10 +126,11 @@ impl Call {
         self.recorder.iter_mut().for_each(Recorder::finish_log);
     }
 
-    /// Records how an attempt ended.
-    pub(crate) fn record_end(&mut self, seen: Evidence) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.end(seen);
+    /// Records how an attempt ended. Returns the exit code of the job.
+    pub(crate) fn record_end(&mut self, seen: Evidence) -> u8 {
+        match &mut self.recorder {
+            Some(recorder) => recorder.end(seen),
+            None => seen.code,
         }
     }
 
@@ -230,9 +231,7 @@ impl Call {
         let doing = format!("wait for {}", self.line.program.display());
         let mut seen = Evidence::default();
         seen.code = self.wait(&mut child, limit, &mut seen).map_err(LaunchError::io(doing))?;
-        let code = seen.code;
-        self.record_end(seen);
-        Ok(code)
+        Ok(self.record_end(seen))
     }
 
     /// Waits for the launcher. Signals and the time limit are noted in `seen`.

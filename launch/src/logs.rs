@@ -54,6 +54,13 @@ pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
         }
         (one, other) => one.or(other),
     };
+    if let Some(elements) = found.run.array() {
+        let names: Vec<String> = elements.iter().map(RunDirectory::name).take(1).collect();
+        let (array, element) = (found.run.name(), names.concat());
+        return Err(LaunchError::Usage(format!(
+            "{array} is a job array: name one of its elements, such as {element}"
+        )));
+    }
     let run = found.run;
     let (from, to) = section(&run, attempt)?;
     let path = run.log();

@@ -22,6 +22,9 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
     let mut has_exited = false;
     let causes = log.lines().filter_map(|line| {
         has_exited |= line.starts_with("srun: error: ") && line.contains(": task");
+        if line.starts_with("srun: error: Node failure on ") {
+            return Some(Cause::NodeFailure);
+        }
         let (_, told) = line.strip_prefix("slurmstepd")?.split_once(" CANCELLED AT ")?;
         let why = told.split_once(" DUE TO ").map_or("", |(_, why)| why);
         let known = [
@@ -142,6 +145,7 @@ mod tests {
         assert_eq!(cause_in(both), Some(Cause::TimeLimit));
         let exit = "srun: error: n2: task 1: Exited with exit code 2\nslurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
         assert_eq!(cause_in(exit), None);
+        assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
         // Text of the program.
         assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
     }

@@ -20,6 +20,9 @@ const EARLY: u64 = 60;
 /// Tolerance between the clock of this host and that of the batch system, in seconds.
 const CLOCK: u64 = 5;
 
+/// State in Slurm of a job that is being ended although this process is still running: cancelled, or at its time limit.
+const ENDING: &str = "COMPLETING";
+
 /// Reason for the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reason {
@@ -154,9 +157,18 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.code == STOPPED {
         return match seen.signal {
             _ if is_preempted => (Reason::Preempted, kept),
-            _ if was_ended_by(Cause::NodeFailure, "NODE_FAIL") => (Reason::LostNode, kept),
+            // A run that survives the loss of a node may stop later for another reason.
+            _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
+            _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
             _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),
             _ if batch.state == "CANCELLED" => (Reason::Cancelled, kept),
+            _ if batch.state == ENDING => {
+                if ends_within(CLOCK) {
+                    limit()
+                } else {
+                    (Reason::Cancelled, kept)
+                }
+            }
             Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
             _ => (Reason::Stopped, kept),
@@ -183,6 +195,7 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     // The launcher reports that its ranks were asked to end.
     let was_asked = seen.signal.filter(|_| !is_warning).is_some()
         || matches!(seen.code, 129 | 130 | 143)
+        || batch.state == ENDING
         || matches!(seen.cause, Some(Cause::Cancelled | Cause::Requeue));
     if batch.state == "CANCELLED" || was_asked {
         return if ends_within(CLOCK) && batch.state != "CANCELLED" {
@@ -295,10 +308,18 @@ mod tests {
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
         expect(Evidence { batch: preempted, ..stopped.clone() }, Reason::Preempted);
         expect(Evidence { cause: Some(Cause::Preemption), ..stopped.clone() }, Reason::Preempted);
-        expect(Evidence { cause: Some(Cause::NodeFailure), ..stopped.clone() }, Reason::LostNode);
+        let requeued = BatchState { is_requeued: true, ..BatchState::default() };
+        let lost = Evidence { cause: Some(Cause::NodeFailure), ..stopped.clone() };
+        expect(lost.clone(), Reason::Stopped);
+        expect(Evidence { batch: requeued, ..lost }, Reason::LostNode);
         // `scancel --signal=TERM` signals the step, `scancel` the job.
         expect(Evidence { cause: Some(Cause::Cancelled), ..stopped.clone() }, Reason::Stopped);
-        expect(Evidence { batch: slurm("CANCELLED"), ..stopped }, Reason::Cancelled);
+        expect(Evidence { batch: slurm("CANCELLED"), ..stopped.clone() }, Reason::Cancelled);
+        expect(Evidence { batch: slurm("COMPLETING"), ..stopped.clone() }, Reason::Cancelled);
+        let late = BatchState { seconds_left: Some(0), ..slurm("COMPLETING") };
+        expect(Evidence { batch: late.clone(), ..stopped }, Reason::TimeLimit);
+        expect(Evidence { code: 137, batch: late, ..Evidence::default() }, Reason::TimeLimit);
+        expect(Evidence { code: 137, batch: slurm("COMPLETING"), ..Evidence::default() }, Reason::Cancelled);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::LaunchError;
+use description::Description;
 
 /// Directory of all runs, in the current directory.
 pub(crate) const RUNS: &str = "armature-runs";
@@ -80,6 +81,19 @@ impl RunDirectory {
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))
+    }
+
+    /// Returns the runs of the elements if this run is a job array.
+    pub(crate) fn array(&self) -> Option<Vec<RunDirectory>> {
+        let names = Description::read(self)?.elements;
+        let path = fs::canonicalize(&self.path).ok()?;
+        let beside = |name: String| RunDirectory::at(path.with_file_name(name));
+        (!names.is_empty()).then(|| names.into_iter().map(beside).filter(|run| run.path.is_dir()).collect())
+    }
+
+    /// Returns the runs of the elements if this run is a job array, and otherwise this run.
+    pub(crate) fn elements(self) -> Vec<RunDirectory> {
+        self.array().unwrap_or_else(|| vec![self])
     }
 
     /// Returns the file with the output of all attempts.

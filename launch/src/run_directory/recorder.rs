@@ -175,20 +175,27 @@ impl Recorder {
     }
 
     /// Records how the attempt ended. The job status of the ranks, the memory cgroup and the batch system complete the
-    /// evidence.
-    pub(crate) fn end(&mut self, mut seen: Evidence) {
+    /// evidence. Returns the exit code of the job.
+    pub(crate) fn end(&mut self, mut seen: Evidence) -> u8 {
         self.log.finish();
-        let Some(Current { attempt, began, exit_code, memory }) = self.current.take() else { return };
+        let Some(Current { attempt, began, exit_code, memory }) = self.current.take() else {
+            return seen.code;
+        };
         if let Some(record) = exit_code {
-            record.write(seen.code);
+            seen.code = record.write(seen.code);
         }
         seen.status = attempt.status().or(seen.status);
         seen.out_of_memory |= memory.is_some_and(|(group, before)| group.usage().kills > before.kills);
         let start = attempt.start().unwrap_or_default();
+        let printed = Log::tail(&self.run.log(), start.log_offset);
+        if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
+        {
+            // srun ends with 0 after the loss of a node.
+            seen.code = 1;
+        }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
             let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok().and_then(|nodes| nodes.trim().parse().ok());
             seen.batch = slurm::state_of(&batch.job, nodes, start.requeues);
-            let printed = Log::tail(&self.run.log(), start.log_offset);
             seen.cause = messages::cause_in(&printed);
             let has_started = seen.status.as_ref().is_some_and(|status| status.state != State::Starting);
             if seen.missing.is_none() && !has_started {
@@ -200,6 +207,7 @@ impl Recorder {
         if let Err(error) = attempt.write_end(&End::new(&seen, began.elapsed().as_secs_f64())) {
             message::print_message(error);
         }
+        seen.code
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::LaunchError;
 use crate::run_directory::description::{BatchJob, Description};
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
-use crate::run_directory::{RUNS, RunDirectory, name, newest};
+use crate::run_directory::{RUNS, RunDirectory, description, name, newest};
 use request::Request;
 
 /// Name of the script in the run directory.
@@ -144,14 +144,17 @@ pub(crate) fn submit(asked: &Submit) -> Result<u8, LaunchError> {
     let run = RunDirectory::create_unlinked(runs, &name)?;
     // Another process may have taken the number.
     let request = Request { run: run.name(), ..request };
-    let job = match write_and_submit(&run, &request, asked) {
+    let elements = || request.elements.iter().map(|number| runs.join(format!("{}.{number}-1", request.run)));
+    let job = match write_and_submit(&run, &request, asked, elements().collect()) {
         Ok(job) => job,
         Err(error) => {
-            // These files and the directory were created above.
-            for file in [SCRIPT, "run.json"] {
-                let _ = fs::remove_file(run.path().join(file));
+            // These files and the directories were created above.
+            for directory in elements().chain([run.path().to_path_buf()]) {
+                for file in [SCRIPT, description::FILE] {
+                    let _ = fs::remove_file(directory.join(file));
+                }
+                let _ = fs::remove_dir(directory);
             }
-            let _ = fs::remove_dir(run.path());
             // This fails if there are other runs.
             let _ = fs::remove_dir(runs);
             return Err(error);
@@ -162,13 +165,26 @@ pub(crate) fn submit(asked: &Submit) -> Result<u8, LaunchError> {
     if asked.wait { wait(&run) } else { Ok(0) }
 }
 
-/// Writes the script and the description of the run, and submits the script. Returns the number of the job.
-fn write_and_submit(run: &RunDirectory, request: &Request, asked: &Submit) -> Result<String, LaunchError> {
+/// Writes the script and the descriptions of the run and of the elements of its array, and submits the script. Returns the number of the job.
+fn write_and_submit(
+    run: &RunDirectory,
+    request: &Request,
+    asked: &Submit,
+    elements: Vec<PathBuf>,
+) -> Result<String, LaunchError> {
     let path = run.path().join(SCRIPT);
     let failed = |path: &Path| LaunchError::io(format!("write {}", path.display()));
     fs::write(&path, script::text(request, System::Slurm)).map_err(failed(&path))?;
     let options = slurm::directives(request).into_iter().map(|(_, directive)| directive).collect();
     let description = Description { batch: None, options, ..Description::new(&asked.command) };
+    let elements: Vec<RunDirectory> = elements.into_iter().map(RunDirectory::at).collect();
+    for element in &elements {
+        // The log of an element is in its directory, which must exist before the job starts.
+        fs::create_dir(element.path()).map_err(failed(element.path()))?;
+        description.write(element)?;
+    }
+    let description =
+        Description { elements: elements.iter().map(RunDirectory::name).collect(), ..description };
     description.write(run)?;
     let script = path.into_os_string();
     let answer = accepted(batch::ask("sbatch", [OsString::from("--parsable"), script]))?;
@@ -177,8 +193,12 @@ fn write_and_submit(run: &RunDirectory, request: &Request, asked: &Submit) -> Re
     if job.is_empty() {
         return Err(LaunchError::Batch { program: "sbatch", said: "it has printed no job number".into() });
     }
-    let batch = Some(BatchJob { system: "slurm".into(), job: job.clone() });
-    Description { batch, ..description }.write(run)?;
+    let of = |job: String| Some(BatchJob { system: "slurm".into(), job });
+    for (element, number) in elements.iter().zip(&request.elements) {
+        let batch = of(format!("{job}_{number}"));
+        Description { batch, elements: Vec::new(), ..description.clone() }.write(element)?;
+    }
+    Description { batch: of(job.clone()), ..description }.write(run)?;
     Ok(job)
 }
 

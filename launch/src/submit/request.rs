@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::ValueEnum;
 
-use super::{Submit, job_of, own_name};
+use super::{Submit, job_of, own_name, values};
 use crate::error::LaunchError;
 
 /// Default time between the warning and the time limit in seconds.
@@ -26,6 +26,8 @@ pub(super) struct Request {
     pub(super) partition: Option<String>,
     pub(super) account: Option<String>,
     pub(super) array: Option<String>,
+    /// Numbers of the elements of the array.
+    pub(super) elements: Vec<u32>,
     /// Number of the job after which this one starts.
     pub(super) after: Option<String>,
     pub(super) requeue: u32,
@@ -95,6 +97,10 @@ impl Request {
             time: asked.time,
             partition: asked.partition.clone(),
             account: asked.account.clone(),
+            elements: match asked.array.as_deref().map(values::elements) {
+                Some(Err(text)) => return usage(text),
+                elements => elements.transpose().unwrap_or_default().unwrap_or_default(),
+            },
             array: asked.array.clone(),
             after: asked.after.as_ref().map(job_of).transpose()?,
             requeue: asked.requeue,
