@@ -197,7 +197,7 @@ impl Call {
     /// Asks the ranks to stop after a SIGTERM of the batch system. Returns false if SIGTERM is to end the launcher: for ranks that do not stop in
     /// order, and if this is a second request.
     fn asks_ranks_to_stop(&mut self) -> bool {
-        let Some(recorder) = self.recorder.as_ref().filter(|recorder| recorder.is_stopped_by_signals())
+        let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.is_stopped_by_signals())
         else {
             return false;
         };
@@ -209,7 +209,7 @@ impl Call {
 
     /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
     pub(crate) fn hand_on(&mut self, child: &Child, signal: i32) {
-        if let Some(recorder) = self.recorder.as_ref().filter(|_| signal == SIGUSR1) {
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| signal == SIGUSR1) {
             // SIGUSR1 would end ranks without a handler.
             recorder.request_stop("SIGUSR1");
         } else if signal == SIGTERM && self.asks_ranks_to_stop() {

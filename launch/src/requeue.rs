@@ -1,10 +1,13 @@
 //! Requeue of the batch job after a stop for its time limit.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use crate::batch::{NoAnswer, ask};
 use crate::message::print_message;
-use crate::run_directory::RunDirectory;
 use crate::run_directory::attempt::Attempt;
 use crate::run_directory::end_reason::{End, Reason};
+use crate::run_directory::{RunDirectory, SCRIPT};
 
 /// Decision after the last attempt of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +63,43 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
         Err(NoAnswer::Missing) => "there is no scontrol on this host".into(),
         Err(NoAnswer::Silent) => "scontrol did not answer".into(),
     };
-    let failure = failure.trim();
-    print_message(format_args!(
-        "the job cannot be requeued: {failure}. Submit the same script again to continue"
-    ));
+    let failure = armature_text::line(failure.trim());
+    let submitted = if allowed > 0 { submit_successor(run, &job) } else { Err(String::new()) };
+    match submitted {
+        Ok(successor) => print_message(format_args!("{failure}: the run continues as job {successor}")),
+        Err(why) => {
+            let why = if why.is_empty() { why } else { format!("; sbatch: {why}") };
+            print_message(format_args!(
+                "the job cannot be requeued: {failure}{why}. Submit the same script again to continue"
+            ));
+        }
+    }
+}
+
+/// Submits the script of the run again, to start after this job, and records the new job. Returns its number.
+fn submit_successor(run: &RunDirectory, job: &str) -> Result<String, String> {
+    let runs = run.path().parent().unwrap_or(Path::new("."));
+    // An element of a job array is started by the script of the array.
+    let element = std::env::var("SLURM_ARRAY_TASK_ID").ok();
+    let of_array =
+        |element: &String| run.name().strip_suffix(&format!(".{element}-1")).map(|array| runs.join(array));
+    let directory = element.as_ref().and_then(of_array).unwrap_or_else(|| run.path().to_path_buf());
+    let script = directory.join(SCRIPT);
+    if !script.is_file() {
+        return Err(format!("there is no {}", script.display()));
+    }
+    let mut args = vec!["--parsable".into(), format!("--dependency=afterany:{job}")];
+    args.extend(element.map(|element| format!("--array={element}")));
+    let args = args.into_iter().map(OsString::from).chain([script.into_os_string()]);
+    let answer = ask("sbatch", args).map_err(|_| "there was no answer".to_string())?;
+    let successor = answer.output.trim().split(';').next().unwrap_or_default();
+    if !answer.is_success || successor.is_empty() {
+        return Err(armature_text::line(answer.errors.trim()));
+    }
+    if let Some(Err(error)) = Attempt::newest(run).map(|attempt| attempt.add_successor(successor)) {
+        print_message(error);
+    }
+    Ok(successor.into())
 }
 
 #[cfg(test)]
@@ -79,6 +115,8 @@ mod tests {
             code: 85,
             stopped,
             requeued: false,
+            successor: None,
+            stop_seconds: None,
             done: 0,
             seconds: 1.0,
             ended: String::new(),

@@ -35,8 +35,6 @@ pub(crate) struct BatchState {
     pub(crate) has_lost_nodes: bool,
     /// True if the batch system has put the job back into the queue since the start of the attempt.
     pub(crate) is_requeued: bool,
-    /// True if the batch system starts the job again after a preemption or the loss of a node, and on request.
-    pub(crate) may_requeue: bool,
     /// True if the batch system did not answer.
     pub(crate) is_gone: bool,
     /// Time until the batch system ends the job, in seconds.

@@ -92,7 +92,6 @@ fn state_in(line: &str, nodes: Option<usize>, requeues: u32) -> BatchState {
     BatchState {
         state: if is_requeued { String::new() } else { state.to_string() },
         is_requeued,
-        may_requeue: number("Requeue") == Some(1),
         is_preempted: state == "PREEMPTED" || field(line, "PreemptTime").filter(is_set).is_some(),
         has_lost_nodes: state == "NODE_FAIL"
             || (state == "RUNNING" && left.zip(nodes).is_some_and(|(left, nodes)| left < nodes)),
@@ -133,16 +132,16 @@ mod tests {
     #[test]
     fn state_of_a_job_is_taken_from_scontrol() {
         let line = "JobId=7 JobName=x JobState=RUNNING Reason=None Requeue=1 Restarts=2 NumNodes=3 PreemptEligibleTime=2026 PreemptTime=None";
-        let running = BatchState { state: "RUNNING".into(), may_requeue: true, ..BatchState::default() };
+        let running = BatchState { state: "RUNNING".into(), ..BatchState::default() };
         assert_eq!(state_in(line, Some(3), 2), running);
         assert!(state_in(line, Some(4), 2).has_lost_nodes);
         assert!(state_in(&line.replace("PreemptTime=None", "PreemptTime=2026-11-28"), None, 2).is_preempted);
-        assert!(!state_in("", Some(4), 0).has_lost_nodes && !state_in("", None, 0).may_requeue);
+        assert!(!state_in("", Some(4), 0).has_lost_nodes);
         // Slurm has requeued the job while the attempt was ending.
         let requeued = line.replace("RUNNING", "COMPLETING") + " RunTime=00:00:00 TimeLimit=00:01:00";
         assert_eq!(
             state_in(&requeued, Some(4), 1),
-            BatchState { is_requeued: true, may_requeue: true, ..BatchState::default() }
+            BatchState { is_requeued: true, ..BatchState::default() }
         );
     }
 

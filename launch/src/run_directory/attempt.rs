@@ -140,6 +140,12 @@ impl Attempt {
         if file.exists() { Ok(()) } else { write_json(&file, end) }
     }
 
+    /// Adds the batch job that continues the run to the recorded end.
+    pub(crate) fn add_successor(&self, job: &str) -> Result<(), LaunchError> {
+        let end = self.end().map(|end| End { requeued: true, successor: Some(job.into()), ..end });
+        end.map_or(Ok(()), |end| write_json(&self.directory.join(WHY), &end))
+    }
+
     /// Returns the time between the record of the start and the last job status in seconds.
     pub(crate) fn last_sign(&self) -> Option<f64> {
         let written =

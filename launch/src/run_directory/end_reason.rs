@@ -90,6 +90,12 @@ pub(crate) struct End {
     /// True if the batch system has put the job back into the queue.
     #[serde(default)]
     pub(crate) requeued: bool,
+    /// Job of the batch system that continues the run, if it is another job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) successor: Option<String>,
+    /// Time between a request to stop that the starter has seen and the end, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stop_seconds: Option<f64>,
     /// Number of completed tasks, items, units or sweeps.
     pub(crate) done: u64,
     /// Duration of the attempt in seconds.
@@ -109,8 +115,10 @@ impl End {
             code: seen.code,
             stopped: seen.code == STOPPED,
             requeued: seen.batch.is_requeued,
+            successor: None,
+            stop_seconds: seen.stop_seconds.map(rounded),
             done: seen.status.as_ref().map_or(0, |status| status.done),
-            seconds: (seconds * 1000.0).round() / 1000.0,
+            seconds: rounded(seconds),
             ended: super::description::now(),
         }
     }
@@ -131,6 +139,8 @@ pub(crate) struct Evidence {
     pub(crate) out_of_memory: bool,
     /// Reason for which the job could not start, if one was detected.
     pub(crate) missing: Option<String>,
+    /// Time since the request to stop in seconds, if the starter has seen it.
+    pub(crate) stop_seconds: Option<f64>,
     /// State of the batch job.
     pub(crate) batch: BatchState,
     /// Reason that the daemons of the batch system have printed to the log.
@@ -218,6 +228,11 @@ fn reason(seen: &Evidence) -> (Reason, String) {
         _ if message.is_empty() => (Reason::OwnError, format!("exit code {}", seen.code)),
         _ => (Reason::OwnError, message),
     }
+}
+
+/// Rounds seconds to milliseconds.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
 }
 
 fn cancelled_by(seen: &Evidence) -> String {

@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `run.json` | command, host, version, batch job, environment: [`description`] |
+//! | `job.sh` | job script of `armature submit` |
 //! | `log` | output of all attempts, each with a heading: [`log`] |
 //! | `attempts/K/` | events, job status, `start.json` and `why.json` of attempt K: [`attempt`] |
 //! | `lock` | lock of the process that runs an attempt |
@@ -29,6 +30,8 @@ use description::Description;
 
 /// Directory of all runs, in the current directory.
 pub(crate) const RUNS: &str = "armature-runs";
+/// Name of the job script that `armature submit` has written.
+pub(crate) const SCRIPT: &str = "job.sh";
 /// Name of the link to the newest run.
 pub(crate) const LAST: &str = "last";
 /// Name of the directory of the attempts.

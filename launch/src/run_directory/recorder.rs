@@ -41,6 +41,8 @@ struct Current {
     exit_code: Option<ExitCodeRecord>,
     /// Memory cgroup of the job on this host, and its counters before the start.
     memory: Option<(MemoryGroup, Usage)>,
+    /// Time at which this process asked the ranks to stop.
+    stop_asked: Option<Instant>,
 }
 
 impl Recorder {
@@ -118,6 +120,7 @@ impl Recorder {
             memory: MemoryGroup::own().map(|group| (group.clone(), group.usage())),
             attempt,
             began: Instant::now(),
+            stop_asked: None,
         });
         let [events, run] = VARIABLES;
         Ok(vec![(events, directory), (run, self.run.path().to_path_buf())])
@@ -155,7 +158,10 @@ impl Recorder {
     }
 
     /// Asks the ranks to stop at a checkpoint.
-    pub(crate) fn request_stop(&self, why: &str) {
+    pub(crate) fn request_stop(&mut self, why: &str) {
+        if let Some(current) = &mut self.current {
+            current.stop_asked.get_or_insert_with(Instant::now);
+        }
         match write_stop_file(&self.run, why) {
             Ok(()) => message::print_message(format_args!("{why}: the run is asked to stop at a checkpoint")),
             Err(error) => message::print_message(error),
@@ -178,12 +184,13 @@ impl Recorder {
     /// evidence. Returns the exit code of the job.
     pub(crate) fn end(&mut self, mut seen: Evidence) -> u8 {
         self.log.finish();
-        let Some(Current { attempt, began, exit_code, memory }) = self.current.take() else {
+        let Some(Current { attempt, began, exit_code, memory, stop_asked }) = self.current.take() else {
             return seen.code;
         };
         if let Some(record) = exit_code {
             seen.code = record.write(seen.code);
         }
+        seen.stop_seconds = stop_asked.map(|asked| asked.elapsed().as_secs_f64());
         seen.status = attempt.status().or(seen.status);
         seen.out_of_memory |= memory.is_some_and(|(group, before)| group.usage().kills > before.kills);
         let start = attempt.start().unwrap_or_default();

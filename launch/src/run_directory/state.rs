@@ -76,7 +76,12 @@ impl Facts {
         let attempt = Attempt::newest(run);
         let start = attempt.as_ref().and_then(Attempt::start);
         let submitted = Description::read(run).and_then(|description| description.batch);
-        let batch = start.as_ref().and_then(|start| start.batch.clone()).or(submitted);
+        let end = attempt.as_ref().and_then(Attempt::end);
+        let successor = end.as_ref().and_then(|end| end.successor.clone());
+        let batch = successor
+            .map(|job| BatchJob { system: "slurm".into(), job })
+            .or_else(|| start.as_ref().and_then(|start| start.batch.clone()))
+            .or(submitted);
         let of_run = |job: &BatchJob| {
             let is_job = |queued: &&Queued| queued.job == job.job || is_element(&queued.job, &job.job);
             queue.as_ref().ok()?.iter().find(is_job).cloned()
@@ -84,12 +89,12 @@ impl Facts {
         let mut facts = Facts {
             attempt: attempt.as_ref().map_or(0, Attempt::number),
             is_alive: start.as_ref().and_then(Start::is_alive),
-            end: attempt.as_ref().and_then(Attempt::end),
             status: attempt.as_ref().and_then(Attempt::status),
             queued: batch.as_ref().filter(|batch| batch.system == "slurm").and_then(of_run),
             knows_queue: queue.is_ok(),
             final_state: None,
             start,
+            end,
             batch,
         };
         let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
@@ -221,6 +226,8 @@ mod tests {
             code,
             stopped: code == STOPPED,
             requeued: false,
+            successor: None,
+            stop_seconds: None,
             done: 0,
             seconds: 1.0,
             ended: String::new(),

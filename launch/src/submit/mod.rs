@@ -4,6 +4,7 @@ mod pbs;
 mod request;
 mod script;
 mod sge;
+mod site;
 mod slurm;
 mod values;
 
@@ -18,14 +19,13 @@ use crate::Mpi;
 use crate::batch::{self, NoAnswer};
 use crate::cli::print;
 use crate::error::LaunchError;
+use crate::message::print_message;
 use crate::run_directory::description::{BatchJob, Description};
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
-use crate::run_directory::{RUNS, RunDirectory, description, name, newest};
+use crate::run_directory::{RUNS, RunDirectory, SCRIPT, description, name, newest};
 use request::Request;
 
-/// Name of the script in the run directory.
-const SCRIPT: &str = "job.sh";
 /// Time between two looks of `--wait`.
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -78,7 +78,8 @@ pub(crate) struct Submit {
     /// Queue the job again after a stop at its time limit, at most N times; preemptions and lost nodes do not count
     #[arg(long, value_name = "N", default_value_t = 0)]
     requeue: u32,
-    /// Ask for a checkpoint this long before the time limit, at most 10m [default: 120s, or half of a shorter time limit]
+    /// Ask for a checkpoint this long before the time limit, at most 10m [default: 120s, or twice as long as a stop has taken in earlier runs of this
+    /// name; at most half of the time limit]
     #[arg(long, value_name = "TIME", value_parser = values::warning)]
     warn: Option<u64>,
     /// MPI of the launcher [default: the MPI that the program is linked to]
@@ -129,7 +130,8 @@ pub(crate) fn submit(asked: &Submit) -> Result<u8, LaunchError> {
     let name = asked.name.clone().unwrap_or_else(|| name::of_program(Path::new(&asked.command[0])));
     let runs = Path::new(RUNS);
     let next = newest(runs, &name).map_or(1, |(number, _)| number + 1);
-    let request = Request::new(asked, format!("{name}-{next}"))?;
+    let longest_stop = site::longest_stop(runs, &name);
+    let request = Request::new(asked, format!("{name}-{next}"), longest_stop)?;
     if system != System::Slurm && asked.requeue > 0 {
         return Err(LaunchError::Usage("--requeue works with Slurm only".into()));
     }
@@ -141,6 +143,9 @@ pub(crate) fn submit(asked: &Submit) -> Result<u8, LaunchError> {
         return Err(LaunchError::Usage(text.into()));
     }
     accepted(batch::ask_with("sbatch", ["--test-only"], &script::text(&request, system)))?;
+    if let Some(site) = site::Site::survey(asked.partition.as_deref()) {
+        site.notes(&request, longest_stop).iter().for_each(print_message);
+    }
     let run = RunDirectory::create_unlinked(runs, &name)?;
     // Another process may have taken the number.
     let request = Request { run: run.name(), ..request };
