@@ -51,10 +51,14 @@ ends_as() { equal "$3 $4" "$(field "$1-1" "$2" reason) $(field "$1-1" "$2" code)
 
 say "preemption by a job of another partition"
 check "a farm is submitted" submit_farm farm-grace -p grace -N 1 -n 2
+told() { submit_farm told -p grace -N 1 -n 2 --option --begin=now+1hour 2>&1 | grep "may be preempted, and then have 20 s to stop: 15 s"; }
+check "submit says how long a stop may take" told
+check "that job is removed" armature cancel told
 check "a loop is submitted" submit_loop loop-grace -p grace -N 1 -n 2
 check "a workflow is submitted" submit_flow flow-grace -p grace -N 1 -n 2
-check "a farm is submitted to a partition without grace time" submit_farm farm-abrupt -p abrupt -N 1 -n 2
-runs=(farm-grace loop-grace flow-grace farm-abrupt)
+check "a farm is submitted to a partition without grace time" submit_farm farm-abrupt -p abrupt -N 1 -n 1
+check "a loop that Slurm must not requeue, too" submit_loop loop-abrupt -p abrupt -N 1 -n 1 --requeue 1 --option --no-requeue
+runs=(farm-grace loop-grace flow-grace farm-abrupt loop-abrupt)
 for run in "${runs[@]}"; do check "$run is under way" within 60 has_kept "$run"; done
 job=$(sbatch --parsable --output="$work/%j.log" -p high -N 4 --exclusive --wrap "sleep 1")
 check "a job of higher priority completes" completed "$job"
@@ -63,6 +67,7 @@ for run in "${runs[@]}"; do
   check "$run finishes after a requeue" within 120 status_is 0 "$run-1"
   check "$run computes nothing twice" continued "$run"
 done
+check "the loop continued as another job" grep -q '"successor": "' armature-runs/loop-abrupt-1/attempts/1/why.json
 
 # processes_of NODE: all processes of a node, which are in the namespace that its daemon has made.
 processes_of() {

@@ -150,6 +150,36 @@ echo 48211"#,
 }
 
 #[test]
+fn time_for_a_stop_follows_from_the_site_and_from_earlier_runs() {
+    let home = Home::new("work");
+    home.script("sbatch", "[ \"$1\" = --test-only ] || echo 7");
+    home.script(
+        "scontrol",
+        r#"if [ "$2" = config ]; then echo 'KillWait = 30 sec'; echo 'PreemptType = preempt/partition_prio'; exit; fi
+echo 'PartitionName=low Default=YES GraceTime=60 PriorityTier=1 PreemptMode=REQUEUE'
+echo 'PartitionName=high Default=NO GraceTime=0 PriorityTier=9 PreemptMode=OFF'"#,
+    );
+    let submit = |args: &[&str]| home.submit(&[&["--name", "day", "-n", "1"], args, &["app"]].concat(), 0);
+    let said = submit(&["--time", "2h"]);
+    assert!(said.contains("jobs of partition low may be preempted, and then have 90 s to stop"), "{said}");
+    assert!(home.read("armature-runs/day-1/job.sh").contains("--signal=B:USR1@120\n"));
+    assert!(!submit(&["-p", "high"]).contains("preempted"));
+    // An earlier run needed 100 s for a stop.
+    fs::create_dir_all(home.path("armature-runs/day-1/attempts/1")).unwrap();
+    let why = r#"{"schema":1,"reason":"stopped","detail":"","code":85,"stopped":true,"done":1,"seconds":9.0,"ended":"","stop_seconds":99.5}"#;
+    fs::write(home.path("armature-runs/day-1/attempts/1/why.json"), why).unwrap();
+    let said = submit(&["--time", "2h"]);
+    assert!(
+        said.contains("a stop of an earlier run took 100 s, but Slurm gives a job of partition low"),
+        "{said}"
+    );
+    assert!(home.read("armature-runs/day-3/job.sh").contains("--signal=B:USR1@200\n"));
+    let said = submit(&["-p", "high", "--time", "2h", "--warn", "60s"]);
+    assert!(said.contains("took 100 s, but Slurm ends the job 60 s after the warning"), "{said}");
+    assert!(!home.submit(&["--name", "night", "-n", "1", "app"], 0).contains("took 100 s"));
+}
+
+#[test]
 fn a_refused_job_leaves_nothing_behind() {
     let home = Home::new("work");
     home.script("sbatch", "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1");
