@@ -20,7 +20,7 @@ PARTS=(
   "no-eager | all  | 250 |  900 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | all  | 110 | 1200 | whole programs on MPICH"
   "smpi     | all  | 280 | 1200 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
-  "slurm    | all  | 150 |  600 | on a real Slurm of four nodes: Ferret as a batch job, a farm whose ranks are killed, runs with run directories"
+  "slurm    | all  | 300 |  900 | on a real Slurm of four nodes: Ferret as a batch job, a farm whose ranks are killed, runs that end early and continue"
   "hosts    | all  |  40 |  400 | Ferret, a loop and a workflow on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | all  | 250 | 1200 | a quarter of the experiments in their short form, another one with each commit, and those that changed last"
   "demo     | all  | 400 |  900 | the demonstration of the README"
@@ -176,7 +176,7 @@ part_smpi() {
 }
 
 part_slurm() {
-  binaries openmpi armature armature-probe ferret mandelbrot
+  binaries openmpi armature armature-probe armature-workflow ferret mandelbrot sor
   binaries mpich armature-probe ferret
   "$with" openmpi "$CI_DIR/slurm/test.sh" "$(target_of openmpi)/debug" "$(target_of mpich)/debug"
 }

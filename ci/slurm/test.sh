@@ -1,17 +1,12 @@
 #!/usr/bin/env bash
-# Runs jobs on a real Slurm cluster of four nodes on this machine, and checks their results:
-#
-# - Ferret by the job script: the output is that of one rank, and a failed job has the right exit code.
-# - A farm (mandelbrot) whose ranks are killed.
-# - Runs with run directories (runs.sh).
-# - A cancelled job, which leaves no process behind.
-#
-# The cluster is removed at the end.
+# Runs jobs to a real Slurm of four nodes and checks what comes of it: the same bytes as one rank writes, a
+# cancelled job that leaves nothing behind, the exit code of a job that fails. Then a farm, mandelbrot, whose ranks are
+# killed, runs with run directories (runs.sh), and runs that end early (ends.sh). Takes the cluster down again.
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
-# The first directory contains armature, armature-probe, ferret and mandelbrot, built for Open MPI. The second one contains ferret and
-# armature-probe, built for MPICH. The test takes two to three minutes.
+# The directories hold armature, armature-probe, armature-workflow, ferret, mandelbrot and sor, built for Open MPI, and ferret and armature-probe,
+# built for MPICH. Four to five minutes.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -24,18 +19,23 @@ set -euo pipefail
 LIMIT=${SLURM_TEST_LIMIT:-180}
 
 usage="usage: ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]"
-for program in "${1:?$usage}/armature" "$1/armature-probe" "$1/ferret" "$1/mandelbrot" ${2:+"$2/ferret"}; do
+for program in "${1:?$usage}"/{armature,armature-probe,armature-workflow,ferret,mandelbrot,sor} ${2:+"$2/ferret"}; do
   [ -x "$program" ] || die "$program is missing; build it first"
 done
 work=$(mktemp -d)
-leave() { "$CI_DIR/slurm/down.sh" "$work/slurm" >/dev/null; rm -rf "$work"; }
+leave() {
+  "$CI_DIR/slurm/down.sh" "$work/slurm" >/dev/null
+  # The memory cgroup of ends.sh.
+  if [ -n "${cgroup:-}" ] && [ -d "$cgroup" ]; then find "$cgroup" -depth -type d -exec rmdir {} +; fi
+  rm -rf "$work"
+}
 trap leave EXIT
 trap 'exit 130' INT TERM HUP
 
 # --- shared directory with the files that the job script expects
 shared=$work/shared
 mkdir -p "$shared/bin"
-cp "$1/armature" "$1/armature-probe" "$1/ferret" "$1/mandelbrot" "$shared/bin/"
+cp "$1"/{armature,armature-probe,armature-workflow,ferret,mandelbrot,sor} "$shared/bin/"
 if [ -n "${2:-}" ]; then
   cp "$2/ferret" "$shared/bin/ferret-mpich"
   # The doctor starts the probe that is in the same directory as armature.
@@ -92,12 +92,12 @@ completed() {
   [ "$state" = COMPLETED ] || { echo "job $1 is $state"; cat "$work/$1.log"; return 1; }
 }
 
-# within SECONDS COMMAND...: repeats the command until it succeeds. Fails after the time limit.
+# within SECONDS COMMAND...: repeats the command until it succeeds. Shows what it has printed last if it does not.
 within() {
   local end=$(($(seconds) + $1))
   shift
-  until "$@"; do
-    [ "$(seconds)" -lt "$end" ] || return 1
+  until "$@" >"$work/within.log" 2>&1; do
+    [ "$(seconds)" -lt "$end" ] || { cat "$work/within.log"; return 1; }
     sleep 0.2
   done
 }
@@ -188,6 +188,8 @@ check "its picture has the bytes of one rank's" same_picture "$work/master.png"
 
 # shellcheck source=ci/slurm/runs.sh
 . "$CI_DIR/slurm/runs.sh"
+# shellcheck source=ci/slurm/ends.sh
+. "$CI_DIR/slurm/ends.sh"
 
 say "a job that is cancelled"
 mkdir "$work/pids"

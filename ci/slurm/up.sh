@@ -112,6 +112,6 @@ for name in "${names[@]}"; do
   mkdir -p "$run/spool/$name" "$run/tmp/$name"
   if ! alive "$run/slurmd.$name.pid" slurmd; then on "$name" slurmd -f "$SLURM_CONF" -N "$name" </dev/null; fi
 done
-all_up() { [ "$(sinfo -h -N -o %T | grep -cE '^(idle|allocated|mixed|completing)$')" = "$nodes" ]; }
+all_up() { [ "$(sinfo -h -p main -N -o %T | grep -cE '^(idle|allocated|mixed|completing)$')" = "$nodes" ]; }
 wait_for all_up
 say "Slurm is up with $nodes nodes: export SLURM_CONF=$SLURM_CONF"

@@ -27,6 +27,12 @@ pub const TIMED_OUT: u8 = 124;
 /// Time after SIGTERM until the launcher is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Time after SIGTERM for ranks that stop in order, until SIGTERM is forwarded to the launcher. Batch systems end a job earlier than that by default.
+pub(crate) const GRACE_OF_RANKS: Duration = Duration::from_secs(30);
+
+/// Signals within this time are one request, because a batch system signals several processes of a job.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
+
 /// Time after which the empty standard input of MPICH's launcher ends. The launcher forwards the end of its input to the ranks, and dies of
 /// SIGPIPE in one of ten jobs that end at that moment. If the input ended at the start, this would affect all short jobs, such as ranks
 /// that only print something. With this delay it affects only jobs that end after about one second.
@@ -52,6 +58,8 @@ pub struct Call {
     from_terminal: bool,
     reads_stdin: bool,
     intermediate: Option<PathBuf>,
+    /// Time at which SIGTERM has asked the ranks to stop. It is forwarded to the launcher if the ranks have not stopped in time.
+    stop_asked: Option<Instant>,
     /// Record of the run, if it has a run directory.
     recorder: Option<Recorder>,
 }
@@ -78,8 +86,18 @@ impl Call {
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
         let (overrides, intermediate) = (Overrides::new(), None);
-        let (reads_stdin, recorder) = (false, None);
-        Ok(Call { line, overrides, hostfile, signals, from_terminal, reads_stdin, intermediate, recorder })
+        let (reads_stdin, stop_asked, recorder) = (false, None, None);
+        Ok(Call {
+            line,
+            overrides,
+            hostfile,
+            signals,
+            from_terminal,
+            reads_stdin,
+            intermediate,
+            stop_asked,
+            recorder,
+        })
     }
 
     /// Sets whether the launcher, and with it rank 0, inherits this process's standard input.
@@ -108,10 +126,11 @@ impl Call {
         self.recorder.iter_mut().for_each(Recorder::finish_log);
     }
 
-    /// Records how an attempt ended.
-    pub(crate) fn record_end(&mut self, seen: Evidence) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.end(seen);
+    /// Records how an attempt ended. Returns the exit code of the job.
+    pub(crate) fn record_end(&mut self, seen: Evidence) -> u8 {
+        match &mut self.recorder {
+            Some(recorder) => recorder.end(seen),
+            None => seen.code,
         }
     }
 
@@ -175,11 +194,26 @@ impl Call {
         self.signals.pending().collect()
     }
 
+    /// Asks the ranks to stop after a SIGTERM of the batch system. Returns false if SIGTERM is to end the launcher: for ranks that do not stop in
+    /// order, and if this is a second request.
+    fn asks_ranks_to_stop(&mut self) -> bool {
+        let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.is_stopped_by_signals())
+        else {
+            return false;
+        };
+        if self.stop_asked.is_none() {
+            recorder.request_stop("SIGTERM");
+        }
+        self.stop_asked.get_or_insert_with(Instant::now).elapsed() < SAME_REQUEST
+    }
+
     /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
-    pub(crate) fn forward_signal(&self, child: &Child, signal: i32) {
-        if let Some(recorder) = self.recorder.as_ref().filter(|_| signal == SIGUSR1) {
+    pub(crate) fn forward_signal(&mut self, child: &Child, signal: i32) {
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| signal == SIGUSR1) {
             // SIGUSR1 would end ranks without a handler.
             recorder.request_stop("SIGUSR1");
+        } else if signal == SIGTERM && self.asks_ranks_to_stop() {
+            // After SIGTERM, srun kills its ranks at once, and mpirun after a second.
         } else if !(self.from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
             send(child, signal);
         }
@@ -197,9 +231,7 @@ impl Call {
         let doing = format!("wait for {}", self.line.program.display());
         let mut seen = Evidence::default();
         seen.code = self.wait(&mut child, limit, &mut seen).map_err(LaunchError::io(doing))?;
-        let code = seen.code;
-        self.record_end(seen);
-        Ok(code)
+        Ok(self.record_end(seen))
     }
 
     /// Waits for the launcher. Signals and the time limit are noted in `seen`.
@@ -222,6 +254,9 @@ impl Call {
             for signal in self.signals() {
                 self.forward_signal(child, signal);
                 seen.signal = u8::try_from(signal).ok();
+            }
+            if self.stop_asked.take_if(|asked| asked.elapsed() >= GRACE_OF_RANKS).is_some() {
+                send(child, SIGTERM);
             }
             if let Some(limit) = limit {
                 if !is_terminating && start.elapsed() >= limit {

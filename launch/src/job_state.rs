@@ -120,13 +120,11 @@ impl ExitCodeRecord {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }
 
-    /// Records the exit code of the job.
-    ///
-    /// A status `Finished` or `Stopped` is kept if it implies this exit code. Otherwise, the status becomes `Failed`; a job that has
-    /// already failed keeps its message. A status that has not changed since before the start belongs to an earlier job and is not
-    /// modified.
-    pub(crate) fn write(self, code: u8) {
-        let Ok(Some(mut status)) = status_in(&self.directory) else { return };
+    /// Records the exit code of the launcher, and returns that of the job: 1 instead of 0 if the ranks have ended without a final status, as when
+    /// `srun` ends with 0 after the loss of a node. A status `Finished` or `Stopped` stays if its code is the exit code, and the message of a failed job stays. A status that
+    /// has not changed since before the start belongs to an earlier job and is not modified.
+    pub(crate) fn write(self, code: u8) -> u8 {
+        let Ok(Some(mut status)) = status_in(&self.directory) else { return code };
         let is_of_another = self.before.is_some_and(|before| before == status);
         let is_recorded = match status.state {
             State::Finished => code == 0,
@@ -134,7 +132,7 @@ impl ExitCodeRecord {
             _ => false,
         };
         if is_of_another || is_recorded {
-            return;
+            return code;
         }
         if status.state != State::Failed {
             status.message = match status.state {
@@ -146,6 +144,7 @@ impl ExitCodeRecord {
         // The exit code is at least 1, because a job without the status `Finished` has not succeeded.
         (status.state, status.code) = (State::Failed, code.max(1));
         let _ = status.write(&newest_attempt(&self.directory).join(EVENTS_COPY));
+        status.code
     }
 }
 
@@ -183,9 +182,10 @@ mod tests {
         let end = |state, code| {
             let record = before_start();
             status(state, 7).write(&file).unwrap();
-            record.write(code);
+            let exit = record.write(code);
             let text = JobState::of(status_in(dir.path()).unwrap().as_ref(), |_, _| Some(true));
             std::fs::remove_file(&file).unwrap();
+            assert_eq!(text.code(), Some(exit));
             text
         };
         assert_eq!(end(State::Finished, 0), JobState::Finished);
@@ -198,7 +198,7 @@ mod tests {
         assert!(end(State::Finished, 9).to_string().contains("after its ranks had finished"));
         // The job has not written a status, so that the status of an earlier job is kept.
         status(State::Running, 0).write(&file).unwrap();
-        before_start().write(127);
+        assert_eq!(before_start().write(0), 0);
         assert_eq!(status_in(dir.path()).unwrap(), Some(status(State::Running, 0)));
         assert!(
             ExitCodeRecord::before_start(None).is_none()

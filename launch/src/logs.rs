@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::batch::messages::Farewells;
 use crate::batch::slurm;
 use crate::error::LaunchError;
 use crate::run_directory::RunDirectory;
@@ -21,7 +22,8 @@ const POLLS_PER_CHECK: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
 ///
-/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job; RUN@K is attempt K.
+/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job; RUN@K is attempt K. Messages of launchers about ranks
+/// that have stopped at a checkpoint are left out, because they read like errors; the file `log` in the run directory has them.
 ///
 /// Exit code: 0; 2 if there is no such run, attempt or log.
 #[derive(Debug, Args)]
@@ -52,6 +54,13 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
         }
         (one, other) => one.or(other),
     };
+    if let Some(elements) = found.run.array() {
+        let names: Vec<String> = elements.iter().map(RunDirectory::name).take(1).collect();
+        let (array, element) = (found.run.name(), names.concat());
+        return Err(LaunchError::Usage(format!(
+            "{array} is a job array: name one of its elements, such as {element}"
+        )));
+    }
     let run = found.run;
     let (from, to) = section(&run, attempt)?;
     let path = run.log();
@@ -61,8 +70,8 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     let mut text = Vec::new();
     let length = to.map_or(u64::MAX, |to| to.saturating_sub(from));
     (&mut file).take(length).read_to_end(&mut text).map_err(unreadable)?;
-    let mut lines = Lines { rank: args.rank, rest: Vec::new() };
-    let shown = last_lines(&lines.select(&text, !args.follow), args.tail).to_vec();
+    let mut lines = Lines::new(args.rank);
+    let shown = last_lines(&lines.select(&text, !args.follow || to.is_some()), args.tail).to_vec();
     if !write(&shown)? {
         return Ok(0);
     }
@@ -93,27 +102,34 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
     Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
 }
 
-/// Filter for a growing text that selects whole lines with the name of a rank. Without a rank, it selects the whole text.
+/// Filter lines of a growing text, those that name one rank if it is asked for, without the farewells of launchers.
 struct Lines {
     rank: Option<usize>,
+    farewells: Farewells,
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Returns the lines that are complete after `text`, including an incomplete last line if `is_last`. Without a rank, returns `text`
-    /// unchanged.
+    fn new(rank: Option<usize>) -> Self {
+        Lines { rank, farewells: Farewells::default(), rest: Vec::new() }
+    }
+
+    /// Returns the lines that the text completes; the last incomplete one as well if the text `is_last`.
     fn select(&mut self, text: &[u8], is_last: bool) -> Vec<u8> {
-        let Some(rank) = self.rank else { return text.to_vec() };
         self.rest.extend_from_slice(text);
         let whole = self.rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         let whole = if is_last { self.rest.len() } else { whole };
-        let lines: Vec<u8> = self.rest.drain(..whole).collect();
-        lines
-            .split_inclusive(|&byte| byte == b'\n')
-            .filter(|line| names(line, rank))
-            .flatten()
-            .copied()
-            .collect()
+        let mut shown = Vec::new();
+        for line in self.rest[..whole].split_inclusive(|&byte| byte == b'\n') {
+            if self.rank.is_none_or(|rank| names(line, rank)) {
+                shown.extend(self.farewells.filter(line));
+            }
+        }
+        self.rest.drain(..whole);
+        if is_last {
+            shown.extend(self.farewells.finish());
+        }
+        shown
     }
 }
 
@@ -162,9 +178,17 @@ mod tests {
 
     #[test]
     fn rank_filter_matches_whole_words() {
-        let mut lines = Lines { rank: Some(1), rest: Vec::new() };
+        let mut lines = Lines::new(Some(1));
         assert_eq!(lines.select(b"rank 1: x\nrank 12\nfrank 1\nat ra", false), b"rank 1: x\n");
         assert_eq!(lines.select(b"nk 1", false), b"");
         assert_eq!(lines.select(b"", true), b"at rank 1");
+    }
+
+    #[test]
+    fn farewells_are_left_out_also_while_the_log_grows() {
+        let mut lines = Lines::new(None);
+        assert_eq!(lines.select(b"one\nsrun: error: n1: task 0: Exited with", false), b"one\n");
+        assert_eq!(lines.select(b" exit code 85\ntwo\nthr", false), b"two\n");
+        assert_eq!(lines.select(b"ee", true), b"three");
     }
 }

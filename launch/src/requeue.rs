@@ -1,59 +1,105 @@
 //! Requeue of the batch job after a stop for its time limit.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use crate::batch::{NoAnswer, query};
 use crate::message::print_message;
-use crate::run_directory::RunDirectory;
 use crate::run_directory::attempt::Attempt;
 use crate::run_directory::end_reason::{End, Reason};
+use crate::run_directory::{RunDirectory, SCRIPT};
 
 /// Decision after the last attempt of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Requeue the job. The number counts the requeues so far, including this one.
+    /// Requeue the job after a stop for the time limit. The number counts the requeues so far, including this one.
     Requeue(u32),
+    /// Requeue the job after a stop for another job that needs the nodes.
+    Preempted,
     /// The job was already requeued as often as allowed.
     UsedUp,
-    /// The last attempt did not stop because of the time limit.
+    /// The attempt did not stop for the time limit, or the job is in the queue already.
     No,
 }
 
-/// Decides from the ends of all attempts if the job is requeued. Only stops because of the time limit count, because Slurm itself requeues
-/// a job that was preempted or has lost a node.
+/// Decides from the ends of all attempts. Only stops for the time limit count.
+///
+/// Slurm requeues a preempted job when its grace time is over. A job that stops before that has ended for Slurm, and is requeued here.
 fn decide(ends: &[End], allowed: u32) -> Next {
     let is_limit = |end: &&End| end.reason == Reason::TimeLimit && end.stopped;
-    if allowed == 0 || ends.last().filter(is_limit).is_none() {
-        return Next::No;
+    match ends.last().filter(|end| end.stopped && !end.requeued) {
+        Some(End { reason: Reason::Preempted, .. }) => Next::Preempted,
+        Some(end) if is_limit(&end) && allowed > 0 => {
+            let number = u32::try_from(ends.iter().filter(is_limit).count()).unwrap_or(u32::MAX);
+            if number > allowed { Next::UsedUp } else { Next::Requeue(number) }
+        }
+        _ => Next::No,
     }
-    let number = u32::try_from(ends.iter().filter(is_limit).count()).unwrap_or(u32::MAX);
-    if number > allowed { Next::UsedUp } else { Next::Requeue(number) }
 }
 
-/// Requeues the Slurm job of this process if its last attempt has stopped because of the time limit. A run is requeued at most `allowed`
-/// times.
+/// Requeues the Slurm job of this process if the last attempt of the run has stopped for its time limit, at most `allowed` times, or if Slurm
+/// preempts the job.
 pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
+    let Ok(job) = std::env::var("SLURM_JOB_ID") else { return };
     let ends: Vec<End> =
         run.attempts().into_iter().filter_map(|number| Attempt::of(run, number).end()).collect();
+    // The message comes first, because Slurm may end this process as soon as the job is requeued.
     match decide(&ends, allowed) {
-        Next::No => {}
+        Next::No => return,
         Next::UsedUp => {
-            print_message(format_args!("the job has been requeued {allowed} times and is not requeued again"))
-        }
-        Next::Requeue(number) => {
-            let job = std::env::var("SLURM_JOB_ID").unwrap_or_default();
-            // The message comes first, because Slurm may end this process as soon as the job is requeued.
-            print_message(format_args!("requeue {number} of {allowed}: scontrol requeue {job}"));
-            let failure = match query("scontrol", ["requeue", &job]) {
-                Ok(answer) if answer.is_success => return,
-                Ok(answer) => answer.errors,
-                Err(NoAnswer::Missing) => "there is no scontrol on this host".into(),
-                Err(NoAnswer::Silent) => "scontrol did not answer".into(),
-            };
-            let failure = failure.trim();
             print_message(format_args!(
-                "the job cannot be requeued: {failure}. Submit the same script again to continue"
+                "the job has been requeued {allowed} times and is not requeued again"
+            ));
+            return;
+        }
+        Next::Preempted => print_message(format_args!("requeue after a preemption: scontrol requeue {job}")),
+        Next::Requeue(number) => {
+            print_message(format_args!("requeue {number} of {allowed}: scontrol requeue {job}"));
+        }
+    }
+    let failure = match query("scontrol", ["requeue", &job]) {
+        Ok(answer) if answer.is_success => return,
+        Ok(answer) => answer.errors,
+        Err(NoAnswer::Missing) => "there is no scontrol on this host".into(),
+        Err(NoAnswer::Silent) => "scontrol did not answer".into(),
+    };
+    let failure = armature_text::line(failure.trim());
+    let submitted = if allowed > 0 { submit_successor(run, &job) } else { Err(String::new()) };
+    match submitted {
+        Ok(successor) => print_message(format_args!("{failure}: the run continues as job {successor}")),
+        Err(why) => {
+            let why = if why.is_empty() { why } else { format!("; sbatch: {why}") };
+            print_message(format_args!(
+                "the job cannot be requeued: {failure}{why}. Submit the same script again to continue"
             ));
         }
     }
+}
+
+/// Submits the script of the run again, to start after this job, and records the new job. Returns its number.
+fn submit_successor(run: &RunDirectory, job: &str) -> Result<String, String> {
+    let runs = run.path().parent().unwrap_or(Path::new("."));
+    // An element of a job array is started by the script of the array.
+    let element = std::env::var("SLURM_ARRAY_TASK_ID").ok();
+    let of_array =
+        |element: &String| run.name().strip_suffix(&format!(".{element}-1")).map(|array| runs.join(array));
+    let directory = element.as_ref().and_then(of_array).unwrap_or_else(|| run.path().to_path_buf());
+    let script = directory.join(SCRIPT);
+    if !script.is_file() {
+        return Err(format!("there is no {}", script.display()));
+    }
+    let mut args = vec!["--parsable".into(), format!("--dependency=afterany:{job}")];
+    args.extend(element.map(|element| format!("--array={element}")));
+    let args = args.into_iter().map(OsString::from).chain([script.into_os_string()]);
+    let answer = query("sbatch", args).map_err(|_| "there was no answer".to_string())?;
+    let successor = answer.output.trim().split(';').next().unwrap_or_default();
+    if !answer.is_success || successor.is_empty() {
+        return Err(armature_text::line(answer.errors.trim()));
+    }
+    if let Some(Err(error)) = Attempt::newest(run).map(|attempt| attempt.add_successor(successor)) {
+        print_message(error);
+    }
+    Ok(successor.into())
 }
 
 #[cfg(test)]
@@ -68,6 +114,9 @@ mod tests {
             detail: String::new(),
             code: 85,
             stopped,
+            requeued: false,
+            successor: None,
+            stop_seconds: None,
             done: 0,
             seconds: 1.0,
             ended: String::new(),
@@ -78,7 +127,12 @@ mod tests {
         assert_eq!(decide(std::slice::from_ref(&limit), 1), Next::Requeue(1));
         let both = [limit.clone(), preempted.clone(), limit.clone()];
         assert_eq!((decide(&both, 2), decide(&both, 1)), (Next::Requeue(2), Next::UsedUp));
-        assert_eq!(decide(&[limit, preempted], 3), Next::No);
+        // Slurm requeues the job of a program that does not stop in order, and one that it has ended itself.
+        assert_eq!(decide(&[limit.clone(), preempted.clone()], 3), Next::Preempted);
+        assert_eq!(decide(std::slice::from_ref(&preempted), 0), Next::Preempted);
+        assert_eq!(decide(&[end(Reason::Preempted, false)], 3), Next::No);
+        assert_eq!(decide(&[End { requeued: true, ..preempted }], 3), Next::No);
+        assert_eq!(decide(&[End { requeued: true, ..limit }], 3), Next::No);
         assert_eq!(decide(&[end(Reason::TimeLimit, false)], 3), Next::No);
         assert_eq!(decide(&[end(Reason::Stopped, true)], 3), Next::No);
     }

@@ -140,12 +140,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
     };
     let record = if recorder.is_some() { None } else { ExitCodeRecord::of_environment() };
     let mut call = call.recorded_by(recorder);
-    let keep = |code: u8| {
-        if let Some(record) = record {
-            record.write(code);
-        }
-        code
-    };
+    let keep = |code: u8| record.map_or(code, |record| record.write(code));
     if !job_status {
         let code = call.run(run.timeout).map(keep)?;
         requeue_after(&call, run.requeue);

@@ -20,9 +20,11 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// Show the state of runs: whether they wait, run or have ended, one reason, and the next step.
 ///
-/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job. The queue of Slurm is read once, with squeue --me.
+/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job. A job array is shown as its elements. The queue of
+/// Slurm is read once, with squeue --me.
 ///
-/// Exit code for one run: 0 if it has finished, 1 if it has failed, 3 if it waits or runs, 85 if it has stopped at a checkpoint. For several runs: 0.
+/// Exit code for one run: 0 if it has finished, 1 if it has failed, 3 if it waits or runs, 85 if it has stopped at a checkpoint. For an array: 3 if an
+/// element waits or runs, otherwise 1 if one has failed, otherwise 85 if one has stopped. For several runs: 0.
 /// If there is no such run: 2.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
@@ -44,13 +46,17 @@ pub(crate) struct Status {
 pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
         let runs = match (args.all, args.runs.as_slice()) {
-            (true, _) => all(Path::new(RUNS)),
+            // The elements of an array are runs of their own.
+            (true, _) => all(Path::new(RUNS)).into_iter().filter(|run| run.array().is_none()).collect(),
             (false, []) => vec![Reference::recorded(None)?.run],
             (false, names) => names
                 .iter()
                 .map(|name| Ok(Reference::recorded(Some(name))?.run))
                 .collect::<Result<_, LaunchError>>()?,
         };
+        // A run in the list that is a job array is shown as its elements.
+        let is_one = !args.all && runs.len() == 1;
+        let runs: Vec<RunDirectory> = runs.into_iter().flat_map(RunDirectory::elements).collect();
         let queue = slurm::queue();
         let facts: Vec<Facts> = runs.iter().map(|run| Facts::read(run, &queue)).collect();
         let is_single = !args.all && runs.len() == 1;
@@ -69,10 +75,17 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
         print(&text)?;
         let has_ended = facts.iter().all(|facts| stage(facts).0.has_ended());
         if !args.watch || has_ended {
-            return Ok(if is_single { stage(&facts[0]).0.code() } else { 0 });
+            return Ok(if is_one { worst(&facts) } else { 0 });
         }
         std::thread::sleep(EVERY);
     }
+}
+
+/// Returns the exit code for a run, or for the elements of an array: that of an element that waits or runs, has failed, or has stopped.
+fn worst(facts: &[Facts]) -> u8 {
+    let stages: Vec<Stage> = facts.iter().map(|facts| stage(facts).0).collect();
+    let order = [Stage::Waiting, Stage::Running, Stage::Failed, Stage::Stopped];
+    order.into_iter().find(|stage| stages.contains(stage)).unwrap_or(Stage::Finished).code()
 }
 
 /// Appends a note that the queue cannot be read, if the state of a run depends on the queue.

@@ -42,30 +42,43 @@ pub(crate) struct Cancel {
     run: Option<OsString>,
 }
 
-/// Asks a run to stop. Returns the exit code.
+/// Asks a run, or all elements of a job array, to stop. Returns the exit code: 0 if one of them was asked.
 pub(crate) fn stop(args: &Stop) -> Result<u8, LaunchError> {
-    let run = Reference::recorded(args.run.as_deref())?.run;
-    let name = run.name();
-    match stage(&Facts::read(&run, &slurm::queue())) {
-        (Stage::Running, _) => {
-            write_stop_file(&run, "armature stop")?;
-            print(&format!("{name} is asked to stop at a checkpoint\n"))
+    let queue = slurm::queue();
+    let mut code = ENDED;
+    for run in Reference::recorded(args.run.as_deref())?.run.elements() {
+        let name = run.name();
+        match stage(&Facts::read(&run, &queue)) {
+            (Stage::Running, _) => {
+                write_stop_file(&run, "armature stop")?;
+                print(&format!("{name} is asked to stop at a checkpoint\n"))?;
+                code = 0;
+            }
+            (Stage::Waiting, _) => {
+                let text =
+                    format!("{name} has not started; `armature cancel {name}` removes it from the queue\n");
+                print(&text)?;
+            }
+            (stage, why) => {
+                already_ended(&name, stage, &why)?;
+            }
         }
-        (Stage::Waiting, _) => {
-            print(&format!("{name} has not started; `armature cancel {name}` removes it from the queue\n"))
-                .map(|_| ENDED)
-        }
-        (stage, why) => already_ended(&name, stage, &why),
     }
+    Ok(code)
 }
 
 /// Cancels a run. Returns the exit code.
 pub(crate) fn cancel(args: &Cancel) -> Result<u8, LaunchError> {
     let run = Reference::recorded(args.run.as_deref())?.run;
-    let name = run.name();
-    let facts = Facts::read(&run, &slurm::queue());
-    let (stage, why) = stage(&facts);
-    if stage.has_ended() {
+    let (name, queue) = (run.name(), slurm::queue());
+    let facts = Facts::read(&run, &queue);
+    if let Some(elements) = run.array() {
+        if elements.iter().all(|element| stage(&Facts::read(element, &queue)).0.has_ended()) {
+            return print(&format!("all elements of {name} have already ended\n")).map(|_| ENDED);
+        }
+    } else if let (stage, why) = stage(&facts)
+        && stage.has_ended()
+    {
         return already_ended(&name, stage, &why);
     }
     let start = facts.start.as_ref().filter(|_| facts.is_alive == Some(true) && facts.end.is_none());

@@ -330,6 +330,141 @@ fn cancel_removes_a_waiting_job_from_the_queue() {
     assert_eq!(home.read("cancelled"), "7\n");
 }
 
+/// Command for a run `a` of this script in the Slurm job 7, which has been requeued this number of times.
+fn in_job(home: &Home, script: &str, requeues: u32) -> Command {
+    let args =
+        ["run", "--launcher", "mpirun", "--requeue", "1", "--run", "a", "-n", "1", "/bin/sh", "-c", script];
+    let mut command = home.command(&args);
+    let requeues = requeues.to_string();
+    command.envs([
+        ("SLURM_JOB_ID", "7"),
+        ("SLURM_JOB_END_TIME", "4000000000"),
+        ("SLURM_RESTART_COUNT", &requeues),
+    ]);
+    command
+}
+
+/// Makes Slurm describe the job in this way, and accept requests.
+fn slurm_says(home: &Home, job: &str) {
+    home.script(
+        "scontrol",
+        &format!("echo \"$*\" >>asked; [ \"$1\" = requeue ] || echo JobId=7 NumNodes=1 Requeue=1 {job}"),
+    );
+}
+
+#[test]
+fn preempted_run_that_has_stopped_is_queued_again() {
+    let home = Home::new();
+    slurm_says(&home, "JobState=RUNNING Restarts=0 PreemptTime=2026-11-28T13:00:00");
+    let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
+    assert!(said.contains("requeue after a preemption: scontrol requeue 7"), "{said}");
+    assert_eq!(home.why("a-1/attempts/1")["reason"], "preempted");
+    // Slurm has already requeued the job, whose record describes the next start.
+    slurm_says(&home, "JobState=COMPLETING Restarts=2 PreemptTime=None");
+    let script =
+        "echo 'slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO PREEMPTION ***'; exit 85";
+    checked(in_job(&home, script, 1).output().unwrap(), 85);
+    let why = home.why("a-1/attempts/2");
+    assert_eq!((why["reason"].as_str(), why["requeued"].as_bool()), (Some("preempted"), Some(true)));
+    assert_eq!(home.read("asked").matches("requeue 7").count(), 1);
+}
+
+#[test]
+fn another_job_continues_a_run_that_cannot_be_requeued() {
+    let home = Home::new();
+    home.script(
+        "scontrol",
+        "if [ \"$1\" = requeue ]; then echo 'Requested operation is presently disabled' >&2; exit 1; fi
+echo JobId=7 JobState=RUNNING Restarts=0 PreemptTime=2026",
+    );
+    home.script("sbatch", "echo \"$*\" >submitted; echo 8");
+    let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
+    assert!(said.contains("presently disabled; sbatch: there is no "), "{said}");
+    fs::write(home.path("armature-runs/a-1/job.sh"), "").unwrap();
+    let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
+    assert!(said.contains("Requested operation is presently disabled: the run continues as job 8"), "{said}");
+    let submitted = home.read("submitted");
+    assert!(submitted.starts_with("--parsable --dependency=afterany:7 /"), "{submitted}");
+    assert!(submitted.ends_with("/armature-runs/a-1/job.sh\n"), "{submitted}");
+    home.script("squeue", "echo '8|PENDING|N/A|N/A|(Dependency)|a-1'");
+    assert!(home.run(&["status", "8"], 3).contains("Dependency, after an attempt that ended: preempted"));
+}
+
+#[test]
+fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
+    for (printed, reason) in [
+        ("", "lost node"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 1 DUE TO TIME LIMIT ***", "time limit"),
+    ] {
+        let home = Home::new();
+        slurm_says(&home, "JobState=RUNNING Restarts=0");
+        let mut killed = in_job(&home, &format!("echo '{printed}'; : >ready; /bin/sleep 60"), 0);
+        let mut killed = killed.stdout(Stdio::null()).spawn().unwrap();
+        wait_for("the program starts", || home.path("ready").exists());
+        wait_for("its output is copied", || home.read("armature-runs/a-1/log").contains(printed));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        // Another start in the same allocation is no evidence.
+        checked(in_job(&home, "exit 3", 0).output().unwrap(), 3);
+        assert!(!home.path("armature-runs/a-1/attempts/1/why.json").exists());
+        fs::remove_dir_all(home.path("armature-runs/a-1/attempts/2")).unwrap();
+        checked(in_job(&home, "exit 0", 1).output().unwrap(), 0);
+        let why = home.why("a-1/attempts/1");
+        assert_eq!((why["reason"].as_str(), why["requeued"].as_bool()), (Some(reason), Some(true)), "{why}");
+        assert_eq!(home.why("a-1/attempts/2")["reason"], "finished");
+    }
+}
+
+#[test]
+fn launch_failure_of_slurm_is_no_error_of_the_program() {
+    let home = Home::new();
+    slurm_says(&home, "JobState=RUNNING Restarts=0");
+    let message =
+        "srun: error: Unable to create step for job 7: Requested node configuration is not available";
+    let script = format!("echo '{message}' >&2; exit 1");
+    checked(in_job(&home, &script, 0).output().unwrap(), 1);
+    let why = home.why("a-1/attempts/1");
+    assert_eq!((why["reason"].as_str(), why["detail"].as_str()), (Some("start failed"), Some(message)));
+    // A program that has run may print anything.
+    let script = format!("echo '{{\"state\":\"running\"}}' >\"$ARMATURE_EVENTS/job-status.json\"; {script}");
+    checked(in_job(&home, &script, 0).output().unwrap(), 1);
+    assert_eq!(home.why("a-1/attempts/2")["reason"], "own error");
+}
+
+#[test]
+fn exit_code_0_without_the_ranks_is_no_success() {
+    let home = Home::new();
+    slurm_says(&home, "JobState=RUNNING Restarts=0");
+    checked(in_job(&home, "echo 'srun: error: Node failure on n3' >&2; exit 0", 0).output().unwrap(), 1);
+    assert_eq!(home.why("a-1/attempts/1")["reason"], "lost node");
+    let script = "echo '{\"state\":\"running\",\"done\":4}' >\"$ARMATURE_EVENTS/job-status.json\"; exit 0";
+    checked(in_job(&home, script, 0).output().unwrap(), 1);
+    assert_eq!(home.why("a-1/attempts/2")["code"], 1);
+}
+
+#[test]
+fn sigterm_of_the_batch_system_lets_ranks_stop_in_order() {
+    let home = Home::new();
+    slurm_says(&home, "JobState=COMPLETING Restarts=0");
+    let wait = "while [ ! -e \"$ARMATURE_RUN/stop\" ]; do /bin/sleep 0.05; done; /bin/sleep 0.3; exit 85";
+    let running = "echo '{\"state\":\"running\"}' >\"$ARMATURE_EVENTS/job-status.json\"";
+    for (attempt, (script, code)) in
+        [(format!("{running}; : >ready; {wait}"), 85), (format!(": >ready; {wait}"), 143)]
+            .into_iter()
+            .enumerate()
+    {
+        let mut command = in_job(&home, &script, 0);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for("the program starts", || home.path("ready").exists());
+        signal(child.id(), rustix::process::Signal::TERM);
+        checked(child.wait_with_output().unwrap(), code);
+        let why = home.why(&format!("a-1/attempts/{}", attempt + 1));
+        assert_eq!(why["reason"], "cancelled", "{why}");
+        assert_eq!(why["stop_seconds"].as_f64().is_some_and(|seconds| seconds > 0.2), code == 85, "{why}");
+        fs::remove_file(home.path("ready")).unwrap();
+    }
+}
+
 /// Runs a program in a Slurm job that ends within some seconds.
 #[track_caller]
 fn in_a_job_that_ends_soon(home: &Home, script: &str, code: i32) -> String {

@@ -102,6 +102,84 @@ fn submitted_script_continues_the_run_directory_of_the_submission() {
 }
 
 #[test]
+fn elements_of_an_array_are_runs_of_their_own() {
+    let home = Home::new("work");
+    // Elements 2 and 4 run at once, and 6 waits.
+    home.script(
+        "sbatch",
+        r#"if [ "$1" = --test-only ]; then exit 0; fi
+for n in 2 4; do
+  SLURM_JOB_ID=48211 SLURM_ARRAY_JOB_ID=48211 SLURM_ARRAY_TASK_ID=$n SLURM_JOB_END_TIME=4000000000 /bin/bash "$2" >>armature-runs/day-1.$n-1/log 2>&1
+done
+echo 48211"#,
+    );
+    home.script("app", "echo \"element $SLURM_ARRAY_TASK_ID\"; [ \"$SLURM_ARRAY_TASK_ID\" = 2 ]");
+    home.submit(&["--name", "day", "-n", "1", "--array", "2-6:2%2", "app"], 0);
+    home.script("squeue", "echo '48211_6|PENDING|N/A|N/A|(JobArrayTaskLimit)|day-1'");
+    let status = |args: &[&str], code: i32| {
+        let output = home.armature(&[&["status"], args].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    };
+    let said = status(&[], 3);
+    let words: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(words, ["finished", "failed", "waiting"], "{said}");
+    assert_eq!(status(&["--all"], 0), said);
+    status(&["day-1.2-1"], 0);
+    assert!(status(&["48211_6"], 3).contains("JobArrayTaskLimit"));
+    let logs = home.armature(&["logs", "day-1.2-1"]);
+    assert!(String::from_utf8_lossy(&logs.stdout).ends_with("===\nelement 2\n"), "{logs:?}");
+    let said = home.armature(&["logs", "day"]);
+    assert!(
+        String::from_utf8_lossy(&said.stderr).contains("name one of its elements, such as day-1.2-1"),
+        "{said:?}"
+    );
+    // The array is cancelled as one job.
+    home.script("scancel", "echo \"$@\" >cancelled");
+    assert_eq!(home.armature(&["cancel", "day"]).status.code(), Some(0));
+    assert_eq!(home.read("cancelled"), "48211\n");
+    home.script("squeue", "exit 0");
+    home.script("sacct", "echo CANCELLED");
+    status(&["day"], 1);
+    assert_eq!(home.armature(&["cancel", "day"]).status.code(), Some(3));
+    home.script("sbatch", "[ \"$1\" = --test-only ] && exit 0; exit 1");
+    home.submit(&["--name", "none", "-n", "1", "--array", "1-3", "app"], 3);
+    assert_eq!(std::fs::read_dir(home.path("armature-runs")).unwrap().count(), 5, "four runs and `last`");
+    home.submit(&["-n", "1", "--array", "3-1", "app"], 2);
+}
+
+#[test]
+fn time_for_a_stop_follows_from_the_site_and_from_earlier_runs() {
+    let home = Home::new("work");
+    home.script("sbatch", "[ \"$1\" = --test-only ] || echo 7");
+    home.script(
+        "scontrol",
+        r#"if [ "$2" = config ]; then echo 'KillWait = 30 sec'; echo 'PreemptType = preempt/partition_prio'; exit; fi
+echo 'PartitionName=low Default=YES GraceTime=60 PriorityTier=1 PreemptMode=REQUEUE'
+echo 'PartitionName=high Default=NO GraceTime=0 PriorityTier=9 PreemptMode=OFF'"#,
+    );
+    let submit = |args: &[&str]| home.submit(&[&["--name", "day", "-n", "1"], args, &["app"]].concat(), 0);
+    let said = submit(&["--time", "2h"]);
+    assert!(said.contains("jobs of partition low may be preempted, and then have 90 s to stop"), "{said}");
+    assert!(home.read("armature-runs/day-1/job.sh").contains("--signal=B:USR1@120\n"));
+    assert!(!submit(&["-p", "high"]).contains("preempted"));
+    // An earlier run needed 100 s for a stop.
+    fs::create_dir_all(home.path("armature-runs/day-1/attempts/1")).unwrap();
+    let why = r#"{"schema":1,"reason":"stopped","detail":"","code":85,"stopped":true,"done":1,"seconds":9.0,"ended":"","stop_seconds":99.5}"#;
+    fs::write(home.path("armature-runs/day-1/attempts/1/why.json"), why).unwrap();
+    let said = submit(&["--time", "2h"]);
+    assert!(
+        said.contains("a stop of an earlier run took 100 s, but Slurm gives a job of partition low"),
+        "{said}"
+    );
+    assert!(home.read("armature-runs/day-3/job.sh").contains("--signal=B:USR1@200\n"));
+    let said = submit(&["-p", "high", "--time", "2h", "--warn", "60s"]);
+    assert!(said.contains("took 100 s, but Slurm ends the job 60 s after the warning"), "{said}");
+    assert!(!home.submit(&["--name", "night", "-n", "1", "app"], 0).contains("took 100 s"));
+}
+
+#[test]
 fn refused_job_leaves_no_files() {
     let home = Home::new("work");
     home.script("sbatch", "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1");
@@ -139,8 +217,8 @@ fn dry_run_prints_the_script_and_writes_nothing() {
         home.submit(&["--batch", system, "--dry-run", "-n", "8", "--requeue", "1", "app"], 2);
     }
     let said = home.submit(&["--batch", "slurm", "--dry-run", "-n", "1", "--array", "1-8%2", "app"], 0);
-    assert!(said.contains("--array=1-8%2") && said.contains("/log.%a"), "{said}");
-    assert!(said.ends_with(" run --run \"app-1.$SLURM_ARRAY_TASK_ID\" -n 1 -- app\n"), "{said}");
+    assert!(said.contains("--array=1-8%2") && said.contains("/app-1.%a-1/log\n"), "{said}");
+    assert!(said.ends_with(" run --run \"app-1.$SLURM_ARRAY_TASK_ID-1\" -n 1 -- app\n"), "{said}");
     assert_eq!(home.files(), [""; 0]);
 }
 

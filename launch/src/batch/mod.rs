@@ -1,5 +1,6 @@
 //! Runs the commands of batch systems, which may be missing, slow or unresponsive.
 
+pub(crate) mod messages;
 pub(crate) mod slurm;
 
 use std::ffi::OsStr;
@@ -32,6 +33,8 @@ pub(crate) struct BatchState {
     pub(crate) is_preempted: bool,
     /// True if the job has fewer nodes than at the start of the attempt.
     pub(crate) has_lost_nodes: bool,
+    /// True if the batch system has put the job back into the queue since the start of the attempt.
+    pub(crate) is_requeued: bool,
     /// True if the batch system did not answer.
     pub(crate) is_missing: bool,
     /// Time until the batch system ends the job, in seconds.

@@ -55,10 +55,10 @@ pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Asks Slurm for the state of this job at the end of an attempt. `nodes` is its number of nodes at the start.
-pub(crate) fn state_of(job: &str, nodes: Option<usize>) -> BatchState {
+/// Asks Slurm for the state of this job at the end of an attempt. `nodes` and `requeues` are its numbers of nodes and of requeues at the start.
+pub(crate) fn state_of(job: &str, nodes: Option<usize>, requeues: u32) -> BatchState {
     match query("scontrol", ["-o", "show", "job", job]) {
-        Ok(answer) if answer.is_success => state_in(&answer.output, nodes),
+        Ok(answer) if answer.is_success => state_in(&answer.output, nodes, requeues),
         Ok(answer) if answer.errors.contains("Invalid job id") => BatchState::default(),
         Ok(_) | Err(NoAnswer::Silent) => BatchState { is_missing: true, ..BatchState::default() },
         Err(NoAnswer::Missing) => BatchState::default(),
@@ -82,17 +82,21 @@ fn seconds_left_in(line: &str) -> Option<u64> {
     Some(seconds("TimeLimit")?.saturating_sub(seconds("RunTime")?))
 }
 
-fn state_in(line: &str, nodes: Option<usize>) -> BatchState {
+fn state_in(line: &str, nodes: Option<usize>, requeues: u32) -> BatchState {
     let is_set = |value: &&str| !matches!(*value, "" | "None" | "(null)" | "N/A" | "Unknown");
+    let number = |name: &str| field(line, name)?.parse::<u32>().ok();
     let state = field(line, "JobState").unwrap_or_default();
     let left = field(line, "NumNodes").and_then(|nodes| nodes.split('-').next()?.parse::<usize>().ok());
+    // After a requeue, the other fields describe the next start of the job.
+    let is_requeued = number("Restarts").is_some_and(|number| number > requeues);
     BatchState {
-        state: state.to_string(),
+        state: if is_requeued { String::new() } else { state.to_string() },
+        is_requeued,
         is_preempted: state == "PREEMPTED" || field(line, "PreemptTime").filter(is_set).is_some(),
         has_lost_nodes: state == "NODE_FAIL"
             || (state == "RUNNING" && left.zip(nodes).is_some_and(|(left, nodes)| left < nodes)),
         is_missing: false,
-        seconds_left: seconds_left_in(line),
+        seconds_left: seconds_left_in(line).filter(|_| !is_requeued),
     }
 }
 
@@ -127,12 +131,18 @@ mod tests {
 
     #[test]
     fn job_state_is_parsed_from_scontrol() {
-        let line = "JobId=7 JobName=x JobState=RUNNING Reason=None NumNodes=3 PreemptEligibleTime=2026 PreemptTime=None";
+        let line = "JobId=7 JobName=x JobState=RUNNING Reason=None Requeue=1 Restarts=2 NumNodes=3 PreemptEligibleTime=2026 PreemptTime=None";
         let running = BatchState { state: "RUNNING".into(), ..BatchState::default() };
-        assert_eq!(state_in(line, Some(3)), running);
-        assert!(state_in(line, Some(4)).has_lost_nodes);
-        assert!(state_in(&line.replace("PreemptTime=None", "PreemptTime=2026-11-28"), None).is_preempted);
-        assert!(!state_in("", Some(4)).has_lost_nodes);
+        assert_eq!(state_in(line, Some(3), 2), running);
+        assert!(state_in(line, Some(4), 2).has_lost_nodes);
+        assert!(state_in(&line.replace("PreemptTime=None", "PreemptTime=2026-11-28"), None, 2).is_preempted);
+        assert!(!state_in("", Some(4), 0).has_lost_nodes);
+        // Slurm has requeued the job while the attempt was ending.
+        let requeued = line.replace("RUNNING", "COMPLETING") + " RunTime=00:00:00 TimeLimit=00:01:00";
+        assert_eq!(
+            state_in(&requeued, Some(4), 1),
+            BatchState { is_requeued: true, ..BatchState::default() }
+        );
     }
 
     #[test]

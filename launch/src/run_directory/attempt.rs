@@ -45,6 +45,8 @@ pub(crate) struct Start {
     pub(crate) batch: Option<BatchJob>,
     /// Time at which the batch system ends the job, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
+    /// Number of earlier requeues of the batch job.
+    pub(crate) requeues: u32,
     /// Nodes of the batch job.
     pub(crate) nodes: String,
     /// Number of ranks.
@@ -63,6 +65,7 @@ impl Start {
         let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
         let seconds_left =
             || slurm::seconds_left(&batch.as_ref().filter(|batch| batch.system == "slurm")?.job);
+        let requeues = get("SLURM_RESTART_COUNT").and_then(|count| count.trim().parse().ok()).unwrap_or(0);
         let ends_at = end.or_else(|| Some(seconds_since_1970() + seconds_left()?));
         Start {
             schema: 1,
@@ -73,6 +76,7 @@ impl Start {
             place: armature::job_status::place(),
             batch,
             ends_at,
+            requeues,
             nodes: get("SLURM_JOB_NODELIST").unwrap_or_default(),
             ranks,
             log_offset,
@@ -135,6 +139,19 @@ impl Attempt {
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
+    }
+
+    /// Adds the batch job that continues the run to the recorded end.
+    pub(crate) fn add_successor(&self, job: &str) -> Result<(), LaunchError> {
+        let end = self.end().map(|end| End { requeued: true, successor: Some(job.into()), ..end });
+        end.map_or(Ok(()), |end| write_json(&self.directory.join(WHY), &end))
+    }
+
+    /// Returns the time between the record of the start and the last job status in seconds.
+    pub(crate) fn last_sign(&self) -> Option<f64> {
+        let written =
+            |name: &str| fs::metadata(self.directory.join(name)).and_then(|file| file.modified()).ok();
+        Some(written(EVENTS_COPY)?.duration_since(written(START)?).ok()?.as_secs_f64())
     }
 
     /// Returns the start, if it was recorded.

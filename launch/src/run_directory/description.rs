@@ -38,6 +38,8 @@ pub(crate) struct Description {
     pub(crate) version: String,
     /// Batch system and number of its job.
     pub(crate) batch: Option<BatchJob>,
+    /// Names of the runs of a job array's elements.
+    pub(crate) elements: Vec<String>,
     /// Options with which the job was submitted.
     pub(crate) options: Vec<String>,
     /// Loaded modules.
@@ -100,6 +102,7 @@ impl Description {
             created: now(),
             version: env!("CARGO_PKG_VERSION").into(),
             batch: BatchJob::own(),
+            elements: Vec::new(),
             options: Vec::new(),
             modules: modules.split(':').filter(|name| !name.is_empty()).map(str::to_string).collect(),
             environment,

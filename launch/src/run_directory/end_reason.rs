@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 
 use crate::batch::BatchState;
+use crate::batch::messages::Cause;
 
 /// Maximum time in seconds between the warning of a batch system and the end of the job. A stop within this time before the end counts as a
 /// stop for the time limit. It is also the maximum of `--warn` of `armature submit`.
@@ -18,6 +19,9 @@ const EARLY: u64 = 60;
 
 /// Tolerance between the clock of this host and that of the batch system, in seconds.
 const CLOCK: u64 = 5;
+
+/// State in Slurm of a job that is being ended although this process is still running: cancelled, or at its time limit.
+const ENDING: &str = "COMPLETING";
 
 /// Reason for the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,12 +87,41 @@ pub(crate) struct End {
     pub(crate) code: u8,
     /// True if the job has stopped at a checkpoint.
     pub(crate) stopped: bool,
+    /// True if the batch system has put the job back into the queue.
+    #[serde(default)]
+    pub(crate) requeued: bool,
+    /// Job of the batch system that continues the run, if it is another job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) successor: Option<String>,
+    /// Time between a request to stop that the starter has seen and the end, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stop_seconds: Option<f64>,
     /// Number of completed tasks, items, units or sweeps.
     pub(crate) done: u64,
     /// Duration of the attempt in seconds.
     pub(crate) seconds: f64,
     /// Time of the end.
     pub(crate) ended: String,
+}
+
+impl End {
+    /// Describes an attempt that ends now after this time.
+    pub(crate) fn new(seen: &Evidence, seconds: f64) -> Self {
+        let (reason, detail) = reason(seen);
+        End {
+            schema: 1,
+            reason,
+            detail,
+            code: seen.code,
+            stopped: seen.code == STOPPED,
+            requeued: seen.batch.is_requeued,
+            successor: None,
+            stop_seconds: seen.stop_seconds.map(rounded),
+            done: seen.status.as_ref().map_or(0, |status| status.done),
+            seconds: rounded(seconds),
+            ended: super::description::now(),
+        }
+    }
 }
 
 /// Observations about the end of an attempt.
@@ -106,12 +139,16 @@ pub(crate) struct Evidence {
     pub(crate) out_of_memory: bool,
     /// Reason for which the job could not start, if one was detected.
     pub(crate) missing: Option<String>,
+    /// Time since the request to stop in seconds, if the starter has seen it.
+    pub(crate) stop_seconds: Option<f64>,
     /// State of the batch job.
     pub(crate) batch: BatchState,
+    /// Reason that the daemons of the batch system have printed to the log.
+    pub(crate) cause: Option<Cause>,
 }
 
 /// Returns the one reason for the end of an attempt, and its detail.
-pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
+fn reason(seen: &Evidence) -> (Reason, String) {
     let state = seen.status.as_ref().map(|status| status.state);
     let message = seen.status.as_ref().map(|status| status.message.clone()).unwrap_or_default();
     let is_own_failure =
@@ -124,9 +161,24 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
     let limit = || (Reason::TimeLimit, kept.clone());
     let is_warning = [SIGUSR1, SIGUSR2].iter().any(|&warning| seen.signal.map(i32::from) == Some(warning));
     let ends_within = |seconds: u64| batch.seconds_left.is_some_and(|left| left <= seconds);
+    let is_preempted =
+        batch.is_preempted || batch.state == "PREEMPTED" || seen.cause == Some(Cause::Preemption);
+    let was_ended_by = |cause: Cause, state: &str| seen.cause == Some(cause) || batch.state == state;
     if seen.code == STOPPED {
         return match seen.signal {
-            _ if batch.is_preempted => (Reason::Preempted, kept),
+            _ if is_preempted => (Reason::Preempted, kept),
+            // A run that survives the loss of a node may stop later for another reason.
+            _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
+            _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
+            _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),
+            _ if batch.state == "CANCELLED" => (Reason::Cancelled, kept),
+            _ if batch.state == ENDING => {
+                if ends_within(CLOCK) {
+                    limit()
+                } else {
+                    (Reason::Cancelled, kept)
+                }
+            }
             Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
             _ => (Reason::Stopped, kept),
@@ -141,17 +193,20 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.timed_out {
         return (Reason::TimeLimit, "--timeout".into());
     }
-    if batch.is_preempted || batch.state == "PREEMPTED" {
+    if is_preempted {
         return (Reason::Preempted, String::new());
     }
-    if batch.has_lost_nodes || batch.state == "NODE_FAIL" {
+    if batch.has_lost_nodes || was_ended_by(Cause::NodeFailure, "NODE_FAIL") {
         return (Reason::LostNode, message);
     }
-    if batch.state == "TIMEOUT" {
+    if was_ended_by(Cause::TimeLimit, "TIMEOUT") {
         return limit();
     }
     // The exit codes are those of ranks that were ended by SIGHUP, SIGINT or SIGTERM.
-    let was_requested = seen.signal.filter(|_| !is_warning).is_some() || matches!(seen.code, 129 | 130 | 143);
+    let was_requested = seen.signal.filter(|_| !is_warning).is_some()
+        || matches!(seen.code, 129 | 130 | 143)
+        || batch.state == ENDING
+        || matches!(seen.cause, Some(Cause::Cancelled | Cause::Requeue));
     if batch.state == "CANCELLED" || was_requested {
         return if ends_within(CLOCK) && batch.state != "CANCELLED" {
             limit()
@@ -175,7 +230,17 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
     }
 }
 
+/// Rounds seconds to milliseconds.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
 fn cancelled_by(seen: &Evidence) -> String {
+    match seen.cause {
+        Some(Cause::Requeue) => return "the job was requeued".into(),
+        Some(Cause::Cancelled) if seen.signal.is_none() => return "Slurm has ended its step".into(),
+        _ => {}
+    }
     let signal = seen.signal.map(i32::from).or_else(|| (seen.code > 128).then(|| i32::from(seen.code) - 128));
     signal.and_then(signal_hook::low_level::signal_name).map(str::to_string).unwrap_or_default()
 }
@@ -228,6 +293,18 @@ mod tests {
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
         let missing = BatchState { is_missing: true, ..BatchState::default() };
         expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
+        // The daemons have printed why.
+        for (cause, expected) in [
+            (Cause::Preemption, Reason::Preempted),
+            (Cause::NodeFailure, Reason::LostNode),
+            (Cause::TimeLimit, Reason::TimeLimit),
+            (Cause::Requeue, Reason::Cancelled),
+            (Cause::Cancelled, Reason::Cancelled),
+        ] {
+            expect(Evidence { cause: Some(cause), ..failed(137) }, expected);
+        }
+        let own = Evidence { status: status(State::Failed, false, "no fuel"), ..failed(1) };
+        expect(Evidence { cause: Some(Cause::Cancelled), ..own }, Reason::OwnError);
     }
 
     #[test]
@@ -244,7 +321,20 @@ mod tests {
         expect(Evidence { signal: Some(15), batch: left(0), ..stopped.clone() }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
-        expect(Evidence { batch: preempted, ..stopped }, Reason::Preempted);
+        expect(Evidence { batch: preempted, ..stopped.clone() }, Reason::Preempted);
+        expect(Evidence { cause: Some(Cause::Preemption), ..stopped.clone() }, Reason::Preempted);
+        let requeued = BatchState { is_requeued: true, ..BatchState::default() };
+        let lost = Evidence { cause: Some(Cause::NodeFailure), ..stopped.clone() };
+        expect(lost.clone(), Reason::Stopped);
+        expect(Evidence { batch: requeued, ..lost }, Reason::LostNode);
+        // `scancel --signal=TERM` signals the step, `scancel` the job.
+        expect(Evidence { cause: Some(Cause::Cancelled), ..stopped.clone() }, Reason::Stopped);
+        expect(Evidence { batch: slurm("CANCELLED"), ..stopped.clone() }, Reason::Cancelled);
+        expect(Evidence { batch: slurm("COMPLETING"), ..stopped.clone() }, Reason::Cancelled);
+        let late = BatchState { seconds_left: Some(0), ..slurm("COMPLETING") };
+        expect(Evidence { batch: late.clone(), ..stopped }, Reason::TimeLimit);
+        expect(Evidence { code: 137, batch: late, ..Evidence::default() }, Reason::TimeLimit);
+        expect(Evidence { code: 137, batch: slurm("COMPLETING"), ..Evidence::default() }, Reason::Cancelled);
     }
 
     #[test]

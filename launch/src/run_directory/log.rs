@@ -1,7 +1,7 @@
 //! Log of a run: a copy of what its attempts print, each below a heading.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +14,10 @@ use armature_files::regular::{Links, open_with};
 /// Maximum length of a line that is written to the log as a whole.
 const LINE: usize = 1 << 16;
 
-/// Time limit for the copies of the output after the job has ended. Processes that a job leaves behind may keep its output open.
+/// Maximum number of bytes in which messages about the end of an attempt are looked for.
+const TAIL: u64 = 1 << 18;
+
+/// Time for the copies to end after the job has ended. Processes that a job leaves behind may keep its output open.
 const END: Duration = Duration::from_secs(2);
 
 /// Log of a run.
@@ -42,6 +45,19 @@ impl Log {
     /// Returns the present length in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.len())
+    }
+
+    /// Returns what was appended after this length: the last part of it, if it is long.
+    pub(crate) fn tail(path: &Path, from: u64) -> String {
+        let read = || {
+            let mut file = File::open(path)?;
+            let from = from.max(file.metadata()?.len().saturating_sub(TAIL));
+            file.seek(SeekFrom::Start(from))?;
+            let mut bytes = Vec::new();
+            file.take(TAIL).read_to_end(&mut bytes)?;
+            io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        read().unwrap_or_default()
     }
 
     /// Appends a line that this process has not printed.

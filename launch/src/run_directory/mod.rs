@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `run.json` | command, host, version, batch job, environment: [`description`] |
+//! | `job.sh` | job script of `armature submit` |
 //! | `log` | output of all attempts, each with a heading: [`log`] |
 //! | `attempts/K/` | events, job status, `start.json` and `why.json` of attempt K: [`attempt`] |
 //! | `lock` | lock of the process that runs an attempt |
@@ -25,9 +26,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::LaunchError;
+use description::Description;
 
 /// Directory of all runs, in the current directory.
 pub(crate) const RUNS: &str = "armature-runs";
+/// Name of the job script that `armature submit` has written.
+pub(crate) const SCRIPT: &str = "job.sh";
 /// Name of the link to the newest run.
 pub(crate) const LAST: &str = "last";
 /// Name of the directory of the attempts.
@@ -79,6 +83,19 @@ impl RunDirectory {
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))
+    }
+
+    /// Returns the runs of the elements if this run is a job array.
+    pub(crate) fn array(&self) -> Option<Vec<RunDirectory>> {
+        let names = Description::read(self)?.elements;
+        let path = fs::canonicalize(&self.path).ok()?;
+        let beside = |name: String| RunDirectory::at(path.with_file_name(name));
+        (!names.is_empty()).then(|| names.into_iter().map(beside).filter(|run| run.path.is_dir()).collect())
+    }
+
+    /// Returns the runs of the elements if this run is a job array, and otherwise this run.
+    pub(crate) fn elements(self) -> Vec<RunDirectory> {
+        self.array().unwrap_or_else(|| vec![self])
     }
 
     /// Returns the file with the output of all attempts.

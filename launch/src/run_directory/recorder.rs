@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use armature::job_status::STOPPED;
+use armature::job_status::State;
 use armature_files::lock::{LockFile, TRIES};
 
 use super::attempt::{Attempt, Start};
 use super::description::{BatchJob, Description};
-use super::end_reason::{End, Evidence, reason};
+use super::end_reason::{End, Evidence};
 use super::log::Log;
 use super::{RUNS, RunDirectory, description, name, newest};
+use crate::batch::messages::{self, Cause};
 use crate::batch::slurm;
 use crate::command_line::CommandLine;
 use crate::error::LaunchError;
@@ -40,6 +41,8 @@ struct Current {
     exit_code: Option<ExitCodeRecord>,
     /// Memory cgroup of the job on this host, and its counters before the start.
     memory: Option<(MemoryGroup, Usage)>,
+    /// Time at which this process asked the ranks to stop.
+    stop_asked: Option<Instant>,
 }
 
 impl Recorder {
@@ -94,8 +97,12 @@ impl Recorder {
 
     /// Reserves the next attempt. Returns the environment variables for its launcher.
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
+        let before = Attempt::newest(&self.run);
         let attempt = Attempt::take(&self.run)?;
         let start = Start::now(line.ranks, line.display("hosts"), self.log.length());
+        if let Some(before) = before {
+            self.end_of_requeued(&before, &start);
+        }
         attempt.write_start(&start)?;
         // A stop that was requested before this attempt was meant for the previous one.
         let _ = std::fs::remove_file(self.run.stop_file());
@@ -114,9 +121,31 @@ impl Recorder {
             memory: MemoryGroup::own().map(|group| (group.clone(), group.usage())),
             attempt,
             began: Instant::now(),
+            stop_asked: None,
         });
         let [events, run] = VARIABLES;
         Ok(vec![(events, directory), (run, self.run.path().to_path_buf())])
+    }
+
+    /// Records the end of an attempt whose process could not do it before Slurm started the batch job again as `start`.
+    fn end_of_requeued(&self, attempt: &Attempt, start: &Start) {
+        let Some(ended) =
+            attempt.start().filter(|ended| ended.batch == start.batch && ended.requeues < start.requeues)
+        else {
+            return;
+        };
+        let printed = Log::tail(&self.run.log(), ended.log_offset);
+        // Slurm ends the processes of a requeued or preempted job with a message. Those of a lost node end without one.
+        let cause = messages::cause_in(&printed).unwrap_or(Cause::NodeFailure);
+        let seen = Evidence { code: 1, status: attempt.status(), cause: Some(cause), ..Evidence::default() };
+        let mut end = End::new(&seen, attempt.last_sign().unwrap_or(0.0));
+        if end.detail.is_empty() {
+            end.detail = "the process that started it was ended, and Slurm has started the job again".into();
+        }
+        end.requeued = true;
+        if let Err(error) = attempt.write_end(&end) {
+            message::print_message(error);
+        }
     }
 
     /// Returns the standard output and error for the launcher.
@@ -130,11 +159,21 @@ impl Recorder {
     }
 
     /// Asks the ranks to stop at a checkpoint.
-    pub(crate) fn request_stop(&self, why: &str) {
+    pub(crate) fn request_stop(&mut self, why: &str) {
+        if let Some(current) = &mut self.current {
+            current.stop_asked.get_or_insert_with(Instant::now);
+        }
         match write_stop_file(&self.run, why) {
             Ok(()) => message::print_message(format_args!("{why}: the run is asked to stop at a checkpoint")),
             Err(error) => message::print_message(error),
         }
+    }
+
+    /// Returns true if a signal of the batch system stops the ranks in order: if the program uses armature, and its ranks are running.
+    pub(crate) fn is_stopped_by_signals(&self) -> bool {
+        let Some(attempt) = self.current.as_ref().map(|current| &current.attempt) else { return false };
+        let is_in_job = attempt.start().is_some_and(|start| start.batch.is_some());
+        is_in_job && attempt.status().is_some_and(|status| status.state == State::Running)
     }
 
     /// Waits until the output of the launcher has been copied.
@@ -142,36 +181,41 @@ impl Recorder {
         self.log.finish();
     }
 
-    /// Records how the attempt ended. Adds the job status, out-of-memory kills and the state of the batch job to `seen`.
-    pub(crate) fn end(&mut self, mut seen: Evidence) {
+    /// Records how the attempt ended. The job status of the ranks, the memory cgroup and the batch system complete the
+    /// evidence. Returns the exit code of the job.
+    pub(crate) fn end(&mut self, mut seen: Evidence) -> u8 {
         self.log.finish();
-        let Some(Current { attempt, began, exit_code, memory }) = self.current.take() else { return };
+        let Some(Current { attempt, began, exit_code, memory, stop_asked }) = self.current.take() else {
+            return seen.code;
+        };
         if let Some(record) = exit_code {
-            record.write(seen.code);
+            seen.code = record.write(seen.code);
         }
+        seen.stop_seconds = stop_asked.map(|asked| asked.elapsed().as_secs_f64());
         seen.status = attempt.status().or(seen.status);
         seen.out_of_memory |= memory.is_some_and(|(group, before)| group.usage().kills > before.kills);
         let start = attempt.start().unwrap_or_default();
+        let printed = Log::tail(&self.run.log(), start.log_offset);
+        if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
+        {
+            // srun ends with 0 after the loss of a node.
+            seen.code = 1;
+        }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
             let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok().and_then(|nodes| nodes.trim().parse().ok());
-            seen.batch = slurm::state_of(&batch.job, nodes);
+            seen.batch = slurm::state_of(&batch.job, nodes, start.requeues);
+            seen.cause = messages::cause_in(&printed);
+            let has_started = seen.status.as_ref().is_some_and(|status| status.state != State::Starting);
+            if seen.missing.is_none() && !has_started {
+                seen.missing = messages::start_failure_in(&printed).map(armature_text::line);
+            }
         }
         let left = || Some(start.ends_at?.saturating_sub(description::seconds_since_1970()));
         seen.batch.seconds_left = seen.batch.seconds_left.or_else(left);
-        let (reason, detail) = reason(&seen);
-        let end = End {
-            schema: 1,
-            reason,
-            detail,
-            code: seen.code,
-            stopped: seen.code == STOPPED,
-            done: seen.status.as_ref().map_or(0, |status| status.done),
-            seconds: (began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
-            ended: description::now(),
-        };
-        if let Err(error) = attempt.write_end(&end) {
+        if let Err(error) = attempt.write_end(&End::new(&seen, began.elapsed().as_secs_f64())) {
             message::print_message(error);
         }
+        seen.code
     }
 }
 

@@ -93,7 +93,11 @@ fn of_job(runs: &Path, job: &str) -> Option<RunDirectory> {
         let submitted = Description::read(run).and_then(|description| description.batch);
         let started =
             || run.attempts().into_iter().filter_map(|number| Attempt::of(run, number).start()?.batch);
+        let is_successor = |number: u32| {
+            Attempt::of(run, number).end().and_then(|end| end.successor).as_deref() == Some(job)
+        };
         submitted.into_iter().chain(started()).any(|batch| batch.job == job)
+            || run.attempts().into_iter().any(is_successor)
     };
     all(runs).into_iter().rev().find(is_job)
 }

@@ -77,7 +77,12 @@ impl Facts {
         let attempt = Attempt::newest(run);
         let start = attempt.as_ref().and_then(Attempt::start);
         let submitted = Description::read(run).and_then(|description| description.batch);
-        let batch = start.as_ref().and_then(|start| start.batch.clone()).or(submitted);
+        let end = attempt.as_ref().and_then(Attempt::end);
+        let successor = end.as_ref().and_then(|end| end.successor.clone());
+        let batch = successor
+            .map(|job| BatchJob { system: "slurm".into(), job })
+            .or_else(|| start.as_ref().and_then(|start| start.batch.clone()))
+            .or(submitted);
         let of_run = |job: &BatchJob| {
             let is_job = |queued: &&Queued| queued.job == job.job || is_element(&queued.job, &job.job);
             queue.as_ref().ok()?.iter().find(is_job).cloned()
@@ -85,12 +90,12 @@ impl Facts {
         let mut facts = Facts {
             attempt: attempt.as_ref().map_or(0, Attempt::number),
             is_alive: start.as_ref().and_then(Start::is_alive),
-            end: attempt.as_ref().and_then(Attempt::end),
             status: attempt.as_ref().and_then(Attempt::status),
             queued: batch.as_ref().filter(|batch| batch.system == "slurm").and_then(of_run),
             knows_queue: queue.is_ok(),
             final_state: None,
             start,
+            end,
             batch,
         };
         let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
@@ -123,8 +128,9 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
         return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
     }
     if let Some(end) = &facts.end {
-        // A requeued job may be running while its next attempt has not started.
-        let may_continue = matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
+        // A requeued job runs for a moment before it takes its next attempt.
+        let may_continue =
+            end.requeued || matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
         if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {
             return (
                 Stage::Running,
@@ -220,6 +226,9 @@ mod tests {
             detail: String::new(),
             code,
             stopped: code == STOPPED,
+            requeued: false,
+            successor: None,
+            stop_seconds: None,
             done: 0,
             seconds: 1.0,
             ended: String::new(),
@@ -277,7 +286,9 @@ mod tests {
         expect(restarted, Stage::Running, "after an attempt that ended: time limit");
         let stopped =
             Facts { queued: queued("RUNNING"), end: Some(end(Reason::Stopped, STOPPED)), ..facts() };
-        expect(stopped, Stage::Stopped, "stopped");
+        expect(stopped.clone(), Stage::Stopped, "stopped");
+        let requeued = stopped.end.clone().map(|end| End { requeued: true, ..end });
+        expect(Facts { end: requeued, ..stopped }, Stage::Running, "after an attempt that ended: stopped");
         expect(Facts { end: Some(end(Reason::Finished, 0)), ..facts() }, Stage::Finished, "finished");
         expect(Facts { end: Some(end(Reason::Stopped, STOPPED)), ..facts() }, Stage::Stopped, "stopped");
         expect(Facts { end: Some(end(Reason::OwnError, 3)), ..facts() }, Stage::Failed, "own error");

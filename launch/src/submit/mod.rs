@@ -4,6 +4,7 @@ mod pbs;
 mod request;
 mod script;
 mod sge;
+mod site;
 mod slurm;
 mod values;
 
@@ -18,14 +19,13 @@ use crate::Mpi;
 use crate::batch::{self, NoAnswer};
 use crate::cli::print;
 use crate::error::LaunchError;
+use crate::message::print_message;
 use crate::run_directory::description::{BatchJob, Description};
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
-use crate::run_directory::{RUNS, RunDirectory, name, newest};
+use crate::run_directory::{RUNS, RunDirectory, SCRIPT, description, name, newest};
 use request::Request;
 
-/// Name of the script in the run directory.
-const SCRIPT: &str = "job.sh";
 /// Time between two polls of `--wait`.
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -78,7 +78,8 @@ pub(crate) struct Submit {
     /// Queue the job again after a stop at its time limit, at most N times; preemptions and lost nodes do not count
     #[arg(long, value_name = "N", default_value_t = 0)]
     requeue: u32,
-    /// Ask for a checkpoint this long before the time limit, at most 10m [default: 120s, or half of a shorter time limit]
+    /// Ask for a checkpoint this long before the time limit, at most 10m [default: 120s, or twice as long as a stop has taken in earlier runs of this
+    /// name; at most half of the time limit]
     #[arg(long, value_name = "TIME", value_parser = values::warning)]
     warn: Option<u64>,
     /// MPI of the launcher [default: the MPI that the program is linked to]
@@ -129,7 +130,8 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     let name = args.name.clone().unwrap_or_else(|| name::of_program(Path::new(&args.command[0])));
     let runs = Path::new(RUNS);
     let next = newest(runs, &name).map_or(1, |(number, _)| number + 1);
-    let request = Request::new(args, format!("{name}-{next}"))?;
+    let longest_stop = site::longest_stop(runs, &name);
+    let request = Request::new(args, format!("{name}-{next}"), longest_stop)?;
     if system != System::Slurm && args.requeue > 0 {
         return Err(LaunchError::Usage("--requeue works with Slurm only".into()));
     }
@@ -141,17 +143,23 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
         return Err(LaunchError::Usage(text.into()));
     }
     accepted(batch::query_with("sbatch", ["--test-only"], &script::text(&request, system)))?;
+    if let Some(site) = site::Site::survey(args.partition.as_deref()) {
+        site.notes(&request, longest_stop).iter().for_each(print_message);
+    }
     let run = RunDirectory::create_unlinked(runs, &name)?;
     // The number of the run may differ from the one that was tested, if another process has created a run in the meantime.
     let request = Request { run: run.name(), ..request };
-    let job = match write_and_submit(&run, &request, args) {
+    let elements = || request.elements.iter().map(|number| runs.join(format!("{}.{number}-1", request.run)));
+    let job = match write_and_submit(&run, &request, args, elements().collect()) {
         Ok(job) => job,
         Err(error) => {
-            // Only the files and the directory that were created above are removed.
-            for file in [SCRIPT, "run.json"] {
-                let _ = fs::remove_file(run.path().join(file));
+            // These files and the directories were created above.
+            for directory in elements().chain([run.path().to_path_buf()]) {
+                for file in [SCRIPT, description::FILE] {
+                    let _ = fs::remove_file(directory.join(file));
+                }
+                let _ = fs::remove_dir(directory);
             }
-            let _ = fs::remove_dir(run.path());
             // The directory of all runs is removed if it is empty. Otherwise this call fails.
             let _ = fs::remove_dir(runs);
             return Err(error);
@@ -162,13 +170,26 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     if args.wait { wait(&run) } else { Ok(0) }
 }
 
-/// Writes the script and the description of the run, and submits the script. Returns the number of the job.
-fn write_and_submit(run: &RunDirectory, request: &Request, args: &Submit) -> Result<String, LaunchError> {
+/// Writes the script and the descriptions of the run and of the elements of its array, and submits the script. Returns the number of the job.
+fn write_and_submit(
+    run: &RunDirectory,
+    request: &Request,
+    args: &Submit,
+    elements: Vec<PathBuf>,
+) -> Result<String, LaunchError> {
     let path = run.path().join(SCRIPT);
     let failed = |path: &Path| LaunchError::io(format!("write {}", path.display()));
     fs::write(&path, script::text(request, System::Slurm)).map_err(failed(&path))?;
     let options = slurm::directives(request).into_iter().map(|(_, directive)| directive).collect();
     let description = Description { batch: None, options, ..Description::new(&args.command) };
+    let elements: Vec<RunDirectory> = elements.into_iter().map(RunDirectory::at).collect();
+    for element in &elements {
+        // The log of an element is in its directory, which must exist before the job starts.
+        fs::create_dir(element.path()).map_err(failed(element.path()))?;
+        description.write(element)?;
+    }
+    let description =
+        Description { elements: elements.iter().map(RunDirectory::name).collect(), ..description };
     description.write(run)?;
     let script = path.into_os_string();
     let answer = accepted(batch::query("sbatch", [OsString::from("--parsable"), script]))?;
@@ -177,8 +198,12 @@ fn write_and_submit(run: &RunDirectory, request: &Request, args: &Submit) -> Res
     if job.is_empty() {
         return Err(LaunchError::Batch { program: "sbatch", reply: "it has printed no job number".into() });
     }
-    let batch = Some(BatchJob { system: "slurm".into(), job: job.clone() });
-    Description { batch, ..description }.write(run)?;
+    let of = |job: String| Some(BatchJob { system: "slurm".into(), job });
+    for (element, number) in elements.iter().zip(&request.elements) {
+        let batch = of(format!("{job}_{number}"));
+        Description { batch, elements: Vec::new(), ..description.clone() }.write(element)?;
+    }
+    Description { batch: of(job.clone()), ..description }.write(run)?;
     Ok(job)
 }
 

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 use clap::ValueEnum;
 
-use super::{Submit, job_of, own_name};
+use super::{Submit, job_of, own_name, values};
 use crate::error::LaunchError;
+use crate::run_directory::end_reason::WARNING;
 
 /// Default time between the warning and the time limit in seconds.
 const WARN: u64 = 120;
@@ -26,6 +27,8 @@ pub(super) struct Request {
     pub(super) partition: Option<String>,
     pub(super) account: Option<String>,
     pub(super) array: Option<String>,
+    /// Numbers of the elements of the array.
+    pub(super) elements: Vec<u32>,
     /// Number of the job after which this one starts.
     pub(super) after: Option<String>,
     pub(super) requeue: u32,
@@ -45,8 +48,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Checks the options of a job whose run directory has the name `run`.
-    pub(super) fn new(args: &Submit, run: String) -> Result<Self, LaunchError> {
+    /// Checks the options of a job whose run directory has the name `run`. `longest_stop` is the time in seconds that a stop of earlier runs took.
+    pub(super) fn new(args: &Submit, run: String, longest_stop: Option<u64>) -> Result<Self, LaunchError> {
         let usage = |text: String| Err(LaunchError::Usage(text));
         if args.ranks.is_none() && args.nodes.is_none() {
             return usage("the size of the job is missing: expected -n RANKS or -N NODES".into());
@@ -56,13 +59,14 @@ impl Request {
         {
             return usage(format!("{ranks} ranks do not fit on {nodes} nodes with {per_node} ranks each"));
         }
+        let default = longest_stop.map_or(WARN, |seconds| WARN.max(2 * seconds).min(WARNING));
         let warn = match (args.warn, args.time) {
             (Some(warn), Some(time)) if warn >= time => {
                 return usage(format!("--warn {warn}s is not before the time limit of {time} s"));
             }
             (Some(warn), _) => Some(warn),
-            (None, Some(time)) => Some(WARN.min(time / 2)).filter(|&warn| warn > 0),
-            (None, None) => Some(WARN),
+            (None, Some(time)) => Some(default.min(time / 2)).filter(|&warn| warn > 0),
+            (None, None) => Some(default),
         };
         if args.command.iter().any(|word| word == ":") {
             return Err(LaunchError::Colon);
@@ -95,6 +99,10 @@ impl Request {
             time: args.time,
             partition: args.partition.clone(),
             account: args.account.clone(),
+            elements: match args.array.as_deref().map(values::elements) {
+                Some(Err(text)) => return usage(text),
+                elements => elements.transpose().unwrap_or_default().unwrap_or_default(),
+            },
             array: args.array.clone(),
             after: args.after.as_ref().map(job_of).transpose()?,
             requeue: args.requeue,

@@ -12,7 +12,7 @@ pub(super) type Directive = (Option<String>, String);
 /// Returns the script.
 pub(super) fn text(request: &Request, system: System) -> String {
     let (prefix, directives, element) = match system {
-        System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID"),
+        System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID-1"),
         System::Pbs => ("#PBS", pbs::directives(request), "PBS_ARRAY_INDEX"),
         System::Sge => ("#$", sge::directives(request), "SGE_TASK_ID"),
     };
@@ -101,6 +101,7 @@ mod tests {
             armature: "/opt/my tools/armature".into(),
             command: words,
             array: None,
+            elements: Vec::new(),
         }
     }
 

@@ -34,10 +34,10 @@ pub(super) fn directives(request: &Request) -> Vec<Directive> {
             add(None, format!("--{name}={value}"));
         }
     }
-    let log = if request.array.is_some() { "log.%a" } else { "log" };
+    let element = if request.array.is_some() { ".%a-1" } else { "" };
     add(
         Some("Output of all attempts. Without append, a requeue would empty the file."),
-        format!("--output=armature-runs/{}/{log}", request.run),
+        format!("--output=armature-runs/{}{element}/log", request.run),
     );
     add(None, "--open-mode=append".into());
     add(Some("Slurm starts the job again after a preemption or the loss of a node."), "--requeue".into());

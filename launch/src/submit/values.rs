@@ -52,6 +52,28 @@ pub(super) fn array(text: &str) -> Result<String, String> {
     is_array.then(|| text.to_string()).ok_or_else(|| expected(text, "elements such as 1-8, 1,3,5 or 1-8%2"))
 }
 
+/// Maximum number of elements of a job array. Each has a run directory.
+const ELEMENTS: usize = 10_000;
+
+/// Returns the numbers of the elements of a job array in ascending order.
+pub(super) fn elements(array: &str) -> Result<Vec<u32>, String> {
+    let list = array.split('%').next().unwrap_or_default();
+    let mut numbers = std::collections::BTreeSet::new();
+    for range in list.split(',') {
+        let (range, step) = range.split_once(':').unwrap_or((range, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let [first, last, step] = [first, last, step].map(|number| number.parse::<u32>().unwrap_or(0));
+        if last < first || step == 0 {
+            return Err(expected(array, "ranges from a smaller to a larger number"));
+        }
+        numbers.extend((first..=last).step_by(step as usize).take(ELEMENTS + 1));
+        if numbers.len() > ELEMENTS {
+            return Err(expected(array, &format!("at most {ELEMENTS} elements")));
+        }
+    }
+    Ok(numbers.into_iter().collect())
+}
+
 /// Accepts a variable and its value, which may be any text.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
@@ -144,6 +166,8 @@ mod tests {
         assert!(
             word("gpu,long").is_ok() && option("--qos=long").is_ok() && option("-l place=scatter").is_ok()
         );
+        assert_eq!(elements("7,1-5:2,4%2").unwrap(), [1, 3, 4, 5, 7]);
+        assert!(elements("5-1").is_err() && elements("1-3:0").is_err() && elements("1-10001").is_err());
         assert!(array("1-8%2").is_ok() && array("1,3,5-9:2").is_ok() && module("openmpi/4.1.4").is_ok());
         for text in
             ["", "a\n#SBATCH x", "$(id)", "`id`", "a;b", "a'b", "a\"b", "a\\b", "a#b", "é", "--a  b", "-"]

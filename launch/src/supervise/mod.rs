@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::command_line::CommandLine;
 use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
-use crate::execute::{Call, TICK, code, send};
+use crate::execute::{Call, GRACE_OF_RANKS, TICK, code, send};
 use crate::message::print_message;
 pub(crate) use memory::{MemoryGroup, Usage};
 pub(crate) use process_tree::{began, is_alive};
@@ -42,9 +42,6 @@ const GRACE_AT_START: Duration = Duration::from_secs(2);
 
 /// Grace period of the launcher after the job has ended or rank 0 has died.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Grace period of the launcher after a signal that asks the job to end. Ranks may have to save data.
-const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(30);
 
 /// Time between SIGTERM and SIGKILL for processes that are ended.
 const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
@@ -311,7 +308,7 @@ impl<'a> Watch<'a> {
     fn signalled(&mut self, signal: i32) {
         if [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
             self.signal = u8::try_from(signal).ok();
-            self.within(GRACE_AFTER_SIGNAL);
+            self.within(GRACE_OF_RANKS);
         } else {
             self.warning = u8::try_from(signal).ok();
         }

@@ -1,0 +1,212 @@
+//! Messages of Slurm and of launchers in the log of an attempt.
+
+/// Reason that Slurm gives for the end of a job or of one of its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The nodes were needed for another job.
+    Preemption,
+    /// A node has failed.
+    NodeFailure,
+    /// The time limit of the job.
+    TimeLimit,
+    /// A request to requeue the job.
+    Requeue,
+    /// A request to end the job or the step.
+    Cancelled,
+}
+
+/// Returns the reason that Slurm's daemons have printed last. A reason with a name takes precedence over a cancellation, because Slurm
+/// reports both for the same end.
+pub(crate) fn cause_in(log: &str) -> Option<Cause> {
+    // After the exit of a rank, srun itself cancels the step on other nodes.
+    let mut has_exited = false;
+    let causes = log.lines().filter_map(|line| {
+        has_exited |= line.starts_with("srun: error: ") && line.contains(": task");
+        if line.starts_with("srun: error: Node failure on ") {
+            return Some(Cause::NodeFailure);
+        }
+        let (_, told) = line.strip_prefix("slurmstepd")?.split_once(" CANCELLED AT ")?;
+        let why = told.split_once(" DUE TO ").map_or("", |(_, why)| why);
+        let known = [
+            ("PREEMPTION", Cause::Preemption),
+            ("NODE FAILURE", Cause::NodeFailure),
+            ("TIME LIMIT", Cause::TimeLimit),
+            ("JOB REQUEUE", Cause::Requeue),
+        ];
+        let named = known.into_iter().find(|(name, _)| why.starts_with(name));
+        named.map(|(_, cause)| cause).or_else(|| (!has_exited).then_some(Cause::Cancelled))
+    });
+    causes.max_by_key(|&cause| cause != Cause::Cancelled)
+}
+
+/// Beginnings of lines with messages of Slurm and Open MPI about the start of ranks.
+const SPEAKERS: [&str; 4] =
+    ["slurmstepd", "srun: error: ", "There are not enough slots", "mpirun was unable"];
+
+/// Parts of messages of Slurm about ranks that were not started.
+const START_FAILURES: [&str; 9] = [
+    "execve():",
+    "Unable to create step",
+    "Task launch for ",
+    "Application launch failed",
+    "Unable to confirm allocation",
+    "Job credential",
+    "Unable to resolve",
+    "not enough slots",
+    "unable to",
+];
+
+/// Returns the first message of Slurm or Open MPI about ranks that were not started.
+pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
+    let is_failure = |line: &&str| {
+        SPEAKERS.iter().any(|name| line.starts_with(name))
+            && START_FAILURES.iter().any(|part| line.contains(part))
+    };
+    log.lines().find(is_failure)
+}
+
+/// Beginnings of the framed messages in which `mpirun` reports the exit code of a rank: two of Open MPI, one of MPICH.
+const FRAMED: [&str; 4] =
+    ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
+
+/// Maximum number of lines of a farewell.
+const LINES: usize = 24;
+
+/// Filter that removes farewells of launchers: messages in which the exit code 85 of ranks that have stopped at a checkpoint looks like an error.
+#[derive(Debug, Default)]
+pub(crate) struct Farewells {
+    /// Lines of a framed message that has not been decided on.
+    held: Vec<String>,
+    /// True if the previous line was a farewell of `srun`.
+    was_srun: bool,
+}
+
+impl Farewells {
+    /// Takes a line with its line end. Returns the text that can be shown.
+    pub(crate) fn filter(&mut self, line: &[u8]) -> Vec<u8> {
+        let Ok(text) = std::str::from_utf8(line) else {
+            return [self.finish(), line.to_vec()].concat();
+        };
+        let is_edge =
+            text.trim_end().len() > 40 && text.trim_end().bytes().all(|byte| matches!(byte, b'-' | b'='));
+        let (is_first, is_second) = (self.held.is_empty(), self.held.len() == 1);
+        if is_first && !is_edge {
+            return if self.is_of_srun(text) { Vec::new() } else { line.to_vec() };
+        }
+        if is_second && !FRAMED.iter().any(|known| text.starts_with(known)) || self.held.len() > LINES {
+            let shown = self.finish();
+            return [shown, self.filter(line)].concat();
+        }
+        self.held.push(text.to_string());
+        let is_complete = is_edge && self.held.iter().any(|line| line.to_lowercase().contains("exit code: "));
+        if !is_complete {
+            return Vec::new();
+        }
+        let code = |line: &String| {
+            line.to_lowercase().split_once("exit code:").map(|(_, code)| code.trim().to_string())
+        };
+        if self.held.iter().find_map(code).as_deref() == Some("85") {
+            self.held.clear()
+        }
+        self.finish()
+    }
+
+    /// Returns the lines that were held back.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        self.held.drain(..).collect::<String>().into_bytes()
+    }
+
+    fn is_of_srun(&mut self, text: &str) -> bool {
+        let is_exit =
+            text.starts_with("srun: error: ") && text.trim_end().ends_with("Exited with exit code 85");
+        let is_end = self.was_srun && text.starts_with("srun: launch/slurm: _step_signal: Terminating");
+        self.was_srun = is_exit || is_end;
+        self.was_srun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slurm_names_the_cause_of_an_end() {
+        let of = |why: &str| {
+            cause_in(&format!(
+                "slurmstepd-n1: error: *** STEP 10.0 ON n1 CANCELLED AT 2026-11-28T13:01:22{why} ***\nsrun: x"
+            ))
+        };
+        assert_eq!(of(" DUE TO PREEMPTION"), Some(Cause::Preemption));
+        assert_eq!(of(" DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"), Some(Cause::NodeFailure));
+        assert_eq!(of(" DUE TO TIME LIMIT"), Some(Cause::TimeLimit));
+        assert_eq!(of(" DUE TO JOB REQUEUE"), Some(Cause::Requeue));
+        assert_eq!(of(""), Some(Cause::Cancelled));
+        let both = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 1 DUE TO TIME LIMIT ***\nslurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
+        assert_eq!(cause_in(both), Some(Cause::TimeLimit));
+        let exit = "srun: error: n2: task 1: Exited with exit code 2\nslurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
+        assert_eq!(cause_in(exit), None);
+        assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
+        // Text of the program.
+        assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
+    }
+
+    #[test]
+    fn messages_about_ranks_that_were_not_started_are_found() {
+        let bad = "slurmstepd-n2: error: execve(): bad interpreter(/x): No such file or directory";
+        assert_eq!(
+            start_failure_in(&format!("srun: x\n{bad}\nsrun: error: n2: task 1: Exited with exit code 2")),
+            Some(bad)
+        );
+        let busy =
+            "srun: error: Unable to create step for job 7: Requested node configuration is not available";
+        assert_eq!(start_failure_in(busy), Some(busy));
+        for text in
+            ["", "srun: error: n1: task 0: Killed", "my program was unable to read x", "Task launch for fun"]
+        {
+            assert_eq!(start_failure_in(text), None);
+        }
+    }
+
+    fn shown(text: &str) -> String {
+        let mut farewells = Farewells::default();
+        let mut shown: Vec<u8> =
+            text.split_inclusive('\n').flat_map(|line| farewells.filter(line.as_bytes())).collect();
+        shown.extend(farewells.finish());
+        String::from_utf8(shown).unwrap()
+    }
+
+    #[test]
+    fn farewells_after_a_stop_are_removed_and_nothing_else() {
+        let edge = "-".repeat(74);
+        let openmpi = |code: u8| {
+            format!(
+                "{edge}\nPrimary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been \
+                 aborted.\n{edge}\n{edge}\nmpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be \
+                 terminated. The first process to do so was:\n\n  Process name: [[16437,1],0]\n  Exit code:    {code}\n{edge}\n"
+            )
+        };
+        let double = "=".repeat(83);
+        let mpich = |code: u8| {
+            format!(
+                "{double}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 12 RUNNING AT n1\n=   EXIT CODE: {code}\n{double}\n"
+            )
+        };
+        let srun = |code: u8| {
+            format!(
+                "srun: error: n1: tasks 0-1: Exited with exit code {code}\nsrun: launch/slurm: _step_signal: Terminating StepId=3.0\n"
+            )
+        };
+        for text in [openmpi(85), mpich(85), srun(85)] {
+            assert_eq!(shown(&format!("one\n{text}two")), "one\ntwo");
+        }
+        let table = format!("{edge}\n{edge}\nname  value\n{edge}\nPrimary job x\n");
+        for text in [openmpi(1), mpich(1), srun(1), table, format!("{edge}\nPrimary job \n"), edge] {
+            assert_eq!(shown(&text), text);
+        }
+        let long = format!(
+            "{double}\n=   BAD TERMINATION OF ONE OF YOUR\n{}EXIT CODE: 85\n{double}\n",
+            "x\n".repeat(30)
+        );
+        assert_eq!(shown(&long), long);
+    }
+}
