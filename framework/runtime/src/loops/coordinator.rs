@@ -1,5 +1,5 @@
-//! The part of a run's coordinator on rank 0 that is common to all loops. Directives go to all ranks at once, as a star (`doall/star.rs`), or from
-//! rank to rank along a chain (`grid/chain.rs`).
+//! The part of a run's coordinator on rank 0 that is common to all loops. Directives go to all ranks at once, as a star (`doall/coordinator.rs`),
+//! or from rank to rank along a chain (`grid/coordinator.rs`).
 
 use std::time::Duration;
 

@@ -291,8 +291,11 @@ impl<'c, 'p> Root<'c, 'p> {
         if let Some(source) = self.machine.source().filter(|source| source.is_cut()) {
             let done = source.items_before() + items;
             let total = source.items_left().map(|left| done + left);
-            let dir = self.snapshots.as_ref().map(Snapshots::dir);
-            out.endpoint().stop_run(&kept((done, total), "items", dir))?;
+            let text = match self.snapshots.as_ref().and_then(Snapshots::kept) {
+                Some((items, dir)) => kept((items, total), "items", Some(dir)),
+                None => kept((done, total), "items", None),
+            };
+            out.endpoint().stop_run(&text)?;
         }
         for to in 1..self.size {
             out.send(to, Directive::Finish)?;

@@ -261,3 +261,67 @@ fn unordered_pipeline_is_resumed_without_loss() {
     written.sort_unstable();
     assert_eq!(written, (0..ITEMS).map(|x| x * x).collect::<Vec<_>>());
 }
+
+/// The directory of the snapshots becomes a file while the job runs, so that no further snapshot can be written.
+#[test]
+fn job_continues_when_a_snapshot_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    run(&config(2), |session| {
+        let numbers = Pipeline::source("numbers", || 0..ITEMS).map("square", |x| {
+            std::thread::sleep(Duration::from_millis(1));
+            if x == 100 {
+                while !dir.join("kept/manifest").exists() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                std::fs::rename(dir.join("kept"), dir.join("moved")).unwrap();
+                std::fs::write(dir.join("kept"), "").unwrap();
+            }
+            x * x
+        });
+        let numbers =
+            numbers.mapping(MappingChoice::Text("square@1".into())).batch(BatchMode::Fixed(1)).window(4);
+        let numbers = numbers.snapshots(checkpoint(dir));
+        numbers.write_to(session, &dir.join("out"), |x, file| Ok(writeln!(file, "{x}")?))?;
+        Ok(())
+    })
+    .unwrap();
+    let lines: Vec<String> = (0..ITEMS).map(|x| format!("{}\n", x * x)).collect();
+    assert_eq!(std::fs::read_to_string(dir.join("out")).unwrap(), lines.concat());
+    assert!(dir.join("moved/manifest").exists(), "there was a snapshot before");
+}
+
+#[test]
+fn directory_of_a_running_job_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &'static str, until: &(dyn Fn() -> bool + Sync)| {
+        run(&config(1), |session| {
+            let numbers = Pipeline::source("numbers", || 0..2u64).map("wait", |x| {
+                while !until() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                x
+            });
+            let numbers = numbers.mapping(MappingChoice::Serial).name(name).snapshots(checkpoint(dir.path()));
+            numbers.for_each(session, "drop", drop)?;
+            Ok(())
+        })
+    };
+    let (running, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            start("first", &|| {
+                running.store(1, Ordering::Relaxed);
+                refused.load(Ordering::Relaxed) > 0
+            })
+        });
+        while running.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let error = start("second", &|| true).unwrap_err();
+        refused.store(1, Ordering::Relaxed);
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains("Each job needs a directory of its own"), "{error}");
+        first.join().unwrap().unwrap();
+    });
+}

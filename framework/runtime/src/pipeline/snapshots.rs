@@ -5,6 +5,7 @@
 //! all stages in order, like a batch, collects the states of the serial stages, and reaches the sink behind the last item before it. So no
 //! state of messages or queues belongs to a snapshot, and only rank 0 writes files.
 
+use std::path::Path;
 use std::time::Duration;
 
 use armature_text::shown;
@@ -47,6 +48,8 @@ pub(crate) struct Snapshots {
     number: u64,
     /// Number of stages.
     stages: usize,
+    /// Items of the source before the last complete snapshot, through all jobs; `None` if there is none.
+    items: Option<u64>,
     progress: Progress,
     /// Content of the last snapshot of the stream, if the files of the one before it are still being written.
     last: Option<(Committed, bool)>,
@@ -98,6 +101,7 @@ impl Snapshots {
         let writer = store.writer(0, endpoint.capabilities().threads);
         let schedule = Schedule::new(checkpoint.every, config, endpoint.clock().now());
         let costs = SnapshotCosts::default();
+        let items = resumed.position.as_ref().map(|position| position.items);
         if let Some(Position { items, .. }) = &resumed.position {
             let (name, dir) = (shown(pipeline.name()), armature_text::path(&checkpoint.dir));
             match resumed.is_finished {
@@ -113,6 +117,7 @@ impl Snapshots {
             schedule,
             number,
             stages,
+            items,
             progress: Progress::Idle,
             last: None,
             costs,
@@ -120,9 +125,9 @@ impl Snapshots {
         Ok((snapshots, resumed))
     }
 
-    /// Returns the directory of the snapshots.
-    pub(crate) fn dir(&self) -> &std::path::Path {
-        self.store.dir()
+    /// Returns the number of items before the last complete snapshot, and the directory of the snapshots; `None` if there is no snapshot.
+    pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
+        self.items.map(|items| (items, self.store.dir()))
     }
 
     /// Returns true if a marker is to be drawn at time `now`.
@@ -182,6 +187,7 @@ impl Snapshots {
                 None
             }
             Ok(_) => {
+                self.items = Some(items);
                 self.schedule.completed(took);
                 self.costs.count += 1;
                 self.costs.took += took;

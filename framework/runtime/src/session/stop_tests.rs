@@ -159,7 +159,7 @@ fn stopped_pipeline_delivers_items_in_flight() {
 
 #[test]
 fn stopped_pipeline_continues_from_its_snapshot() {
-    const ITEMS: u64 = 400;
+    const ITEMS: u64 = 1_200;
     for ranks in [1, 3] {
         let run_directory = Run::new(50);
         let start = || {
@@ -175,7 +175,7 @@ fn stopped_pipeline_continues_from_its_snapshot() {
                 Ok(())
             })
         };
-        run_directory.is_stopped(start(), " of 400 items are in ");
+        run_directory.is_stopped(start(), " of 1,200 items are in ");
         assert!(!run_directory.path("out").exists());
         start().unwrap();
         run_directory.did_each_once(ITEMS);

@@ -2,9 +2,9 @@
 
 use armature_planner::loops::Reach;
 
+use super::coordinator::DoAllCoordinator;
 use super::rank_loop::RankLoop;
 use super::running::{Run, Running};
-use super::star::Star;
 use super::user_code::{Body, LoopCode};
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
@@ -48,7 +48,7 @@ impl<U: Units> RankLoop<U> {
                 LoopController::new(&self.name, &self.settings, config, endpoint, Reach::Anywhere, &held)?;
             let snapshots = self.checkpoints.as_mut().and_then(|checkpoints| checkpoints.snapshots.take());
             let of_run = Coordinator::new(&self.name, controller, snapshots, held, clock.now());
-            run = run.with_coordinator(Star::new(of_run, (rounds, times), eager), learned);
+            run = run.with_coordinator(DoAllCoordinator::new(of_run, (rounds, times), eager), learned);
         }
         Ok(run)
     }

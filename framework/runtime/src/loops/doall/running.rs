@@ -8,9 +8,9 @@ use std::time::Duration;
 use armature_planner::loops::LoopBalancer;
 
 use super::checkpoint::pieces;
+use super::coordinator::DoAllCoordinator;
 use super::messages::{Directive, Received, Report, Tag, ToCoordinator, ToWorker, UnitMigration, unexpected};
 use super::rank_loop::RankLoop;
-use super::star::Star;
 use super::unit_queue::UnitBlock;
 use super::user_code::{Done, Job};
 use crate::comm::clock::Clock;
@@ -25,7 +25,7 @@ use crate::rank::user_code::UserCode;
 
 /// State of one run.
 pub(in crate::loops) struct Run {
-    pub(super) coordinator: Option<Star>,
+    pub(super) coordinator: Option<DoAllCoordinator>,
     /// On rank 0, what an earlier run has learned about the ranks, until this run has begun.
     learned: Option<LoopBalancer>,
     pub(super) metrics: Metrics,
@@ -82,7 +82,11 @@ impl Run {
     }
 
     /// Adds the coordinator on rank 0. `learned` is what earlier runs have learned about the ranks.
-    pub(super) fn with_coordinator(self, coordinator: Star, learned: Option<LoopBalancer>) -> Self {
+    pub(super) fn with_coordinator(
+        self,
+        coordinator: DoAllCoordinator,
+        learned: Option<LoopBalancer>,
+    ) -> Self {
         Run { coordinator: Some(coordinator), learned, ..self }
     }
 }
@@ -238,7 +242,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
     fn is_saving(&self, out: &mut Outgoing<'_>) -> bool {
         let is_writing =
             || self.of.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.writer.is_busy());
-        let is_open = || self.run.coordinator.as_ref().is_some_and(|star| star.of_run.is_saving());
+        let is_open =
+            || self.run.coordinator.as_ref().is_some_and(|coordinator| coordinator.of_run.is_saving());
         out.endpoint().is_run_stopped() && (is_writing() || is_open())
     }
 

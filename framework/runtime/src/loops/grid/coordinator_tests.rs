@@ -15,7 +15,7 @@ const HELD: u64 = 50;
 
 /// Returns a coordinator that decides after a single report. Sweeps take 0.1 s, and ranks report after every second
 /// sweep.
-fn coordinator() -> Chain {
+fn coordinator() -> GridCoordinator {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let settings = Settings::new().quantum(Duration::from_millis(20));
     let held = [HELD; 2];
@@ -24,17 +24,17 @@ fn coordinator() -> Chain {
     let options = settings.planner(Reach::Neighbours, Balance::Live);
     controller.resume(LoopBalancer::new(2, LoopOptions { settling: Some(1), ..options }).unwrap());
     let of_run = Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO);
-    Chain::new(of_run, 1_000, false, Duration::ZERO)
+    GridCoordinator::new(of_run, 1_000, false, Duration::ZERO)
 }
 
 /// Begins a sweep in blocks of `grain` columns.
-fn begin(coordinator: &mut Chain, sweep: u64, grain: u64) {
+fn begin(coordinator: &mut GridCoordinator, sweep: u64, grain: u64) {
     coordinator.begin_sweep(sweep, Duration::from_millis(100 * sweep));
     coordinator.use_grain(sweep, grain);
 }
 
 /// Reports how long each rank took to compute its rows twice, and begins a sweep. Returns true if rows are to move.
-fn moves(coordinator: &mut Chain, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
+fn moves(coordinator: &mut GridCoordinator, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
     for (rank, seconds) in seconds.into_iter().enumerate() {
         let units = 2.0 * HELD as f64;
         let sample = Sample { units, seconds, held: HELD, blocks: 1, span: seconds, ..Sample::default() };

@@ -1,12 +1,12 @@
 //! Loops over grids: each rank holds a block of neighbouring rows. `README.md` in this directory describes the protocol.
 
-mod chain;
 #[cfg(test)]
 mod chain_tests;
 mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;
 mod convergence;
+mod coordinator;
 mod directive;
 mod doacross;
 mod findings;

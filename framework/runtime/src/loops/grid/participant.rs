@@ -6,9 +6,9 @@ mod reports;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::chain::Chain;
 use super::checkpoint::{CheckpointWriter, LastSaved};
 use super::convergence::Checks;
+use super::coordinator::GridCoordinator;
 use super::kernel::{Done, Kernel, Task};
 use super::messages::{Coordination, Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour};
 use super::neighbours::Position;
@@ -69,7 +69,7 @@ pub(super) struct Participant<'w, 'd> {
     /// True if user code has the rows.
     is_lent: bool,
     push_out: Option<PushOut>,
-    coordinator: Option<Chain>,
+    coordinator: Option<GridCoordinator>,
     checkpoints: Option<CheckpointWriter>,
     /// Convergence checks, in a loop until convergence.
     checks: Option<Checks<'d>>,
@@ -87,7 +87,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         endpoint: &Endpoint,
         position: Position,
         config: &Config,
-        coordinator: Option<Chain>,
+        coordinator: Option<GridCoordinator>,
         checkpoints: Option<CheckpointWriter>,
         checks: Option<Checks<'d>>,
     ) -> Self {
@@ -113,7 +113,7 @@ impl<'w, 'd> Participant<'w, 'd> {
     }
 
     /// Returns the coordinator on rank 0, the last measured duration of a piece, the verdict of the last check, and the block size.
-    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<CheckResult>, u64) {
+    pub(super) fn finish(self) -> (Option<GridCoordinator>, Option<Duration>, Option<CheckResult>, u64) {
         let last = self.checks.and_then(|checks| checks.last());
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }

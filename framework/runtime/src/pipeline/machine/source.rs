@@ -19,6 +19,8 @@ struct Markers {
     at_end: bool,
     /// Number of items that were drawn before the last marker.
     items: u64,
+    /// True if the last drawn batch is a marker.
+    is_last: bool,
 }
 
 /// Source of a stream, with the window that limits it.
@@ -88,12 +90,13 @@ impl Source {
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         let kind = self.next_kind().filter(|_| !self.drawing && self.window.is_open())?;
         self.drawing = true;
+        self.markers.is_last = false;
         match kind {
             BatchKind::Items => {}
             BatchKind::End => self.wants_end = false,
             BatchKind::Marker(_) => {
                 let at_end = self.markers.at_end && !self.ended;
-                self.markers = Markers { is_due: false, at_end, items: self.next_item };
+                self.markers = Markers { is_due: false, at_end, items: self.next_item, is_last: true };
             }
         }
         let (number, first, fill) =
@@ -104,6 +107,10 @@ impl Source {
     /// Returns the kind of the next batch; `None` if nothing follows, or if it follows when everything else has arrived.
     fn next_kind(&self) -> Option<BatchKind> {
         let (all_arrived, marker) = (self.window.is_empty(), BatchKind::Marker(Vec::new()));
+        if self.markers.is_last && !self.ordered && !all_arrived {
+            // In an unordered stream, later batches could overtake the marker.
+            return None;
+        }
         if !self.ended && !self.markers.is_due {
             return Some(BatchKind::Items);
         }

@@ -10,9 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::controller::LoopController;
 use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::grid::NAME;
-use crate::loops::grid::chain::Chain;
 use crate::loops::grid::checkpoint::{CheckpointWriter, Resumed};
 use crate::loops::grid::convergence::{Checks, UntilDone, share};
+use crate::loops::grid::coordinator::GridCoordinator;
 use crate::loops::grid::findings::Findings;
 use crate::loops::grid::kernel::{Kernel, Work};
 use crate::loops::grid::neighbours::Position;
@@ -72,7 +72,7 @@ pub(super) struct Run<'d> {
 }
 
 /// Coordinator, checkpoint writer and convergence checks of a rank, and the number of sweeps that an earlier job has done.
-type Watched<'d> = (Option<Chain>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
+type Watched<'d> = (Option<GridCoordinator>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
 
 impl LoopState {
     pub(super) fn new(name: &str, shape: Shape, kind: LoopKind, value: (&'static str, usize)) -> Self {
@@ -156,12 +156,12 @@ impl LoopState {
             let eager = self.settings.forced.is_some();
             let now = endpoint.clock().now();
             let of_run = Coordinator::new(name, controller, snapshots, self.held.clone(), now);
-            Some(Chain::new(of_run, sweeps, eager, now).after(self.kind.passes(), before))
+            Some(GridCoordinator::new(of_run, sweeps, eager, now).after(self.kind.passes(), before))
         } else {
             None
         };
         if is_empty {
-            let finish = |coordinator: Chain| coordinator.finish(self.units(), 0, size).0;
+            let finish = |coordinator: GridCoordinator| coordinator.finish(self.units(), 0, size).0;
             return Ok((coordinator.map(finish), None));
         }
         let checks = passes.until.map(|UntilDone { until, mine, is_done }| {
@@ -203,7 +203,7 @@ impl LoopState {
         worker: &'w mut (dyn Worker + 'w),
         work: &'w mut Work<'w>,
         (coordinator, checkpoints, checks, before): Watched<'_>,
-    ) -> Result<(Option<Chain>, Option<CheckResult>, u64)> {
+    ) -> Result<(Option<GridCoordinator>, Option<CheckResult>, u64)> {
         let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
         let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
         let kernel = Kernel::new(work, clock, before);

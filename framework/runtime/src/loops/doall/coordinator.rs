@@ -58,7 +58,7 @@ impl WorkerState {
 }
 
 /// Coordinator of a DOALL loop. It sends nothing itself.
-pub(super) struct Star {
+pub(super) struct DoAllCoordinator {
     pub(super) of_run: Coordinator,
     workers: Vec<WorkerState>,
     units: u64,
@@ -78,11 +78,11 @@ pub(super) struct Star {
     eager: bool,
 }
 
-impl Star {
+impl DoAllCoordinator {
     /// Creates the coordinator for `passes` passes, in each of which a unit is computed `times` times.
     pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
-        Star {
+        DoAllCoordinator {
             workers: of_run.first.iter().map(worker).collect(),
             units: of_run.first.iter().sum(),
             of_run,
@@ -210,7 +210,7 @@ impl Star {
     /// Moves units before the first report, based on what an earlier run has learned about the ranks.
     ///
     /// # Errors
-    /// The errors of [`step`](Star::step).
+    /// The errors of [`step`](DoAllCoordinator::step).
     pub(super) fn open(&mut self, learned: LoopBalancer) -> Result<Option<Directive>> {
         self.of_run.controller.resume(learned);
         if self.workers.len() == 1 {
@@ -333,5 +333,5 @@ impl Star {
 }
 
 #[cfg(test)]
-#[path = "star_tests.rs"]
+#[path = "coordinator_tests.rs"]
 mod tests;

@@ -14,7 +14,7 @@ use crate::observe::{Event, Progress};
 use crate::rank::blocked_ranks::ranks_of;
 
 /// State of a run over a grid on rank 0.
-pub(super) struct Chain {
+pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
     /// Number of rows of each rank that has any, after all ordered movements.
     held: Vec<u64>,
@@ -43,10 +43,10 @@ pub(super) struct Chain {
     regrained: Vec<u64>,
 }
 
-impl Chain {
+impl GridCoordinator {
     pub(super) fn new(of_run: Coordinator, sweeps: u64, eager: bool, now: Duration) -> Self {
         let held = of_run.first.clone();
-        Chain {
+        GridCoordinator {
             of_run,
             totals: vec![None; held.len()],
             done: vec![None; held.len()],
@@ -200,7 +200,7 @@ impl Chain {
 
     /// Sets the number of sweeps that an earlier job has done, and the name of the sweeps.
     pub(super) fn after(self, what: &'static str, before: u64) -> Self {
-        Chain { earlier: (what, before), ..self }
+        GridCoordinator { earlier: (what, before), ..self }
     }
 
     /// Describes the ranks that are still in the last sweep when rank 0 has done it.

@@ -8,23 +8,27 @@ use crate::loops::controller::LoopController;
 use crate::session::Config;
 use armature_planner::loops::Reach;
 
-fn coordinator(held: &[u64], passes: u64) -> Star {
-    leader_on(&endpoint(), held, passes)
+fn coordinator(held: &[u64], passes: u64) -> DoAllCoordinator {
+    coordinator_on(&endpoint(), held, passes)
 }
 
 fn endpoint() -> Endpoint {
     Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO)
 }
 
-fn leader_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> Star {
-    leader_of(endpoint, held, (passes, 1))
+fn coordinator_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> DoAllCoordinator {
+    coordinator_of(endpoint, held, (passes, 1))
 }
 
-fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Star {
+fn coordinator_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> DoAllCoordinator {
     let settings = Settings::new().quantum(Duration::ZERO);
     let controller =
         LoopController::new("rows", &settings, &Config::new(), endpoint, Reach::Anywhere, held).unwrap();
-    Star::new(Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO), passes, false)
+    DoAllCoordinator::new(
+        Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO),
+        passes,
+        false,
+    )
 }
 
 /// Returns the report of a rank that has `undone` units left and has done `done` units in this pass, the last `units`
@@ -92,7 +96,7 @@ fn idle_rank_triggers_reports_and_gets_units() {
 #[test]
 fn pass_ends_when_all_units_are_done() {
     let endpoint = endpoint();
-    let mut coordinator = leader_on(&endpoint, &[50, 50], 2);
+    let mut coordinator = coordinator_on(&endpoint, &[50, 50], 2);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
     coordinator.step(NOW).unwrap();
     coordinator.on_report(1, &report(0, 50, 0, 50.0, 4.0, 0), NOW);
@@ -105,15 +109,20 @@ fn pass_ends_when_all_units_are_done() {
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
     // The next run begins with the rates that this run has measured, and can move units although this run ended with a
     // movement.
-    let mut again = leader_on(&endpoint, &[50, 50], 1);
+    let mut again = coordinator_on(&endpoint, &[50, 50], 1);
     let directive = again.open(coordinator.finish(1, 1).1.balancer).unwrap().unwrap();
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
 
 /// Forty passes need not wait for each other. Rank 1 has half of the units and is three times as slow as rank 0.
 #[test]
+<<<<<<< HEAD:framework/runtime/src/loops/doall/star_tests.rs
 fn remaining_nowait_passes_are_redistributed() {
     let mut coordinator = leader_of(&endpoint(), &[50, 50], (1, 40));
+=======
+fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
+    let mut coordinator = coordinator_of(&endpoint(), &[50, 50], (1, 40));
+>>>>>>> names:framework/runtime/src/loops/doall/coordinator_tests.rs
     assert!(
         coordinator.waits_for().ends_with("rank 1 (2000 units left), in passes 1 to 40"),
         "{}",
@@ -166,15 +175,15 @@ fn loop_without_units_waits_for_all_ranks() {
 #[test]
 fn run_stops_after_the_current_pass() {
     for asked_in in 1..=3 {
-        let mut star = coordinator(&[10], 3);
+        let mut coordinator = coordinator(&[10], 3);
         for pass in 1..=asked_in {
-            star.of_run.stop_requested = pass == asked_in;
-            let round = star.round;
-            star.on_report(0, &report(round, 10, 0, 10.0, 0.1, 0), NOW);
-            let directive = star.step(NOW).unwrap().unwrap();
+            coordinator.of_run.stop_requested = pass == asked_in;
+            let round = coordinator.round;
+            coordinator.on_report(0, &report(round, 10, 0, 10.0, 0.1, 0), NOW);
+            let directive = coordinator.step(NOW).unwrap().unwrap();
             let expected = if pass < asked_in { Command::BeginPass } else { Command::End };
             assert_eq!(directive.what, expected, "in pass {pass}, asked in {asked_in}");
         }
-        assert_eq!(star.stopped_after(), (asked_in < 3).then_some(asked_in));
+        assert_eq!(coordinator.stopped_after(), (asked_in < 3).then_some(asked_in));
     }
 }
