@@ -116,13 +116,8 @@ fn pass_ends_when_all_units_are_done() {
 
 /// Forty passes need not wait for each other. Rank 1 has half of the units and is three times as slow as rank 0.
 #[test]
-<<<<<<< HEAD:framework/runtime/src/loops/doall/star_tests.rs
 fn remaining_nowait_passes_are_redistributed() {
-    let mut coordinator = leader_of(&endpoint(), &[50, 50], (1, 40));
-=======
-fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
     let mut coordinator = coordinator_of(&endpoint(), &[50, 50], (1, 40));
->>>>>>> names:framework/runtime/src/loops/doall/coordinator_tests.rs
     assert!(
         coordinator.waits_for().ends_with("rank 1 (2000 units left), in passes 1 to 40"),
         "{}",
