@@ -20,7 +20,7 @@ use crate::{
     baseline::{chain, hand_written_farm, loops},
     expanding,
     experiments::session_values,
-    farm, loops as moving_loops, remap_run, streams, tested_program, workflows,
+    farm, loops as moving_loops, remap_run, snapshot_run, streams, tested_program, workflows,
 };
 
 /// Text in the error message of a program that exceeded its time limit; the limit follows the text.
@@ -54,6 +54,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "remap-run" => Some(remap_run::main(arguments)),
         "phases" => Some(phases::main(arguments)),
         "pipeline" => Some(tested_program::main(arguments)),
+        "snapshots" => Some(snapshot_run::main(arguments)),
         "values" => Some(session_values::main(arguments)),
         "watched" => Some(streams::main(arguments)),
         _ => None,

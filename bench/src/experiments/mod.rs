@@ -21,6 +21,7 @@ mod matmul_stream;
 mod monitor_cost;
 mod peers;
 mod pipeline_flat_map;
+mod pipeline_snapshots;
 mod pipeline_throughput;
 mod planner_instances;
 mod planner_time;
@@ -39,6 +40,7 @@ use crate::Experiment;
 pub const ALL: &[Experiment] = &[
     pipeline_throughput::EXPERIMENT,
     pipeline_flat_map::EXPERIMENT,
+    pipeline_snapshots::EXPERIMENT,
     ferret_scaling::EXPERIMENT,
     ferret_simgrid::EXPERIMENT,
     monitor_cost::EXPERIMENT,
