@@ -10,6 +10,7 @@ use clap::Args;
 use crate::batch::messages::Farewells;
 use crate::batch::slurm;
 use crate::error::LaunchError;
+use crate::message::print_message;
 use crate::run_directory::RunDirectory;
 use crate::run_directory::attempt::Attempt;
 use crate::run_directory::reference::Reference;
@@ -62,8 +63,11 @@ pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
         )));
     }
     let run = found.run;
-    let (from, to) = section(&run, attempt)?;
     let path = run.log();
+    if asked.follow && attempt.is_none() {
+        wait_for_log(&run);
+    }
+    let (from, to) = section(&run, attempt)?;
     let unreadable = |source| LaunchError::Unreadable { what: "log", file: path.clone(), source };
     let mut file = File::open(&path).map_err(unreadable)?;
     file.seek(SeekFrom::Start(from)).map_err(unreadable)?;
@@ -88,6 +92,21 @@ pub(crate) fn logs(asked: &Logs) -> Result<u8, LaunchError> {
         std::thread::sleep(EVERY);
     }
     Ok(0)
+}
+
+/// Waits until a run in the queue has a log.
+fn wait_for_log(run: &RunDirectory) {
+    let mut has_told = false;
+    while !run.log().exists() {
+        let (stage, why) = stage(&Facts::read(run, &slurm::queue()));
+        if stage.has_ended() {
+            break;
+        }
+        if !std::mem::replace(&mut has_told, true) {
+            print_message(format_args!("{} is {}: {}", run.name(), stage.word(), armature_text::line(why)));
+        }
+        std::thread::sleep(EVERY * LOOKS);
+    }
 }
 
 /// Returns the positions in the log at which the output of an attempt begins and ends; that of the whole run without an attempt.
