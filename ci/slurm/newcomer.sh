@@ -9,9 +9,10 @@ set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 [ $# -ge 1 ] || die "usage: ci/slurm/newcomer.sh DIR [BIN_DIR]"
+built=${2:+$(realpath "$2")}
 mkdir "$1"
 cd "$1"
-built=${2:-} script=$PWD/.block.sh
+script=$PWD/.block.sh
 began=$(seconds)
 blocks=0
 # The blocks of shell commands in the guide.
@@ -21,7 +22,7 @@ while IFS= read -r -d '' block; do
   if [ -n "$built" ]; then
     block=${block//cargo build*$'\n'/"mkdir -p target/release && cp $built/armature $built/mandelbrot target/release/"$'\n'}
     block=${block//--size 1600x1200/--size 900x600}
-    block=${block//--iterations 100000/--iterations 50000}
+    block=${block//--iterations 100000/--iterations 80000}
   fi
   printf '%s' "$block" >"$script"
   while IFS= read -r line; do printf '\n[%3s s] $ %s\n' "$(($(seconds) - began))" "$line"; done <"$script"
