@@ -96,7 +96,7 @@ lose() {
 }
 if [ ! -e "$work/slurm/one-name" ]; then
   say "two nodes are lost"
-  rm -f begun.txt ended.txt
+  rm -rf begun.txt ended.txt flow.toml.*
   # The farm and the loop have one rank on n3, and the workflow has n2, with its batch script.
   check "a farm is submitted" submit_farm farm-lost --recover -N 3 --ranks-per-node 1 --option --nodelist=n1,n3,n4
   check "a loop is submitted" submit_loop loop-lost --recover --restarts 1 -N 2 --ranks-per-node 1 --option --nodelist=n1,n3
@@ -115,15 +115,15 @@ if [ ! -e "$work/slurm/one-name" ]; then
 fi
 
 say "signals"
-rm -f begun.txt ended.txt
+rm -rf begun.txt ended.txt flow.toml.*
 check "a farm is submitted" submit_farm farm-term -N 1 -n 2
 check "a loop is submitted" submit_loop loop-requeue -N 1 -n 2
 check "a workflow is submitted" submit_flow flow-cancel -N 1 -n 2
 check "a job array is submitted" armature submit --mpi openmpi --name array -N 1 -n 1 --array 1-4%2 "$work/user/steps" 5
 for run in farm-term loop-requeue flow-cancel; do check "$run is under way" within 60 has_kept "$run"; done
-scancel --signal=TERM "$(job_of farm-term-1)"
-scancel "$(job_of flow-cancel-1)"
-scontrol requeue "$(job_of loop-requeue-1)"
+scancel --signal=TERM "$(job_of farm-term-1)" || true
+scancel "$(job_of flow-cancel-1)" || true
+scontrol requeue "$(job_of loop-requeue-1)" || true
 check "the farm stops after scancel --signal=TERM" within 60 status_is 85 farm-term-1
 check "the reason is the signal" ends_as farm-term 1 stopped 85
 # says_error RUN: lines of its output that read like an error.

@@ -23,7 +23,9 @@ for program in "${1:?$usage}"/{armature,armature-probe,armature-workflow,ferret,
   [ -x "$program" ] || die "$program is missing; build it first"
 done
 work=$(mktemp -d)
+newcomer=
 leave() {
+  [ -z "$newcomer" ] || kill "$newcomer" 2>/dev/null
   "$CI_DIR/slurm/down.sh" "$work/slurm" >/dev/null
   # The memory cgroup of ends.sh.
   if [ -n "${cgroup:-}" ] && [ -d "$cgroup" ]; then find "$cgroup" -depth -type d -exec rmdir {} +; fi
@@ -186,8 +188,22 @@ check "it was started again" grep -q "restart 1 of 1" "$work/$job.log"
 check "it did not compute again what was kept" grep -q "restored from the journal" "$work/$job.log"
 check "its picture has the bytes of one rank's" same_picture "$work/master.png"
 
+# The guide's job runs beside the next jobs, which wait most of the time.
+"$CI_DIR/slurm/newcomer.sh" "$work/newcomer" "$1" >"$work/newcomer.log" 2>&1 &
+newcomer=$!
 # shellcheck source=ci/slurm/runs.sh
 . "$CI_DIR/slurm/runs.sh"
+
+say "the guide to a first job"
+newcomer_has_ended() { ! kill -0 "$newcomer" 2>/dev/null; }
+check "its commands end" within 120 newcomer_has_ended
+newcomer=
+cat "$work/newcomer.log"
+check "the clone has the page" [ -e "$work/newcomer/armature/docs/cluster.md" ]
+check "the job is requeued at its time limit" grep -q "^armature: requeue 1 of 5" "$work/newcomer.log"
+check "it continues from its journal" grep -q "results were restored from picture.journal" "$work/newcomer.log"
+check "it has finished" grep -q "^picture-1 *finished" "$work/newcomer.log"
+check "its report is written" [ -s "$work"/newcomer/first-job/armature-runs/picture-1/attempts/*/report.html ]
 # shellcheck source=ci/slurm/ends.sh
 . "$CI_DIR/slurm/ends.sh"
 

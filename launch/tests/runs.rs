@@ -318,6 +318,22 @@ fn status_queries_the_whole_queue_once() {
 }
 
 #[test]
+fn logs_of_a_waiting_run_can_be_followed() {
+    let home = Home::new();
+    submitted(&home);
+    // The job starts while the queue is asked, and has left it before the second question.
+    let start = "[ -e armature-runs/s-1/log ] || { echo '7|PENDING|N/A|N/A|(Priority)|s'; echo output >armature-runs/s-1/log; }";
+    home.script("squeue", start);
+    let output = home.command(&["logs", "--follow", "s"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "output\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "armature: s-1 is waiting: Priority\n");
+    // A job that ended before it printed anything.
+    fs::remove_file(home.path("armature-runs/s-1/log")).unwrap();
+    home.script("squeue", "exit 0");
+    assert!(home.run(&["logs", "--follow", "s"], 2).contains("cannot read the log"));
+}
+
+#[test]
 fn cancel_removes_a_waiting_job_from_the_queue() {
     let home = Home::new();
     submitted(&home);

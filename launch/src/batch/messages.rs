@@ -1,5 +1,7 @@
 //! Messages of Slurm and of launchers in the log of an attempt.
 
+use crate::command_line::rank_of;
+
 /// Reason that Slurm gives for the end of a job or of one of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
@@ -21,6 +23,7 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
     // After the exit of a rank, srun itself cancels the step on other nodes.
     let mut has_exited = false;
     let causes = log.lines().filter_map(|line| {
+        let line = rank_of(line).map_or(line, |(_, line)| line);
         has_exited |= line.starts_with("srun: error: ") && line.contains(": task");
         if line.starts_with("srun: error: Node failure on ") {
             return Some(Cause::NodeFailure);
@@ -58,11 +61,12 @@ const START_FAILURES: [&str; 9] = [
 
 /// Returns the first message of Slurm or Open MPI about ranks that were not started.
 pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
+    let unlabelled = |line| rank_of(line).map_or(line, |(_, line)| line);
     let is_failure = |line: &&str| {
         SPEAKERS.iter().any(|name| line.starts_with(name))
             && START_FAILURES.iter().any(|part| line.contains(part))
     };
-    log.lines().find(is_failure)
+    log.lines().map(unlabelled).find(is_failure)
 }
 
 /// Beginnings of the framed messages in which `mpirun` reports the exit code of a rank: two of Open MPI, one of MPICH.

@@ -2,6 +2,7 @@
 //!
 //! [`command_line()`] is a pure function. One file per launcher contains the syntax of its options.
 
+mod label;
 mod mpich;
 mod openmpi;
 mod srun;
@@ -14,6 +15,7 @@ use crate::Mpi;
 use crate::environment::{Batch, Environment};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
+pub(crate) use label::rank_of;
 
 /// Job to start.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Job {
     pub launcher: Launcher,
     /// True if the other ranks continue when a rank dies.
     pub recover: bool,
+    /// True if the launcher marks each line of output with its rank.
+    pub label: bool,
     /// True if the launcher is started with `ARMATURE_JOB_STATUS` in its environment, which the ranks need.
     pub job_status: bool,
 }
@@ -45,6 +49,7 @@ impl Job {
             bind: Bind::Auto,
             launcher: Launcher::Auto,
             recover: false,
+            label: false,
             job_status: false,
         }
     }
@@ -98,6 +103,8 @@ pub struct CommandLine {
     pub ranks: usize,
     /// True if all ranks run on this machine.
     pub all_here: bool,
+    /// True if the launcher marks each line of output with its rank.
+    pub is_labelled: bool,
     /// True if the launcher can fail when its empty standard input ends at the same time as the job.
     pub minds_end_of_input: bool,
     /// Warning for the user about the command.
@@ -176,7 +183,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
-    let Job { bind, recover, job_status, .. } = *job;
+    let Job { bind, recover, label, job_status, .. } = *job;
     if recover && mpi == Mpi::Mpich {
         return Err(LaunchError::NoRecovery(mpi));
     }
@@ -184,7 +191,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         Some(Batch::Slurm { cores_per_task, .. }) => cores_per_task,
         _ => None,
     };
-    let needs = Needs { ranks, shared: ranks > slots, cores_per_task, hosts, bind, recover, job_status };
+    let shared = ranks > slots;
+    let needs = Needs { ranks, shared, cores_per_task, hosts, bind, recover, label, job_status };
     let use_srun = match job.launcher {
         Launcher::Srun => true,
         Launcher::Mpirun => false,
@@ -217,6 +225,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         variables,
         ranks,
         all_here,
+        is_labelled: label,
         minds_end_of_input: !use_srun && mpi == Mpi::Mpich,
         warning,
         words,
@@ -233,6 +242,7 @@ struct Needs<'a> {
     hosts: Option<&'a Hostfile>,
     bind: Bind,
     recover: bool,
+    label: bool,
     job_status: bool,
 }
 

@@ -38,6 +38,9 @@ pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word>
     if needs.recover {
         line.extend(words(["--enable-recovery"]));
     }
+    if needs.label {
+        line.extend(words(["--tag-output"]));
+    }
     // Ranks on other hosts receive only the variables that are named.
     let ours =
         Some(JOB_STATUS).filter(|&name| needs.job_status && !environment.variables.iter().any(|v| v == name));

@@ -37,5 +37,8 @@ pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
         Some(Bind::None) => line.extend(words(["--cpu-bind=none"])),
         _ => {}
     }
+    if needs.label {
+        line.extend(words(["--label"]));
+    }
     line
 }

@@ -51,6 +51,8 @@ pub(crate) struct Start {
     pub(crate) nodes: String,
     /// Number of ranks.
     pub(crate) ranks: usize,
+    /// True if the launcher marks the lines of ranks.
+    pub(crate) labelled: bool,
     /// Length of the log before the attempt, in bytes.
     pub(crate) log_offset: u64,
     /// Command that starts the ranks.
@@ -59,7 +61,7 @@ pub(crate) struct Start {
 
 impl Start {
     /// Describes an attempt that this process starts now.
-    pub(crate) fn now(ranks: usize, launcher: String, log_offset: u64) -> Self {
+    pub(crate) fn now(ranks: usize, labelled: bool, launcher: String, log_offset: u64) -> Self {
         let get = |name: &str| std::env::var(name).ok();
         let batch = BatchJob::own();
         let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
@@ -79,6 +81,7 @@ impl Start {
             requeues,
             nodes: get("SLURM_JOB_NODELIST").unwrap_or_default(),
             ranks,
+            labelled,
             log_offset,
             launcher,
         }
@@ -198,7 +201,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let attempt = Attempt::take(&RunDirectory::at(dir.path())).unwrap();
         assert_eq!((attempt.start(), attempt.end(), attempt.status()), (None, None, None));
-        let start = Start::now(3, "mpirun -n 3 x".into(), 17);
+        let start = Start::now(3, false, "mpirun -n 3 x".into(), 17);
         attempt.write_start(&start).unwrap();
         assert_eq!(attempt.start(), Some(start.clone()));
         assert_eq!(start.is_alive(), Some(true));

@@ -99,7 +99,7 @@ impl Recorder {
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
         let before = Attempt::newest(&self.run);
         let attempt = Attempt::take(&self.run)?;
-        let start = Start::now(line.ranks, line.display("hosts"), self.log.length());
+        let start = Start::now(line.ranks, line.is_labelled, line.display("hosts"), self.log.length());
         if let Some(before) = before {
             self.end_of_requeued(&before, &start);
         }

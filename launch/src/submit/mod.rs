@@ -91,6 +91,9 @@ pub(crate) struct Submit {
     /// Restart the job inside its allocation up to N times after a crash
     #[arg(long, value_name = "N", default_value_t = 0)]
     restarts: u32,
+    /// Mark each line of output with its rank, for `armature logs --rank`
+    #[arg(long)]
+    label: bool,
     /// Module to load; may be repeated
     #[arg(long = "module", value_name = "NAME", value_parser = values::module)]
     modules: Vec<String>,

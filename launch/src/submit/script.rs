@@ -64,6 +64,9 @@ fn command(request: &Request, system: System, element: &str) -> String {
     if request.recover {
         words.push("--recover".into());
     }
+    if request.label {
+        words.push("--label".into());
+    }
     words.push("--".into());
     words.extend(request.command.iter().map(|word| quoted(word).into_owned()));
     words.join(" ")
@@ -95,6 +98,7 @@ mod tests {
             mpi: Some("openmpi".into()),
             recover: true,
             restarts: 1,
+            label: true,
             modules: vec!["openmpi/4.1".into()],
             environment: vec![("A".into(), value)],
             options: vec!["--qos=long".into()],
