@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use place::Place;
+pub(crate) use temporary_file::sync_parent;
 use temporary_file::{Durability, TemporaryFile};
 
 use crate::regular::unexpected;
@@ -161,12 +162,6 @@ pub(crate) fn regular_target(path: &Path) -> io::Result<(PathBuf, Option<u32>)> 
             Err(unexpected(at.metadata()?.file_type()))
         }
     }
-}
-
-/// Makes the directory entry of a file durable.
-pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Returns true if `name` is the name of a temporary file with new content of `file`, which a process that died may have left.

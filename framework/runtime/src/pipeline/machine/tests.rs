@@ -524,7 +524,7 @@ proptest! {
         holds(&setting, &choices)?;
     }
 
-    /// What a stage processed before the last snapshot is not processed again, and everything after it is, in every start of the job.
+    /// In each start of the job, the stages process exactly the items behind the last snapshot.
     #[test]
     fn job_killed_at_any_moment_continues_from_its_last_snapshot(
         setting in setting(6),
