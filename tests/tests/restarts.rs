@@ -109,9 +109,9 @@ fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     long.wait_for("kept 5\n");
     let (shares_status, shares_events) = (start(1, "status", 20), start(2, "another", 20));
     let outcome = shares_status.wait();
-    assert_exit(&outcome, 1, &[&path("status"), "(armature", "uses it", "Each job needs a file of its own"]);
+    assert_exit(&outcome, 1, &[&path("status"), "(armature", "uses it", "Each job needs a separate file"]);
     let outcome = shares_events.wait();
-    assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a directory of its own"]);
+    assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a separate directory"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
     // A status that another job writes without checking must not end the job either.

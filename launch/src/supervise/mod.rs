@@ -256,7 +256,7 @@ impl<'a> Watch<'a> {
                     let by = if foreign.started_by.is_empty() { "hand" } else { &foreign.started_by };
                     let file = self.terms.job_status.display();
                     print_message(format_args!(
-                        "the job status {file} was written by another job, started by {by}, and is ignored. Each job needs a file of its own"
+                        "the job status {file} was written by another job, started by {by}, and is ignored. Each job needs a separate file"
                     ));
                 }
             }

@@ -90,7 +90,7 @@ impl Attempt {
             IoKind::ResourceBusy => {
                 let dir = dir.display();
                 let text =
-                    format!("the directory of events {dir}: {error}. Each job needs a directory of its own");
+                    format!("the directory of events {dir}: {error}. Each job needs a separate directory");
                 Error::new(ErrorKind::Config, text)
             }
             _ => unwritable(dir, &error),
@@ -171,7 +171,7 @@ mod tests {
             text.contains("deep/events: ") && text.contains("process uses it and has not released"),
             "{text}"
         );
-        assert!(text.ends_with("Each job needs a directory of its own"), "{text}");
+        assert!(text.ends_with("Each job needs a separate directory"), "{text}");
         assert!(!events.join("attempts/2").exists());
         drop(first);
         // `armature run` has created the directory of an attempt. A second session in the same attempt has its own directory.

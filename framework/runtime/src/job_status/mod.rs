@@ -146,7 +146,7 @@ impl JobStatus {
             LockFile::acquire(Path::new(&name), tries, waiting).map_err(|error| match error.kind() {
                 io::ErrorKind::ResourceBusy => Error::new(
                     ErrorKind::Config,
-                    format!("the job status {shown}: {error}. Each job needs a file of its own"),
+                    format!("the job status {shown}: {error}. Each job needs a separate file"),
                 ),
                 _ => Error::new(ErrorKind::Io, format!("cannot lock the job status {shown}: {error}")),
             })?;
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Config);
             let text = error.to_string();
             assert!(
-                text.contains("process uses it") && text.ends_with("Each job needs a file of its own"),
+                text.contains("process uses it") && text.ends_with("Each job needs a separate file"),
                 "{text}"
             );
         }

@@ -321,7 +321,7 @@ fn directory_of_a_running_job_is_refused() {
         let error = start("second", &|| true).unwrap_err();
         refused.store(1, Ordering::Relaxed);
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.message().contains("Each job needs a directory of its own"), "{error}");
+        assert!(error.message().contains("Each job needs a separate directory"), "{error}");
         first.join().unwrap().unwrap();
     });
 }

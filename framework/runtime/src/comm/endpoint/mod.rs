@@ -109,7 +109,7 @@ impl Endpoint {
             return Ok(());
         }
         let text = format!(
-            "{} was used by an earlier run of this job, expected a file of its own for each run",
+            "{} was used by an earlier run of this job, expected a separate file for each run",
             path.display()
         );
         Err(Error::new(ErrorKind::Config, text).at_rank(self.rank()))

@@ -191,7 +191,7 @@ fn lock(dir: &Path, tries: u32) -> Result<LockFile> {
     let path = dir.join(LOCK);
     LockFile::acquire(&path, tries, waiting).map_err(|error| match error.kind() {
         IoKind::ResourceBusy => {
-            let text = format!("{error}. Each job needs a directory of its own");
+            let text = format!("{error}. Each job needs a separate directory");
             super::config_error(dir, &text)
         }
         _ => io_error("lock", &path, &error),
