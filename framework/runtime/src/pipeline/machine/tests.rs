@@ -207,6 +207,7 @@ impl World {
 
     fn finish_job(&mut self, rank: usize) {
         let total = self.setting.items;
+        let mut is_marker = false;
         let done = match self.jobs[rank].pop_front().expect("the step was possible") {
             Job::Draw { number, first, fill, kind } => {
                 let is_items = kind == BatchKind::Items;
@@ -234,6 +235,7 @@ impl World {
             Job::Consume { mut batch } => {
                 let consumed = Consumed::of(&batch);
                 if let BatchKind::Marker(stages) = batch.kind {
+                    is_marker = true;
                     let position = Position { items: batch.range.first, sink: Vec::new() };
                     let committed = Committed { position, stages, took: Duration::ZERO };
                     self.snapshot = Some((committed, self.out.len()));
@@ -254,6 +256,7 @@ impl World {
             job => panic!("the machine itself has no {job:?}"),
         };
         self.act(rank, |machine, at, out| machine.on_done(done, at, out)).unwrap();
+        self.is_finished |= is_marker && self.machines[0].source().unwrap().is_finished();
     }
 
     fn process(
@@ -338,7 +341,6 @@ impl World {
             let source = self.machines[0].source().unwrap();
             self.most_in_flight = self.most_in_flight.max(source.window.in_flight());
             if source.is_finished() {
-                self.is_finished = self.setting.has_snapshots;
                 return self;
             }
             if self.setting.has_snapshots && step % 6 == 5 && source.is_marker_useful() {
