@@ -15,20 +15,20 @@ cd "$1"
 script=$PWD/.block.sh
 began=$(seconds)
 blocks=0
+edits=(-e "s#https://example.org/armature#$ROOT armature#")
+if [ -n "$built" ]; then
+  edits+=(-e "s#^cargo build.*#mkdir -p target/release \\&\\& cp $built/armature $built/mandelbrot target/release/#")
+  edits+=(-e "s#--size 3000x2000 --iterations 200000#--size 900x600 --iterations 80000#")
+fi
 # The blocks of shell commands in the guide.
-while IFS= read -r -d '' block; do
+while IFS= read -r -d '' block <&3; do
   blocks=$((blocks + 1))
-  block=${block//'https://example.org/armature'/"$ROOT armature"}
-  if [ -n "$built" ]; then
-    block=${block//cargo build*$'\n'/"mkdir -p target/release && cp $built/armature $built/mandelbrot target/release/"$'\n'}
-    block=${block//--size 1600x1200/--size 900x600}
-    block=${block//--iterations 100000/--iterations 80000}
-  fi
-  printf '%s' "$block" >"$script"
-  while IFS= read -r line; do printf '\n[%3s s] $ %s\n' "$(($(seconds) - began))" "$line"; done <"$script"
-  # shellcheck source=/dev/null
-  . "$script" || echo "(exit code $?)"
-done < <(awk '/^## / { guide = /^## Your first job/ } guide && /^```sh$/ { block = 1; next } block && /^```$/ { block = 0; printf "%c", 0; next } block' \
+  printf '%s' "$block" | sed "${edits[@]}" >"$script"
+  while IFS= read -r line <&4; do
+    printf '\n[%3s s] $ %s\n' "$(($(seconds) - began))" "$line"
+    eval "$line" || echo "(exit code $?)"
+  done 4<"$script"
+done 3< <(awk '/^## / { guide = /^## Your first job/ } guide && /^```sh$/ { block = 1; next } block && /^```$/ { block = 0; printf "%c", 0; next } block' \
   "$ROOT/docs/cluster.md")
 [ "$blocks" -gt 0 ] || die "docs/cluster.md has no commands"
 printf '\n[%3s s] end\n' "$(($(seconds) - began))"

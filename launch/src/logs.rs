@@ -107,7 +107,8 @@ fn wait_for_log(run: &RunDirectory) {
             break;
         }
         if !std::mem::replace(&mut has_told, true) {
-            print_message(format_args!("{} is {}: {}", run.name(), stage.word(), armature_text::line(why)));
+            let why = if why.is_empty() { why } else { format!(": {}", armature_text::line(why)) };
+            print_message(format_args!("{} is {}{why}", run.name(), stage.word()));
         }
         std::thread::sleep(EVERY * POLLS_PER_CHECK);
     }

@@ -420,6 +420,9 @@ fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
         wait_for("its output is copied", || home.read("armature-runs/a-1/log").contains(printed));
         killed.kill().unwrap();
         killed.wait().unwrap();
+        home.script("squeue", "exit 0");
+        let said = home.run(&["status", "a"], 1);
+        assert!(printed.is_empty() || said.contains("its batch job ended as TIMEOUT"), "{said}");
         // Another start in the same allocation is no evidence.
         checked(in_job(&home, "exit 3", 0).output().unwrap(), 3);
         assert!(!home.path("armature-runs/a-1/attempts/1/why.json").exists());

@@ -17,6 +17,19 @@ pub(crate) enum Cause {
     Cancelled,
 }
 
+impl Cause {
+    /// Returns the state of a job that has ended for this reason.
+    pub(crate) fn state(self) -> Option<&'static str> {
+        match self {
+            Cause::Preemption => Some("PREEMPTED"),
+            Cause::NodeFailure => Some("NODE_FAIL"),
+            Cause::TimeLimit => Some("TIMEOUT"),
+            Cause::Cancelled => Some("CANCELLED"),
+            Cause::Requeue => None,
+        }
+    }
+}
+
 /// Returns the reason that Slurm's daemons have printed last. A reason with a name takes precedence over a cancellation, because Slurm
 /// reports both for the same end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
