@@ -295,6 +295,8 @@ fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
 mod journal;
 #[path = "parts_tests.rs"]
 mod parts;
+#[path = "second_copies_tests.rs"]
+mod second_copies_tests;
 #[path = "submasters_tests.rs"]
 mod submasters;
 #[path = "worker_count_tests.rs"]

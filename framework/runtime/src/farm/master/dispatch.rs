@@ -91,8 +91,8 @@ impl MasterRank {
     /// Returns the next command for rank 0 itself: the rest of a chunk that it has begun, or another chunk if it may have one. The chunk is
     /// short if rank 0 computes on the communicating thread (`inline`).
     pub(super) fn compute(&mut self, source: &mut dyn Source, inline: bool) -> Result<Option<Command>> {
-        if let Some(rest) = self.rests.pop_front() {
-            return Ok(Some(Command::Rest(rest)));
+        if let Some(command) = self.next_of_own() {
+            return Ok(Some(command));
         }
         let is_active = self.state.workers().state_of(0) == WorkerState::Active;
         if !is_active || (self.state.tasks.waiting() == 0 && source.has_ended()) {

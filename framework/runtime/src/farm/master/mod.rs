@@ -8,6 +8,7 @@ mod losses;
 mod replay;
 mod results;
 pub(super) mod run;
+mod second_copies;
 mod shutdown;
 mod step;
 mod submasters;
@@ -26,7 +27,7 @@ use super::messages::{Join, ToMaster, ToWorker};
 use super::options::Options;
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
-use super::task_runner::{Codecs, Outcome, Output, Rest};
+use super::task_runner::{Codecs, Command, Outcome, Output, Rest};
 use super::user_job;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -56,6 +57,8 @@ pub(super) struct MasterRank {
     own: Arc<Activity>,
     /// Remaining tasks of chunks that rank 0 has begun.
     rests: VecDeque<Rest>,
+    /// Second copies that rank 0 has not begun.
+    own_copies: VecDeque<Command>,
     /// The log contains a choice of the chunk policy.
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
@@ -102,6 +105,7 @@ impl MasterRank {
             events: EventLog::off(),
             own,
             rests: VecDeque::new(),
+            own_copies: VecDeque::new(),
             choice_recorded: false,
             streaming: false,
             stop_asked: false,

@@ -168,7 +168,7 @@ impl Step for Stream<'_, '_, '_> {
         moved |= master.stop_if_asked(self.source);
         master.replay(self.source, self.delivery)?;
         master.give_up(self.delivery)?;
-        let served = master.serve(self.source, out)?;
+        let served = master.serve(self.source, out)? | master.send_second_copies(self.source, out)?;
         master.replay(self.source, self.delivery)?;
         if let Some(journal) = &mut master.journal {
             journal.tick()?;

@@ -38,7 +38,7 @@ impl MasterState {
 
     /// Removes chunks that no rank holds any more from the window.
     fn are_back(&mut self, chunks: &[Sent]) {
-        chunks.iter().for_each(|given| self.window.returned(given.kept.payload.len()));
+        chunks.iter().for_each(|given| self.window_returns(given));
     }
 
     /// Returns the tasks of a lost rank with their new attempts. Records the tasks of which the rank may have died.
