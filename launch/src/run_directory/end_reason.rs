@@ -129,6 +129,8 @@ pub(crate) fn reason(seen: &Evidence) -> (Reason, String) {
             _ if batch.is_preempted => (Reason::Preempted, kept),
             Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
+            // The ranks stopped by themselves, because no task could end in the time left.
+            _ if seen.status.as_ref().is_some_and(JobStatus::stopped_for_time_limit) => limit(),
             _ => (Reason::Stopped, kept),
         };
     }
@@ -244,7 +246,11 @@ mod tests {
         expect(Evidence { signal: Some(15), batch: left(0), ..stopped.clone() }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
-        expect(Evidence { batch: preempted, ..stopped }, Reason::Preempted);
+        expect(Evidence { batch: preempted, ..stopped.clone() }, Reason::Preempted);
+        let mut status = JobStatus::default();
+        (status.state, status.kept) =
+            (State::Stopped, "stopped by the time limit of the job (task 7 …) after 9 s".into());
+        expect(Evidence { status: Some(status), ..stopped }, Reason::TimeLimit);
     }
 
     #[test]

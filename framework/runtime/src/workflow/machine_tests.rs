@@ -828,7 +828,7 @@ fn a_task_goes_on_to_the_rank_that_has_room_for_it() {
 
 fn order(task: usize, sources: Vec<usize>) -> Order {
     let (is_announced, is_suspect) = (false, false);
-    Order { task, attempt: 0, exceeded: 0, place: None, is_announced, is_suspect, sources }
+    Order { task, attempt: 0, exceeded: Default::default(), place: None, is_announced, is_suspect, sources }
 }
 
 #[test]

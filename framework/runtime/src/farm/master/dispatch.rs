@@ -50,7 +50,8 @@ impl MasterRank {
                 } else {
                     self.serve_one(source, worker, most, out)?
                 };
-                if gave || (self.state.tasks.waiting() == 0 && !self.state.sizes.has_reserved()) {
+                let others_may = self.state.tasks.waiting() > 0 || self.state.sizes.has_reserved();
+                if gave || !(others_may || self.has_time_limit()) {
                     break;
                 }
             }
@@ -146,7 +147,11 @@ impl MasterRank {
         most: u64,
     ) -> Result<Option<(PendingTasks, usize)>> {
         self.record_choice();
-        let most = most.min(u32::MAX.into());
+        let most = most.min(u32::MAX.into()).min(self.most_in_time(worker, sized_for));
+        if most == 0 {
+            self.state.drop_reserved(worker);
+            return Ok(None);
+        }
         if self.state.tasks.must_drain(worker) {
             return Ok(None);
         }

@@ -12,6 +12,7 @@ mod second_copies;
 mod shutdown;
 mod step;
 mod submasters;
+mod time_left;
 mod worker_count;
 
 use std::collections::VecDeque;
@@ -65,6 +66,8 @@ pub(super) struct MasterRank {
     pub(super) streaming: bool,
     /// True if the job was asked to stop.
     stop_asked: bool,
+    /// Time by which tasks have to end, if the job has a time limit.
+    tasks_end_by: Option<Duration>,
     /// Total number of tasks, if it is known, of a run that was stopped before all of them were dispatched.
     cut: Option<Option<u64>>,
     /// Rank that has answered the current probe.
@@ -109,6 +112,7 @@ impl MasterRank {
             choice_recorded: false,
             streaming: false,
             stop_asked: false,
+            tasks_end_by: endpoint.tasks_end_by(),
             cut: None,
             echo: None,
             probed: 0,

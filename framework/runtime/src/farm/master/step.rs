@@ -165,6 +165,7 @@ impl Step for Stream<'_, '_, '_> {
             return Ok(true);
         }
         moved |= self.source.advance()?;
+        master.stop_if_out_of_time(self.source, out);
         moved |= master.stop_if_asked(self.source);
         master.replay(self.source, self.delivery)?;
         master.give_up(self.delivery)?;

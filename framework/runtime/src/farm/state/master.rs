@@ -208,6 +208,15 @@ impl MasterState {
         Some((self.sizes.next(sized_for, most.min(room)), sized_for))
     }
 
+    /// Drops the reservation of a worker that may get no tasks any more, so that other workers do not wait for it.
+    pub(crate) fn drop_reserved(&mut self, worker: usize) {
+        match self.sizes.take_reserved() {
+            Some(Reserved { worker: first, size, .. }) if first == worker => self.sizes.give_back(size),
+            Some(Reserved { worker: first, sized_for, size }) => self.sizes.reserve(first, sized_for, size),
+            None => {}
+        }
+    }
+
     fn still_waits(&self, worker: usize) -> bool {
         let ahead = if worker == 0 { 0 } else { self.sizes.ahead() };
         self.workers().state_of(worker) == WorkerState::Active && self.workers().room(worker, ahead) > 0

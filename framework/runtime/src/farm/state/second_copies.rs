@@ -155,6 +155,12 @@ impl<K> TaskTable<K> {
         self.deaths.last == 0 && self.counts.again == 0
     }
 
+    /// Returns the number of tasks that `worker` holds.
+    pub(crate) fn tasks_of(&self, worker: usize) -> u64 {
+        let held = self.given.values().filter(|given| given.worker == worker);
+        held.map(|given| u64::from(given.count)).sum()
+    }
+
     /// Returns the worker that holds chunk `id`.
     pub(crate) fn holder(&self, id: u64) -> Option<usize> {
         self.given.get(&id).map(|given| given.worker)
@@ -201,6 +207,14 @@ impl Pace {
             *pace = Some(pace.map_or(last, |pace| (pace + last) / 2.0));
         }
         self.last_result[worker] = now;
+    }
+
+    /// Returns the time of a task on a rank in seconds, from its results or, if it has none, from those of all ranks.
+    pub(crate) fn estimate(&self, rank: usize) -> Option<f64> {
+        self.seconds_per_task[rank].or_else(|| {
+            let known: Vec<f64> = self.seconds_per_task.iter().flatten().copied().collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 const START: &str = "ARMATURE_";
 
 /// Variables that a [`Config`](super::Config) reads.
-pub(super) const SETTINGS: [&str; 21] = [
+pub(super) const SETTINGS: [&str; 22] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
     "ARMATURE_BIND",
@@ -26,6 +26,7 @@ pub(super) const SETTINGS: [&str; 21] = [
     "ARMATURE_CHECK_ARGUMENTS",
     "ARMATURE_JOB_STATUS",
     "ARMATURE_RUN",
+    "ARMATURE_END_TIME",
 ];
 
 /// Names and prefixes of other variables: those of the framework's tests, experiments and scripts, and those that describe a task of a workflow to
