@@ -10,15 +10,16 @@ use armature_files::lock::{LockFile, TRIES};
 
 use super::attempt::{Attempt, Start};
 use super::description::{BatchJob, Description};
-use super::end_reason::{End, Evidence, reason};
+use super::end_reason::{End, Evidence, Reason, reason};
 use super::log::Log;
+use super::request::{Requested, Used};
 use super::{RUNS, RunDirectory, description, name, newest};
 use crate::batch::slurm;
 use crate::command_line::CommandLine;
 use crate::error::LaunchError;
 use crate::job_state::ExitCodeRecord;
 use crate::message;
-use crate::supervise::{MemoryGroup, Usage};
+use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
 /// Variables that the launcher gets with the directories of the run and of the attempt.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
@@ -40,6 +41,8 @@ struct Current {
     exit_code: Option<ExitCodeRecord>,
     /// Memory cgroup of the job on this host, and its counters before the start.
     memory: Option<(MemoryGroup, Usage)>,
+    /// Counters of the batch job on this host before the start.
+    used_before: JobUsage,
 }
 
 impl Recorder {
@@ -111,11 +114,19 @@ impl Recorder {
         self.current = Some(Current {
             exit_code: ExitCodeRecord::before_start(Some(directory.clone().into())),
             memory: MemoryGroup::own().map(|group| (group.clone(), group.usage())),
+            used_before: JobUsage::read(),
             attempt,
             began: Instant::now(),
         });
         let [events, run] = VARIABLES;
-        Ok(vec![(events, directory), (run, self.run.path().to_path_buf())])
+        let mut variables = vec![(events, directory), (run, self.run.path().to_path_buf())];
+        // Slurm before 23.02 sets no variable with the end time.
+        let is_known =
+            ["ARMATURE_END_TIME", "SLURM_JOB_END_TIME"].iter().any(|name| std::env::var_os(name).is_some());
+        if let Some(end) = start.ends_at.filter(|_| !is_known) {
+            variables.push(("ARMATURE_END_TIME", end.to_string().into()));
+        }
+        Ok(variables)
     }
 
     /// Returns the standard output and error for the launcher.
@@ -145,7 +156,10 @@ impl Recorder {
     /// evidence.
     pub(crate) fn end(&mut self, mut seen: Evidence) {
         self.log.finish();
-        let Some(Current { attempt, began, exit_code, memory }) = self.current.take() else { return };
+        let Some(Current { attempt, began, exit_code, memory, used_before }) = self.current.take() else {
+            return;
+        };
+        let seconds = began.elapsed().as_secs_f64();
         if let Some(record) = exit_code {
             record.write(seen.code);
         }
@@ -166,11 +180,16 @@ impl Recorder {
             code: seen.code,
             stopped: seen.code == STOPPED,
             done: seen.status.as_ref().map_or(0, |status| status.done),
-            seconds: (began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+            seconds: (seconds * 1000.0).round() / 1000.0,
             ended: description::now(),
         };
         if let Err(error) = attempt.write_end(&end) {
             message::print_message(error);
+        }
+        if start.batch.is_some() && end.reason != Reason::StartFailed {
+            let used = Used::between(used_before, JobUsage::read(), seconds, end.reason == Reason::Finished);
+            let requested = Requested::of(|name| std::env::var(name).ok());
+            requested.compare(&used, &start.host).into_iter().for_each(message::print_message);
         }
     }
 }
