@@ -48,6 +48,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "loop" => Some(moving_loops::tested_program::main(arguments)),
         "loop-by-hand" => Some(loops::main(arguments)),
         "kill-run" => Some(farm::kill_run::main(arguments)),
+        "slow-end" => Some(farm::slow_end::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
         "tour" => Some(farm::tour::main(arguments)),
         "tree" => Some(farm::tree::main(arguments)),

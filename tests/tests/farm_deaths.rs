@@ -82,6 +82,25 @@ fn farm_completes_when_two_workers_die() {
     }
 }
 
+/// Two ranks need three seconds for each of the last tasks, which other ranks run as well. The farm must not wait for the slow ranks,
+/// also if one of them is killed meanwhile.
+#[test]
+fn farm_with_second_copies_does_not_wait_for_slow_ranks() {
+    let slow = |job: Job| {
+        job.env("ARMATURE_TEST_SLOW", "3000")
+            .env("ARMATURE_TEST_TASKS", "400")
+            .env("ARMATURE_TEST_CHUNKING", "ss")
+    };
+    let outcome = slow(job(4)).run();
+    assert_completed(&outcome, "");
+    assert!(outcome.stdout.contains(" second copies"), "{outcome}");
+    if launcher_keeps_other_ranks() {
+        let running = slow(job(4)).flag("--enable-recovery").start();
+        kill_workers(&running, &[1], 3);
+        assert_completed(&running.wait(), "1");
+    }
+}
+
 /// Tasks that the dead worker would have created must be created by the other workers.
 #[test]
 fn search_completes_when_a_worker_dies() {

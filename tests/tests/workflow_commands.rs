@@ -214,6 +214,27 @@ fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     failed(work_dir.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
 }
 
+/// The command takes 2.5 s, and is tried with time limits of 1, 2 and 4 s. Without another try it fails.
+#[test]
+fn tasks_over_their_time_limit_are_retried_with_more_time() {
+    let task = |tries: u32| {
+        format!("[[task]]\nid = \"long\"\ncommand = \"sleep 2.5\"\ntime_limit = 1\ntries = {tries}\n")
+    };
+    let work_dir = WorkDir::new("more.toml", &task(3));
+    let output = work_dir.run(1, &[]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    succeeded(output);
+    for limit in ["2.000 s", "4.000 s"] {
+        let line = format!("task long is tried again with a time limit of {limit}: ended at its time limit");
+        assert!(errors.contains(&line), "{errors}");
+    }
+    let work_dir = WorkDir::new("less.toml", &task(2));
+    failed(
+        work_dir.run(1, &[]),
+        &["task \"long\" failed on rank 0 after 2 tries: ended at its time limit, after 2."],
+    );
+}
+
 /// Each of two tasks ends only after the other one has started.
 #[test]
 fn rank_runs_one_task_per_core_concurrently() {

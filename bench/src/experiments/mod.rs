@@ -6,6 +6,7 @@ mod farm_efficiency;
 mod farm_explore;
 mod farm_overhead;
 mod farm_policies;
+mod farm_second_copies;
 mod farm_simgrid;
 mod farm_workers;
 mod ferret_costs;
@@ -54,6 +55,7 @@ pub const ALL: &[Experiment] = &[
     farm_efficiency::EXPERIMENT,
     farm_explore::EXPERIMENT,
     farm_deaths::EXPERIMENT,
+    farm_second_copies::EXPERIMENT,
     farm_simgrid::EXPERIMENT,
     farm_workers::EXPERIMENT,
     session_values::EXPERIMENT,

@@ -275,7 +275,7 @@ variants!(ToStarter { 0 => Setup(setup), 1 => Run(request), 2 => Cancel(id), });
 variants!(FromStarter { 0 => Ready(refusal), 1 => Event(event), });
 variants!(Event { 0 => Started { id, process }, 1 => Ended { id, ended }, });
 variants!(Outcome { 0 => Exited(code), 1 => Signalled(signal), 2 => NotStarted(why), });
-variants!(Stopped { 0 => TimeLimit, 1 => MemoryLimit, 2 => Cancelled, });
+variants!(Stopped { 0 => TimeLimit, 1 => MemoryLimit, 2 => Cancelled, 3 => OutOfMemory, });
 variants!(Program { 0 => Program { program, arguments }, 1 => Shell(line), });
 variants!(Input { 0 => Nothing, 1 => File(path), 2 => Bytes(bytes), });
 variants!(Destination { 0 => Output, 1 => Nowhere, 2 => File(path), });

@@ -19,6 +19,7 @@ pub(crate) mod log;
 pub(crate) mod name;
 pub(crate) mod recorder;
 pub(crate) mod reference;
+mod request;
 pub(crate) mod state;
 
 use std::fs;

@@ -10,8 +10,9 @@ use armature_files::lock::{LockFile, TRIES};
 
 use super::attempt::{Attempt, Start};
 use super::description::{BatchJob, Description};
-use super::end_reason::{End, Evidence};
+use super::end_reason::{End, Evidence, Reason};
 use super::log::Log;
+use super::request::{Requested, Used};
 use super::{RUNS, RunDirectory, description, name, newest};
 use crate::batch::messages::{self, Cause};
 use crate::batch::slurm;
@@ -19,7 +20,7 @@ use crate::command_line::CommandLine;
 use crate::error::LaunchError;
 use crate::job_state::ExitCodeRecord;
 use crate::message;
-use crate::supervise::{MemoryGroup, Usage};
+use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
 /// Variables that the launcher gets with the directories of the run and of the attempt.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
@@ -41,6 +42,8 @@ struct Current {
     exit_code: Option<ExitCodeRecord>,
     /// Memory cgroup of the job on this host, and its counters before the start.
     memory: Option<(MemoryGroup, Usage)>,
+    /// Counters of the batch job on this host before the start.
+    used_before: JobUsage,
     /// Time at which this process asked the ranks to stop.
     stop_asked: Option<Instant>,
 }
@@ -119,12 +122,20 @@ impl Recorder {
         self.current = Some(Current {
             exit_code: ExitCodeRecord::before_start(Some(directory.clone().into())),
             memory: MemoryGroup::own().map(|group| (group.clone(), group.usage())),
+            used_before: JobUsage::read(),
             attempt,
             began: Instant::now(),
             stop_asked: None,
         });
         let [events, run] = VARIABLES;
-        Ok(vec![(events, directory), (run, self.run.path().to_path_buf())])
+        let mut variables = vec![(events, directory), (run, self.run.path().to_path_buf())];
+        // Slurm before 23.02 sets no variable with the end time.
+        let is_known =
+            ["ARMATURE_END_TIME", "SLURM_JOB_END_TIME"].iter().any(|name| std::env::var_os(name).is_some());
+        if let Some(end) = start.ends_at.filter(|_| !is_known) {
+            variables.push(("ARMATURE_END_TIME", end.to_string().into()));
+        }
+        Ok(variables)
     }
 
     /// Records the end of an attempt whose process could not do it before Slurm started the batch job again as `start`.
@@ -185,9 +196,12 @@ impl Recorder {
     /// evidence. Returns the exit code of the job.
     pub(crate) fn end(&mut self, mut seen: Evidence) -> u8 {
         self.log.finish();
-        let Some(Current { attempt, began, exit_code, memory, stop_asked }) = self.current.take() else {
+        let Some(Current { attempt, began, exit_code, memory, used_before, stop_asked }) =
+            self.current.take()
+        else {
             return seen.code;
         };
+        let seconds = began.elapsed().as_secs_f64();
         if let Some(record) = exit_code {
             seen.code = record.write(seen.code);
         }
@@ -212,8 +226,14 @@ impl Recorder {
         }
         let left = || Some(start.ends_at?.saturating_sub(description::seconds_since_1970()));
         seen.batch.seconds_left = seen.batch.seconds_left.or_else(left);
-        if let Err(error) = attempt.write_end(&End::new(&seen, began.elapsed().as_secs_f64())) {
+        let end = End::new(&seen, seconds);
+        if let Err(error) = attempt.write_end(&end) {
             message::print_message(error);
+        }
+        if start.batch.is_some() && end.reason != Reason::StartFailed {
+            let used = Used::between(used_before, JobUsage::read(), seconds, end.reason == Reason::Finished);
+            let requested = Requested::of(|name| std::env::var(name).ok());
+            requested.compare(&used, &start.host).into_iter().for_each(message::print_message);
         }
         seen.code
     }

@@ -3,6 +3,7 @@
 //! The program writes its status to a file ([`armature::job_status`]). When the status is final, the launcher gets a grace period to end;
 //! after it, the launcher and all processes that it has started are ended. `restart_policy.rs` decides what follows.
 
+mod job_usage;
 mod memory;
 mod process_tree;
 mod restart_policy;
@@ -23,6 +24,7 @@ use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::execute::{Call, GRACE_OF_RANKS, TICK, code, send};
 use crate::message::print_message;
+pub(crate) use job_usage::JobUsage;
 pub(crate) use memory::{MemoryGroup, Usage};
 pub(crate) use process_tree::{began, is_alive};
 use restart_policy::{Ended, Next, RestartPolicy};

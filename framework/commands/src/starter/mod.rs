@@ -3,6 +3,7 @@
 //! README.md in this directory describes processes, states and invariants.
 
 mod orphans;
+mod out_of_memory;
 mod running;
 mod spawn;
 pub(crate) mod tree;

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use wait4::Wait4;
 
+use super::out_of_memory;
 use super::spawn::Spawned;
 use super::tree;
 use super::watch::Watch;
-use crate::event::{Ended, Outcome, last_line};
+use crate::event::{Ended, Outcome, Stopped, last_line};
 use crate::output::{OutputWriter, Stream};
 use crate::request::Request;
 
@@ -29,6 +30,8 @@ pub(super) struct Running {
     start: Instant,
     /// End of the root process. Its descendants may still run.
     end: Option<End>,
+    /// Number of processes that the kernel had killed for lack of memory before the start.
+    kills_before: Option<u64>,
     /// CPU time of ended orphans of the command.
     orphans_cpu_time: Duration,
     lost_output: u64,
@@ -44,6 +47,8 @@ struct End {
     at: Instant,
     cpu_time: Duration,
     peak_memory: u64,
+    /// Number of processes that the kernel had killed for lack of memory at the end.
+    kills: Option<u64>,
 }
 
 const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
@@ -69,6 +74,7 @@ impl Running {
             watch: Watch::new(start, request.time_limit, request.memory_limit, grace),
             start,
             end: None,
+            kills_before: out_of_memory::recent_kills(start),
             orphans_cpu_time: Duration::ZERO,
             lost_output: 0,
             errors: Vec::new(),
@@ -104,7 +110,10 @@ impl Running {
         }
         let used = self.child.wait4()?;
         let cpu_time = used.rusage.utime + used.rusage.stime;
-        self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory: used.rusage.maxrss });
+        // Read only for commands that did not succeed.
+        let kills = if used.status.success() { None } else { out_of_memory::kills() };
+        let peak_memory = used.rusage.maxrss;
+        self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory, kills });
         Ok(())
     }
 
@@ -176,9 +185,11 @@ impl Running {
             seen if seen > 0 && end.peak_memory <= tree::own_peak() => seen,
             seen => seen.max(end.peak_memory),
         };
+        let is_out_of_memory = out_of_memory::explains(&outcome, self.kills_before, end.kills);
+        let stopped = self.watch.stopped().or(is_out_of_memory.then_some(Stopped::OutOfMemory));
         let mut ended = Ended {
             outcome,
-            stopped: self.watch.stopped(),
+            stopped,
             run_time: end.at.duration_since(self.start),
             cpu_time: end.cpu_time + self.orphans_cpu_time,
             peak_memory,

@@ -51,6 +51,10 @@ pub struct Summary {
     pub lost: Vec<usize>,
     /// Number of chunks sent.
     pub chunks: u64,
+    /// Number of these chunks that were [second copies](super::Farm::second_copies).
+    pub copies: u64,
+    /// Number of tasks whose result came from a second copy.
+    pub ended_in_copies: u64,
     /// Chunking of the farm, as set by [`Farm::chunking`](super::Farm::chunking).
     pub chunking: String,
     /// Number of iterations; 1 for a stream.
@@ -119,6 +123,10 @@ impl fmt::Display for Summary {
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} requeued", self.lost, count(self.again, "task"))?;
         }
+        if self.copies > 0 {
+            let (copies, first) = (count(self.copies, "chunk"), count(self.ended_in_copies, "task"));
+            write!(f, "\n{copies} sent a second time to idle ranks, where {first} ended first")?;
+        }
         let set_up = self.ranks.iter().map(|rank| rank.warm_up).max().unwrap_or_default();
         if set_up.as_millis() > 0 {
             write!(f, "\nworkers were set up in {} at most, which counts as idle time", cell(set_up))?;
@@ -167,6 +175,8 @@ mod tests {
             again: 0,
             lost: vec![],
             chunks: 3,
+            copies: 0,
+            ended_in_copies: 0,
             chunking: "ss".into(),
             iterations: 1,
             elapsed: Duration::from_secs(10),
@@ -194,6 +204,9 @@ mod tests {
                 .contains("\nworkers were set up in 2.000 s at most, which counts as idle time\n"),
             "{summary}"
         );
+        (summary.copies, summary.ended_in_copies) = (2, 1);
+        let copies = "\n2 chunks sent a second time to idle ranks, where 1 task ended first\n";
+        assert!(summary.to_string().contains(copies), "{summary}");
         summary.ranks.clear();
         assert_eq!(summary.efficiency(), 0.0);
     }

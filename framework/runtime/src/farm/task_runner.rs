@@ -41,6 +41,16 @@ pub(crate) enum Command {
     Rest(Rest),
 }
 
+impl Command {
+    /// Returns the number of the chunk that the command runs, if it runs one.
+    pub(crate) fn chunk(&self) -> Option<u64> {
+        match self {
+            Command::SetUp => None,
+            Command::Chunk { header, .. } | Command::Rest(Rest { header, .. }) => Some(header.id),
+        }
+    }
+}
+
 /// Tasks of a chunk that are left after a partial result.
 pub(crate) struct Rest {
     header: ChunkHeader,

@@ -295,6 +295,8 @@ fn long_task_in_a_chunk_is_not_a_death() {
 mod journal;
 #[path = "parts_tests.rs"]
 mod parts;
+#[path = "second_copies_tests.rs"]
+mod second_copies_tests;
 #[path = "submasters_tests.rs"]
 mod submasters;
 #[path = "worker_count_tests.rs"]

@@ -74,6 +74,9 @@ pub struct StatusLock {
 /// Name of the job status file in a directory of events.
 pub const EVENTS_COPY: &str = "job-status.json";
 
+/// Start of the cause of a stop for the time limit of the job, after "stopped by".
+pub(crate) const TIME_LIMIT: &str = "the time limit of the job";
+
 /// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,6 +103,12 @@ impl State {
 }
 
 impl JobStatus {
+    /// Returns true if the job has stopped by itself, because no task could end before the [end of the job](crate::Config::end_time).
+    pub fn stopped_for_time_limit(&self) -> bool {
+        self.state == State::Stopped
+            && self.kept.strip_prefix("stopped by ").is_some_and(|cause| cause.starts_with(TIME_LIMIT))
+    }
+
     /// Reads the job status from a file; `None` if there is no file.
     ///
     /// # Errors

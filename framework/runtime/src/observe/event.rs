@@ -247,6 +247,17 @@ pub enum Event {
         /// Rank that takes part again.
         rank: usize,
     },
+    /// A farm sent unfinished tasks of a rank to an idle rank as well. The first results count.
+    Copied {
+        /// The rank.
+        from: usize,
+        /// The idle rank.
+        to: usize,
+        /// Number of the first task.
+        first: u64,
+        /// Number of tasks.
+        tasks: u64,
+    },
     /// Failures and repeated tasks of a farm.
     Failures {
         /// Number of tasks that failed at every attempt.

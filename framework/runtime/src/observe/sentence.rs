@@ -85,6 +85,11 @@ impl fmt::Display for Sentence<'_> {
                 }
             }
             Event::Heard { rank } => write!(f, "Rank {rank} sends heartbeats again and receives tasks."),
+            Event::Copied { from, to, first, tasks } => write!(
+                f,
+                "Rank {to} is idle and runs {} from number {first} on as well, which rank {from} has not completed.",
+                count(*tasks, "task")
+            ),
             Event::Failures { failed, retried, again } => write!(
                 f,
                 "{} failed at every attempt, {} retried, and {} requeued because a rank was lost.",

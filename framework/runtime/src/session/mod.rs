@@ -226,6 +226,12 @@ impl Session {
                 file.map(|directory| directory.join("stop")),
             ));
         }
+        if let Some(end) =
+            config.end_time.filter(|_| endpoint.capabilities().real_time && endpoint.rank() == 0)
+            && endpoint.ends_at(end).is_none()
+        {
+            log::warn!("the end time of the job has passed before its start, and is ignored");
+        }
         match bootstrap::exchange(&mut endpoint, config, number) {
             Ok((sharing, events)) => Ok(Session {
                 sharing,

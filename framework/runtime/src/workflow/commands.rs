@@ -46,8 +46,15 @@ pub(super) enum Change {
     Ended(Try),
 }
 
-/// Try of a command that starts: number of earlier failed tries, and memory limit.
-pub(super) type Started = (u32, Option<u64>);
+/// Limits of a try.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) memory: Option<u64>,
+    pub(super) time: Option<Duration>,
+}
+
+/// Try of a command that starts: number of earlier failed tries, and its limits.
+pub(super) type Started = (u32, Limits);
 
 /// Ended try of a command.
 #[derive(Debug)]
@@ -66,7 +73,8 @@ impl Try {
     /// Returns the reason for the failure of the try, if it has failed.
     pub(super) fn failure(&self) -> Option<(Reason, String)> {
         let reason = match self.ended.stopped {
-            Some(Stopped::MemoryLimit) => Reason::MemoryLimit,
+            Some(Stopped::MemoryLimit | Stopped::OutOfMemory) => Reason::MemoryLimit,
+            Some(Stopped::TimeLimit) => Reason::TimeLimit,
             _ => Reason::Error,
         };
         if self.ended.is_success() {
@@ -158,7 +166,7 @@ impl<'s> Commands<'s> {
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
-    pub(super) fn run(&mut self, task: usize, (attempt, memory_limit): Started) -> Result<()> {
+    pub(super) fn run(&mut self, task: usize, (attempt, limits): Started) -> Result<()> {
         let of = &self.tasks[task];
         let program = match &of.action {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),
@@ -168,13 +176,13 @@ impl<'s> Commands<'s> {
         };
         let mut request = Request::new(task as u64, program);
         request.attempt = attempt + 1;
-        request.environment = environment(of, self.number, attempt, memory_limit);
+        request.environment = environment(of, self.number, attempt, limits.memory);
         request.directory.clone_from(&self.directory);
         if let Some(text) = &of.stdin {
             request.stdin = Input::Bytes(text.clone().into_bytes());
         }
-        request.time_limit = of.time_limit;
-        request.memory_limit = memory_limit;
+        request.time_limit = limits.time;
+        request.memory_limit = limits.memory;
         request.cores = of.cores;
         self.running.insert(task, Dispatched { attempt, began: None });
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)

@@ -834,7 +834,7 @@ fn task_is_forwarded_to_a_rank_with_enough_memory() {
 
 fn order(task: usize, sources: Vec<usize>) -> Order {
     let (is_announced, is_suspect) = (false, false);
-    Order { task, attempt: 0, exceeded: 0, place: None, is_announced, is_suspect, sources }
+    Order { task, attempt: 0, exceeded: Default::default(), place: None, is_announced, is_suspect, sources }
 }
 
 #[test]

@@ -19,8 +19,8 @@ pub(super) struct Order {
     pub(super) task: usize,
     /// Number of earlier failed tries.
     pub(super) attempt: u32,
-    /// Number of earlier tries that exceeded their memory limit.
-    pub(super) exceeded: u32,
+    /// Numbers of earlier tries that exceeded a limit.
+    pub(super) exceeded: Exceeded,
     /// Place in the plan, if there is one. The task does not begin before the orders of its rank with a smaller place.
     pub(super) place: Option<usize>,
     /// True for an announcement: the inputs may arrive, but the task must not begin before it is ordered.
@@ -29,6 +29,34 @@ pub(super) struct Order {
     pub(super) is_suspect: bool,
     /// Rank that has or will have each input, in the order of the parents.
     pub(super) sources: Vec<usize>,
+}
+
+/// Numbers of tries of a task that exceeded their memory limit, and that exceeded their time limit. Both are one number on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Exceeded(u32);
+
+impl Exceeded {
+    /// Number of bits for tries that exceeded their memory limit.
+    const BITS: u32 = 16;
+
+    pub(super) fn memory(self) -> u32 {
+        self.0 & ((1 << Exceeded::BITS) - 1)
+    }
+
+    pub(super) fn time(self) -> u32 {
+        self.0 >> Exceeded::BITS
+    }
+
+    /// Counts a failed try. Further tries than the bits can count change nothing.
+    pub(super) fn count(&mut self, reason: Reason) {
+        let most = (1 << Exceeded::BITS) - 1;
+        match reason {
+            Reason::MemoryLimit if self.memory() < most => self.0 += 1,
+            Reason::TimeLimit if self.time() < most => self.0 += 1 << Exceeded::BITS,
+            _ => {}
+        }
+    }
 }
 
 /// Orders of the master for a rank.
@@ -81,11 +109,11 @@ pub(super) enum Reason {
     Error,
     /// User code panicked.
     Panic,
-    /// The command exceeded its memory limit. The next try has a higher limit.
+    /// The command exceeded its memory limit, or was killed because memory was short. The next try gets more memory.
     MemoryLimit,
     /// The task needs more memory than a rank may hold, and was not begun.
     Memory,
-    /// The task exceeded its time limit.
+    /// The task exceeded its time limit. The next try of a command gets more time.
     TimeLimit,
 }
 

@@ -309,9 +309,11 @@ impl Root {
         }
     }
 
-    /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same
-    /// moment.
+    /// Stops the run if the job was asked to stop, or if no task can end before the job is ended. Called before reports are handled, because a signal may reach commands and ranks at the same moment.
     pub(super) fn stop_if_requested(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
+        if let Some(why) = self.master.check_time(now) {
+            endpoint.stop_for_time_limit(&why);
+        }
         if endpoint.is_stop_requested(now)? {
             self.master.stop();
         }

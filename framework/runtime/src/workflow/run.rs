@@ -74,11 +74,11 @@ impl Workflow<'_> {
         let mut plan_options = self.options.plan.clone().unwrap_or_default();
         let task_memory = self.options.task_memory.unwrap_or(plan_options.memory.task_memory);
         plan_options.memory.task_memory = task_memory;
-        let graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
-        let graph = Arc::new(graph);
+        let mut graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
         let memory = self.memory_of_ranks(ranks)?;
+        graph.has_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
+        let graph = Arc::new(graph);
         let settings = Settings { budget: memory[rank], collects, journals: self.options.journal.is_some() };
-        graph.check_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
         self.check_plan(&graph, ranks)?;
         let mut files = self.files(rank, ranks)?;
         let cores = rank_commands.as_ref().map_or(0, |commands| commands.cores);
@@ -96,6 +96,9 @@ impl Workflow<'_> {
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
         master.run_several(commands.cores());
         master.has_memory(&memory);
+        if let Some(end_by) = endpoint.tasks_end_by() {
+            master.ends_by(end_by, begin);
+        }
         if let Some(plan) = &self.options.fixed_plan {
             master.plan(&plan.processor_of, &plan.sequence);
         }

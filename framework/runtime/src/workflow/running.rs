@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use armature_text::shown;
 
-use super::commands::{Change, Commands, Try};
+use super::commands::{Change, Commands, Limits, Try};
 use super::files::Files;
 use super::graph::Graph;
 use super::messages::{Content, Orders, Reason};
@@ -360,8 +360,9 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             && let Some(Job::Run { task, attempt, exceeded, .. }) = self.worker.next_command(out)?
         {
             has_ended = true;
-            let limit = self.graph.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
-            self.begin_command(task, (attempt, limit), out)?;
+            let memory = self.graph.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
+            let limits = Limits { memory, time: self.graph.time_limit(task, exceeded) };
+            self.begin_command(task, (attempt, limits), out)?;
         }
         Ok(has_ended)
     }
@@ -382,6 +383,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.events.tick(now);
         self.flush(true, at, out)?;
         if let Some(root) = &mut self.root {
+            root.stop_if_requested(out.endpoint(), now)?;
             root.tick(now)?;
         }
         Ok(false)

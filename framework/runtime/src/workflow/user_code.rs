@@ -9,7 +9,7 @@ use armature_planner::workflow::Replanned;
 use super::closure::{AfterCommand, Erased, Inputs};
 use super::commands::Try;
 use super::graph::Graph;
-use super::messages::Reason;
+use super::messages::{Exceeded, Reason};
 use super::planning::{Found, PLANS, Question, ReplanQuestion};
 use super::spill::SpillFolder;
 use super::task_journal::JournalPlace;
@@ -32,8 +32,8 @@ pub(super) enum Job {
     Replan(Box<ReplanQuestion>),
     /// Measure the speed of this rank.
     Measure,
-    /// Run a task, after `attempt` failed tries, `exceeded` of which exceeded their memory limit.
-    Run { task: usize, attempt: u32, exceeded: u32, inputs: Vec<Value> },
+    /// Run a task, after `attempt` failed tries, some of which `exceeded` a limit.
+    Run { task: usize, attempt: u32, exceeded: Exceeded, inputs: Vec<Value> },
     /// Call `after_command` for an ended command.
     AfterCommand(Box<Try>),
     /// Write a value to disk.

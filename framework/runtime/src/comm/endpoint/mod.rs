@@ -12,6 +12,7 @@ pub(crate) mod stop_requests;
 pub(crate) mod stopping;
 #[cfg(test)]
 mod tests;
+mod time_left;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,6 +62,8 @@ pub(crate) struct Endpoint {
     seen: BTreeMap<usize, Process>,
     exchanged: Exchanged,
     stops: StopRequests,
+    /// Time at which the batch system ends the job.
+    end: Option<Duration>,
     /// Journals and directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
     /// Total duration of skeleton runs since progress was last reported.
@@ -87,6 +90,7 @@ impl Endpoint {
             seen: BTreeMap::new(),
             exchanged: Exchanged::new(transport.size()),
             stops: StopRequests::default(),
+            end: None,
             claimed: BTreeSet::new(),
             unreported_progress: Duration::ZERO,
             transport,

@@ -50,7 +50,8 @@ impl MasterRank {
                 } else {
                     self.serve_one(source, worker, most, out)?
                 };
-                if dispatched || (self.state.tasks.waiting() == 0 && !self.state.sizes.has_reserved()) {
+                let others_may = self.state.tasks.waiting() > 0 || self.state.sizes.has_reserved();
+                if dispatched || !(others_may || self.has_time_limit()) {
                     break;
                 }
             }
@@ -91,8 +92,8 @@ impl MasterRank {
     /// Returns the next command for rank 0 itself: the rest of a chunk that it has begun, or another chunk if it may have one. The chunk is
     /// short if rank 0 computes on the communicating thread (`inline`).
     pub(super) fn compute(&mut self, source: &mut dyn Source, inline: bool) -> Result<Option<Command>> {
-        if let Some(rest) = self.rests.pop_front() {
-            return Ok(Some(Command::Rest(rest)));
+        if let Some(command) = self.next_of_own() {
+            return Ok(Some(command));
         }
         let is_active = self.state.workers().state_of(0) == WorkerState::Active;
         if !is_active || (self.state.tasks.waiting() == 0 && source.has_ended()) {
@@ -146,7 +147,11 @@ impl MasterRank {
         most: u64,
     ) -> Result<Option<(PendingTasks, usize)>> {
         self.record_choice();
-        let most = most.min(u32::MAX.into());
+        let most = most.min(u32::MAX.into()).min(self.most_in_time(worker, sized_for));
+        if most == 0 {
+            self.state.drop_reserved(worker);
+            return Ok(None);
+        }
         if self.state.tasks.must_drain(worker) {
             return Ok(None);
         }

@@ -142,14 +142,27 @@ impl MasterRank {
         // A silent rank may be dead nevertheless, so rank 0 runs its tasks only if no other rank can.
         let avoid = (!certain || !died).then_some(0);
         let reassigned = self.state.assess_loss(loss, chunks, last_activity);
+        let mut recalled = Vec::new();
+        for (_, Share { chunk, places, blame }) in &reassigned {
+            let (chunk, Range { start, end }) = (&chunks[*chunk], places);
+            let tasks = chunk.first + u64::from(*start)..chunk.first + u64::from(*end);
+            if *blame != Blame::Innocent {
+                recalled.extend(self.state.tasks.recall_other(chunk, tasks));
+            }
+        }
         for (attempts, Share { chunk, places, blame }) in reassigned {
             let chunk = &chunks[chunk];
             if blame != Blame::Innocent {
                 let tasks = chunk.first + u64::from(places.start)..chunk.first + u64::from(places.end);
                 blamed_tasks.push(describe(tasks.clone()));
-                self.record_attempts(tasks, attempts)?;
+                if !chunk.superseded {
+                    self.record_attempts(tasks, attempts)?;
+                }
             }
             self.requeue(chunk, places, attempts, avoid)?;
+        }
+        for chunk in recalled {
+            self.requeue(&chunk, 0..chunk.count, chunk.attempts, None)?;
         }
         self.state.tasks.clear_suspicions();
         let tasks = count(chunks);
@@ -208,7 +221,7 @@ impl MasterRank {
         self.state.take_chunks_of(rank, state)
     }
 
-    /// Requeues the tasks at `places` of a chunk. The rank `avoid` runs them only if no other rank can.
+    /// Requeues the tasks at `places` of a chunk that have to run again. The rank `avoid` runs them only if no other rank can.
     pub(super) fn requeue(
         &mut self,
         chunk: &Sent,
@@ -216,13 +229,17 @@ impl MasterRank {
         attempts: Attempts,
         avoid: Option<usize>,
     ) -> Result<()> {
-        let mut tasks = self.unpack(chunk)?;
-        drop(tasks.split_off(places.end as usize));
-        if places.start > 0 {
-            tasks = tasks.split_off(places.start as usize);
+        let place = |place: u32| chunk.first + u64::from(place);
+        for Range { start: first, end } in
+            self.state.tasks.take_back(chunk, place(places.start)..place(places.end))
+        {
+            let mut tasks = self.unpack(chunk)?;
+            drop(tasks.split_off((end - chunk.first) as usize));
+            if first > chunk.first {
+                tasks = tasks.split_off((first - chunk.first) as usize);
+            }
+            self.state.requeue(PendingTasks { first, tasks, attempts, avoid });
         }
-        let first = chunk.first + u64::from(places.start);
-        self.state.requeue(PendingTasks { first, tasks, attempts, avoid });
         Ok(())
     }
 

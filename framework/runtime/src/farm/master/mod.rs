@@ -8,9 +8,11 @@ mod losses;
 mod replay;
 mod results;
 pub(super) mod run;
+mod second_copies;
 mod shutdown;
 mod step;
 mod submasters;
+mod time_left;
 mod worker_count;
 
 use std::collections::VecDeque;
@@ -26,7 +28,7 @@ use super::messages::{Join, ToMaster, ToWorker};
 use super::options::Options;
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
-use super::task_runner::{Codecs, Outcome, Output, Rest};
+use super::task_runner::{Codecs, Command, Outcome, Output, Rest};
 use super::user_job;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -56,12 +58,16 @@ pub(super) struct MasterRank {
     own: Arc<Activity>,
     /// Remaining tasks of chunks that rank 0 has begun.
     rests: VecDeque<Rest>,
+    /// Second copies that rank 0 has not begun.
+    own_copies: VecDeque<Command>,
     /// True if the event log contains a choice of the chunk policy.
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
     /// True if the job was asked to stop.
     stop_requested: bool,
+    /// Time by which tasks have to end, if the job has a time limit.
+    tasks_end_by: Option<Duration>,
     /// Set if the run was stopped before all tasks were dispatched: the total number of tasks, if it is known.
     cut: Option<Option<u64>>,
     /// Rank that has answered the current probe.
@@ -102,9 +108,11 @@ impl MasterRank {
             events: EventLog::off(),
             own,
             rests: VecDeque::new(),
+            own_copies: VecDeque::new(),
             choice_recorded: false,
             streaming: false,
             stop_requested: false,
+            tasks_end_by: endpoint.tasks_end_by(),
             cut: None,
             echo: None,
             probed: 0,

@@ -1,5 +1,7 @@
 //! Results and failed tasks on rank 0.
 
+use std::ops::Range;
+
 use super::super::chunk_result::{ChunkResult, Failure};
 use super::super::delivery::Deliver;
 use super::super::messages::{ChunkHeader, Entry, Payload, ResultHeader, Times};
@@ -45,7 +47,8 @@ impl MasterRank {
         let (begin, by) = (self.clock.now(), entry.by);
         let (done, payload) = entry.decode_result().map_err(|e| e.at_rank(by))?;
         self.detector.active(worker);
-        let Some((chunk, is_last)) = self.state.take_result(worker, done.id, done.count) else {
+        let now = self.clock.now();
+        let Some((chunk, is_last)) = self.state.take_result([worker, by], &done, now) else {
             return Ok(());
         };
         if (done.first, done.count) != (chunk.first, chunk.count) {
@@ -75,11 +78,12 @@ impl MasterRank {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let ChunkHeader { id, first, count, .. } = header;
-        let Some((chunk, is_last)) = self.state.take_result(0, id, count) else { return Ok(()) };
+        let done = ResultHeader { id, first, count, failures: result.failures, times };
+        let taken = self.state.take_result([0, 0], &done, self.clock.now());
+        let Some((chunk, is_last)) = taken else { return Ok(()) };
         let bytes = result.results.weigh();
         self.state.traffic.received_bytes(count.into(), bytes);
         self.state.window.received(result.results.len() as u64, bytes);
-        let done = ResultHeader { id, first, count, failures: result.failures, times };
         self.settle(&done, 0, (&chunk, is_last), (result.results, bytes as u64), delivery, out)
     }
 
@@ -101,23 +105,33 @@ impl MasterRank {
         let behind = done.failures.iter().map(|failure| u64::from(failure.place) + 1);
         for (place, results) in std::iter::once(0).chain(behind).zip(results.split_at(gaps)) {
             let size = if whole { bytes } else { results.len() as u64 * each };
-            self.end_with_results(done.first + place, (results, size), delivery)?;
+            self.end_with_results(chunk, done.first + place, (results, size), delivery)?;
         }
         if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
-    /// Ends the tasks from number `first` on with these results, which have `bytes` bytes.
+    /// Ends the tasks of `chunk` from number `first` on with these results, which have `bytes` bytes. Results of tasks that have ended in
+    /// another copy of the chunk are dropped.
     fn end_with_results(
         &mut self,
-        first: u64,
-        (results, bytes): (Items, u64),
+        chunk: &Sent,
+        mut first: u64,
+        (mut results, bytes): (Items, u64),
         delivery: &mut dyn Deliver,
     ) -> Result<()> {
-        if results.len() == 0 {
+        let count = results.len() as u64;
+        if count == 0 {
             return Ok(());
         }
-        self.state.tasks.ended(results.len() as u64, 0);
-        self.keep_and_deliver(first, (ResultRun::Results(results), bytes), delivery)
+        for Range { start, end } in self.state.tasks.close(chunk, first..first + count) {
+            let mut run = if start > first { results.split_off((start - first) as usize) } else { results };
+            results = run.split_off((end - start) as usize);
+            first = end;
+            let bytes = if end - start == count { bytes } else { bytes / count * (end - start) };
+            self.state.tasks.ended(end - start, 0);
+            self.keep_and_deliver(start, (ResultRun::Results(run), bytes), delivery)?;
+        }
+        Ok(())
     }
 
     /// Requeues failed tasks of a chunk, or ends them if their attempts are used up.
@@ -129,9 +143,13 @@ impl MasterRank {
         delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
+        let failures = self.state.tasks.own_failures(chunk, failures);
+        if failures.is_empty() {
+            return Ok(());
+        }
         let attempts = Attempts { failed: chunk.attempts.failed + 1, ..Attempts::default() };
         if attempts.is_exhausted(self.state.tasks.tries()) {
-            for failure in failures {
+            for failure in &*failures {
                 self.fail(chunk, by, failure, delivery)?;
             }
             return Ok(());

@@ -117,6 +117,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             again: counts.again,
             lost: master.state.lost,
             chunks: counts.chunks,
+            copies: counts.copies,
+            ended_in_copies: counts.ended_in_copies,
             chunking: master.options.chunking.to_string(),
             iterations,
             elapsed,

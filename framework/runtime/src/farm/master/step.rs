@@ -170,10 +170,11 @@ impl Step for Stream<'_, '_, '_> {
             return Ok(true);
         }
         has_progressed |= self.source.advance()?;
+        master.stop_if_out_of_time(self.source, out);
         has_progressed |= master.stop_if_requested(self.source);
         master.replay(self.source, self.delivery)?;
         master.fail_abandoned(self.delivery)?;
-        let served = master.serve(self.source, out)?;
+        let served = master.serve(self.source, out)? | master.send_second_copies(self.source, out)?;
         master.replay(self.source, self.delivery)?;
         if let Some(journal) = &mut master.journal {
             journal.tick()?;

@@ -38,7 +38,7 @@ impl MasterState {
 
     /// Removes chunks that no rank holds any more from the window.
     fn release_window(&mut self, chunks: &[Sent]) {
-        chunks.iter().for_each(|outstanding| self.window.returned(outstanding.kept.payload.len()));
+        chunks.iter().for_each(|outstanding| self.window_returns(outstanding));
     }
 
     /// Returns the tasks of a lost rank with their new attempts. Records the tasks of which the rank may have died.

@@ -13,7 +13,7 @@ use super::super::summary::RankReport;
 use super::super::traffic::{ENOUGH_BYTES, TrafficStats};
 use super::super::window::{InFlight, Window};
 use super::{
-    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, PendingTasks, Reserved, TaskTable,
+    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, Pace, PendingTasks, Reserved, TaskTable,
     WorkerState, WorkerTable,
 };
 use crate::tasks::Attempts;
@@ -52,6 +52,7 @@ pub(crate) struct MasterState {
     pub(crate) groups: Groups,
     pub(crate) traffic: TrafficStats,
     pub(crate) sizes: ChunkSizes,
+    pub(crate) pace: Pace,
     /// Number of chunks that a worker may hold in addition to the running one, if the user has set it.
     request_ahead: Option<u32>,
     /// True if rank 0 runs tasks.
@@ -98,6 +99,7 @@ impl MasterState {
             groups: Groups::default(),
             traffic: TrafficStats::new(task.size, result.size),
             sizes: ChunkSizes::new(options.chunking, computes),
+            pace: Pace::new(size),
             request_ahead: options.ahead,
             computes,
             reports: vec![RankReport::default(); size],
@@ -206,6 +208,15 @@ impl MasterState {
         Some((self.sizes.next(sized_for, most.min(room)), sized_for))
     }
 
+    /// Drops the reservation of a worker that may get no tasks any more, so that other workers do not wait for it.
+    pub(crate) fn drop_reserved(&mut self, worker: usize) {
+        match self.sizes.take_reserved() {
+            Some(Reserved { worker: first, size, .. }) if first == worker => self.sizes.return_tasks(size),
+            Some(Reserved { worker: first, sized_for, size }) => self.sizes.reserve(first, sized_for, size),
+            None => {}
+        }
+    }
+
     fn still_waits(&self, worker: usize) -> bool {
         let ahead = if worker == 0 { 0 } else { self.sizes.ahead() };
         self.workers().state_of(worker) == WorkerState::Active && self.workers().room(worker, ahead) > 0
@@ -263,13 +274,36 @@ impl MasterState {
         self.tasks.dispatch(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
     }
 
-    /// Records a result of the next `count` tasks of a chunk from `worker`. Returns the value of [`TaskTable::done`].
-    pub(crate) fn take_result(&mut self, worker: usize, id: u64, count: u32) -> Option<(Sent, bool)> {
-        let (outstanding, is_last) = self.tasks.done(worker, id, count)?;
+    /// Records a result of the next tasks of a chunk, which `worker` sent and rank `by` computed. Returns the value of [`TaskTable::done`].
+    pub(crate) fn take_result(
+        &mut self,
+        [worker, by]: [usize; 2],
+        done: &ResultHeader,
+        now: Duration,
+    ) -> Option<(Sent, bool)> {
+        self.pace.result([worker, by], (done.count, done.times.sum), now);
+        let superseded = self.tasks.superseded(worker, done.id);
+        let taken = self.tasks.done(worker, done.id, done.count);
+        if let Some(given) = superseded {
+            // The measurements of a result that is not needed count like others.
+            let is_last = done.count >= given.count;
+            self.count_result(done, by, (&given, is_last), now);
+            if is_last {
+                self.window_returns(&given);
+            }
+        }
+        let (outstanding, is_last) = taken?;
         if is_last {
-            self.window.returned(outstanding.kept.payload.len());
+            self.window_returns(&outstanding);
         }
         Some((outstanding, is_last))
+    }
+
+    /// Removes a chunk that its worker does not hold any more from the window. A second copy shares its payload with the original.
+    pub(super) fn window_returns(&mut self, chunk: &Sent) {
+        if !chunk.is_copy {
+            self.window.returned(chunk.kept.payload.len());
+        }
     }
 
     /// Adds a result computed by rank `by` to the report of the rank, the traffic and the chunk policy. The result covers a part of a

@@ -8,6 +8,7 @@ mod death_records;
 mod groups;
 mod losses;
 mod master;
+mod second_copies;
 mod submaster;
 mod suspect_tasks;
 #[cfg(test)]
@@ -24,6 +25,8 @@ pub(crate) use chunk_sizes::{ChunkSizes, Reserved};
 pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
 pub(crate) use master::{Joined, MasterState, Sent};
+pub(crate) use second_copies::Pace;
+use second_copies::SecondCopies;
 pub(crate) use submaster::SubmasterState;
 pub(crate) use suspect_tasks::Share;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
@@ -64,6 +67,12 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) since: Duration,
     /// True if the worker held no other chunk at dispatch and has sent no partial result.
     pub(crate) alone: bool,
+    /// True if the chunk is a second copy of a chunk of another worker.
+    pub(crate) is_copy: bool,
+    /// True if another chunk has, or had, the same tasks.
+    pub(crate) has_copy: bool,
+    /// True if all its tasks have ended in another copy, or were taken back with it. The worker runs them nevertheless.
+    pub(crate) superseded: bool,
     pub(crate) kept: K,
 }
 
@@ -78,9 +87,10 @@ pub(crate) struct TaskTable<K> {
     /// Requeued tasks, oldest first.
     back: VecDeque<PendingTasks>,
     outstanding: BTreeMap<u64, OutstandingChunk<K>>,
+    copies: SecondCopies,
     next_id: u64,
     deaths: Deaths,
-    /// Number of dispatched tasks without a result, over all chunks in `outstanding`.
+    /// Number of tasks in `outstanding`, without superseded chunks.
     out: u64,
     /// Number of requeued tasks in `back`.
     waiting: u64,
@@ -98,6 +108,9 @@ pub(crate) struct TaskCounts {
     /// Number of requeued tasks of lost workers.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
+    /// Number of chunks that are second copies, and of tasks that ended in one.
+    pub(crate) copies: u64,
+    pub(crate) ended_in_copies: u64,
     /// Number of results dropped because their sender does not hold the chunk any more.
     pub(crate) stale: u64,
 }
@@ -111,6 +124,7 @@ impl<K> TaskTable<K> {
             target: usize::MAX,
             back: VecDeque::new(),
             outstanding: BTreeMap::new(),
+            copies: SecondCopies::default(),
             next_id: 0,
             deaths: Deaths::default(),
             out: 0,
@@ -183,7 +197,7 @@ impl<K> TaskTable<K> {
 
     /// Returns true if no task is dispatched or requeued. If the source has ended as well, the run is complete.
     pub(crate) fn is_empty(&self) -> bool {
-        self.outstanding.is_empty() && self.back.is_empty()
+        self.out == 0 && self.back.is_empty()
     }
 
     /// Takes the oldest requeued tasks that `worker` may run, at most `most` of them.
@@ -252,27 +266,44 @@ impl<K> TaskTable<K> {
         kept: K,
         now: Duration,
     ) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        let alone = self.workers.held(worker) == 0;
-        self.outstanding.insert(
+        let (id, alone) = (self.next_id, self.workers.held(worker) == 0);
+        let (skip, is_copy, has_copy, superseded) = (0, false, false, false);
+        let since = now;
+        self.insert(OutstandingChunk {
             id,
-            OutstandingChunk { id, worker, first, count, skip: 0, attempts, since: now, alone, kept },
-        );
-        self.out += u64::from(count);
-        self.counts.chunks += 1;
+            worker,
+            first,
+            count,
+            skip,
+            attempts,
+            since,
+            alone,
+            is_copy,
+            has_copy,
+            superseded,
+            kept,
+        });
         if attempts.failed > 0 {
             self.counts.retried += u64::from(count);
         }
-        self.workers.dispatched(worker);
         if attempts.is_suspect() {
             self.workers.make_exclusive(worker);
         }
         id
     }
 
+    /// Adds a dispatched chunk, whose number is the next one.
+    fn insert(&mut self, chunk: OutstandingChunk<K>) {
+        self.next_id += 1;
+        self.out += u64::from(chunk.count);
+        self.counts.chunks += 1;
+        self.workers.dispatched(chunk.worker);
+        self.outstanding.insert(chunk.id, chunk);
+    }
+
     /// Records a result of the next `count` tasks of chunk `id` from `worker`. Returns the chunk reduced to these tasks, and true if they
-    /// are its last ones. Returns `None` if `worker` does not hold the chunk any more; the result must then be dropped.
+    /// are its last ones. Returns `None` if `worker` does not hold the chunk any more, or the chunk is superseded; the result must then be
+    /// dropped.
     pub(crate) fn done(&mut self, worker: usize, id: u64, count: u32) -> Option<(OutstandingChunk<K>, bool)>
     where
         K: Clone,
@@ -283,19 +314,28 @@ impl<K> TaskTable<K> {
             self.counts.stale += 1;
             return None;
         };
+        let is_needed = !outstanding.superseded;
         if count > 0 && count < outstanding.count {
             let part = OutstandingChunk { count, ..outstanding.clone() };
             outstanding.first += u64::from(count);
             outstanding.count -= count;
             outstanding.skip += count;
             outstanding.alone = false;
-            self.out -= u64::from(count);
-            return Some((part, false));
+            return self.took(part, is_needed).map(|part| (part, false));
         }
         let outstanding = self.outstanding.remove(&id)?;
-        self.out -= u64::from(outstanding.count);
         self.workers.received(worker);
-        Some((outstanding, true))
+        self.took(outstanding, is_needed).map(|outstanding| (outstanding, true))
+    }
+
+    /// Counts the result of a chunk or of a part of one. Returns the tasks if the result is needed.
+    fn took(&mut self, chunk: OutstandingChunk<K>, is_needed: bool) -> Option<OutstandingChunk<K>> {
+        if !is_needed {
+            self.counts.stale += 1;
+            return None;
+        }
+        self.out -= u64::from(chunk.count);
+        Some(chunk)
     }
 
     /// Requeues tasks, because they failed or their worker was lost.
@@ -334,7 +374,7 @@ impl<K> TaskTable<K> {
     fn take_from(&mut self, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let lost: Vec<OutstandingChunk<K>> =
             ids.iter().filter_map(|id| self.outstanding.remove(id)).collect();
-        let tasks: u64 = lost.iter().map(|g| u64::from(g.count)).sum();
+        let tasks: u64 = lost.iter().filter(|g| !g.superseded).map(|g| u64::from(g.count)).sum();
         self.out -= tasks;
         self.counts.again += tasks;
         lost
@@ -348,14 +388,15 @@ impl<K> TaskTable<K> {
 
     /// Describes the state of the tasks for messages.
     pub(crate) fn describe(&self) -> String {
+        let needed = || self.outstanding.values().filter(|chunk| !chunk.superseded);
         let mut text = format!(
             "{} tasks ended, {} out in {} chunks, {} waiting to be tried again",
             self.counts.ended,
             self.out,
-            self.outstanding.len(),
+            needed().count(),
             self.waiting
         );
-        if let Some(oldest) = self.outstanding.values().next() {
+        if let Some(oldest) = needed().next() {
             text += &format!(
                 "; the oldest chunk is tasks {} to {} on rank {}",
                 oldest.first,

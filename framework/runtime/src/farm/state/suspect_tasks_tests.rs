@@ -20,6 +20,9 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
         attempts: Attempts::default(),
         since: Duration::ZERO,
         alone: false,
+        is_copy: false,
+        has_copy: false,
+        superseded: false,
         kept: (),
     }
 }
@@ -92,6 +95,8 @@ struct World {
     failed: BTreeSet<u64>,
     deaths: usize,
     flight_records: bool,
+    /// Chunks are sent to idle workers as well.
+    copies: bool,
 }
 
 impl World {
@@ -124,6 +129,12 @@ impl World {
     fn work(&mut self, rank: usize) {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
+        if rank == 0 && self.master.superseded(0, id).is_some() {
+            // Rank 0 does not begin a superseded chunk.
+            chunks.remove(0);
+            assert!(self.master.done(0, id, tasks.len() as u32).is_none());
+            return;
+        }
         if rank == 0 {
             // A deadly task is unknown before it has killed a rank, so rank 0 may receive one; the simulation then
             // treats it as harmless.
@@ -139,9 +150,17 @@ impl World {
             } else {
                 chunks[0].1 = rest.to_vec();
             }
-            self.master.done(rank, id, count as u32).expect("it is the rank's");
-            self.master.ended(tasks.len() as u64, 0);
-            tasks.iter().for_each(|&task| assert!(self.done.insert(task), "task {task} is done twice"));
+            let is_superseded = self.master.superseded(rank, id).is_some();
+            let Some((given, _)) = self.master.done(rank, id, count as u32) else {
+                assert!(is_superseded, "it is the rank's");
+                return;
+            };
+            for task in
+                self.master.close(&given, tasks[0]..tasks[0] + tasks.len() as u64).into_iter().flatten()
+            {
+                self.master.ended(1, 0);
+                assert!(self.done.insert(task), "task {task} is done twice");
+            }
             return;
         };
         self.killed.insert(deadly);
@@ -158,14 +177,44 @@ impl World {
         self.held.remove(&rank);
         let chunks = self.master.lose(rank, WorkerState::Dead);
         let reassigned = self.master.assess_death(&chunks, last_activity);
-        for (attempts, Share { chunk, places, .. }) in reassigned {
-            let outstanding = &chunks[chunk];
-            let left = &outstanding.kept[outstanding.skip as usize..];
-            let tasks = left[places.start as usize..places.end as usize].to_vec();
-            let first = outstanding.first + u64::from(places.start);
-            self.master.requeue(PendingTasks { attempts, ..fresh(first, tasks) });
+        let tasks = |share: &Share| {
+            let first = chunks[share.chunk].first;
+            first + u64::from(share.places.start)..first + u64::from(share.places.end)
+        };
+        let blamed = reassigned.iter().filter(|(_, share)| share.blame != Blame::Innocent);
+        let recalled: Vec<_> = blamed
+            .filter_map(|(_, share)| self.master.recall_other(&chunks[share.chunk], tasks(share)))
+            .collect();
+        for (attempts, share) in &reassigned {
+            self.requeue(&chunks[share.chunk], tasks(share), *attempts);
+        }
+        for chunk in recalled {
+            self.requeue(&chunk, chunk.first..chunk.first + u64::from(chunk.count), chunk.attempts);
         }
         self.master.clear_suspicions();
+    }
+
+    fn requeue(&mut self, given: &OutstandingChunk<Vec<u64>>, tasks: Range<u64>, attempts: Attempts) {
+        for run in self.master.take_back(given, tasks) {
+            let left = run.clone().collect();
+            self.master.requeue(PendingTasks { attempts, ..fresh(run.start, left) });
+        }
+    }
+
+    /// Sends a random outstanding chunk to an idle worker as well.
+    fn copy(&mut self, size: usize) {
+        let workers = self.master.workers();
+        let is_idle =
+            |&rank: &usize| workers.state_of(rank) == WorkerState::Active && workers.held(rank) == 0;
+        let Some(worker) = (0..size).find(is_idle) else { return };
+        let ids: Vec<u64> = self.held.values().flatten().map(|(id, _)| *id).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let of = ids[self.dice.below(ids.len())];
+        let Some(copy) = self.master.give_copy(of, worker, Duration::ZERO) else { return };
+        let tasks = (copy.first..copy.first + u64::from(copy.count)).collect();
+        self.held.entry(worker).or_default().push((copy.id, tasks));
     }
 
     fn fail_abandoned(&mut self) {
@@ -186,6 +235,7 @@ impl World {
             match self.dice.below(8) {
                 0 => self.master.set_target(1 + self.dice.below(size)),
                 1..4 => self.serve(),
+                4 if self.copies => self.copy(size),
                 _ => {
                     let rank = self.dice.below(size);
                     self.work(rank);
@@ -208,6 +258,7 @@ fn world(seed: u64, size: usize, retries: u32, deadly: &[u64]) -> World {
         failed: BTreeSet::new(),
         deaths: 0,
         flight_records: seed.is_multiple_of(2),
+        copies: false,
     }
 }
 
@@ -238,6 +289,32 @@ fn rank_0_survives_and_executes_harmless_tasks() {
         assert!(world.deadly.is_subset(&world.failed), "seed {seed}");
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         assert!(world.done.is_disjoint(&world.failed), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_deadly_task_in_two_copies_is_the_only_one_that_fails() {
+    let mut copies = 0;
+    for seed in 1..600 {
+        let (size, retries) = (3 + seed as usize % 5, seed as u32 % 4);
+        let mut world = World { copies: true, ..world(seed, size, retries, &[seed % 60]) };
+        world.run(size);
+        assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
+        assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
+        // A second copy of the first chunk kills one rank more.
+        assert!(world.deaths <= 4 + retries as usize, "seed {seed}: {} deaths", world.deaths);
+        copies += world.master.counts().copies;
+    }
+    assert!(copies > 200, "{copies} copies");
+    for seed in 1..300 {
+        let size = 2 + seed as usize % 4;
+        let mut world = World { copies: true, ..world(seed, size, 1, &[7, 21, 22, 40]) };
+        world.run(size);
+        assert!(
+            world.deadly.is_subset(&world.failed) && world.done.is_disjoint(&world.failed),
+            "seed {seed}"
+        );
+        assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
     }
 }
 

@@ -139,7 +139,7 @@ impl WorkerTable {
     }
 
     /// Returns the number of workers of a rank.
-    pub(super) fn span(&self, rank: usize) -> usize {
+    pub(crate) fn span(&self, rank: usize) -> usize {
         self.span[rank] as usize
     }
 

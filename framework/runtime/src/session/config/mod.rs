@@ -13,7 +13,7 @@ mod table_tests;
 mod variables;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use args::{exit_code, main};
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
@@ -56,6 +56,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_CHECKPOINT_OVERHEAD` | [`checkpoint_overhead`](Config::checkpoint_overhead) | part of the time that checkpoints may take, in per cent | 1 |
 /// | `ARMATURE_MTBF_HOURS` | [`mean_time_between_failures`](Config::mean_time_between_failures) | mean time between failures of the job, in hours | 24 |
 /// | `ARMATURE_RUN` | [`run_directory`](Config::run_directory) | directory in which a file `stop` asks the job to stop | none |
+/// | `ARMATURE_END_TIME` | [`end_time`](Config::end_time) | time at which the batch system ends the job, in seconds since the start of 1970 | none, or `SLURM_JOB_END_TIME` |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
 #[derive(Clone, Debug)]
@@ -84,6 +85,7 @@ pub struct Config {
     pub(crate) checkpoint_overhead: f64,
     pub(crate) mean_time_between_failures: Duration,
     pub(crate) run_directory: Option<PathBuf>,
+    pub(crate) end_time: Option<SystemTime>,
     pub(crate) handle_signals: bool,
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
@@ -120,6 +122,7 @@ impl Default for Config {
             checkpoint_overhead: 0.01,
             mean_time_between_failures: Duration::from_secs(24 * 3600),
             run_directory: None,
+            end_time: None,
             handle_signals: false,
             commands: None,
             #[cfg(feature = "mpi")]
@@ -255,6 +258,17 @@ impl Config {
     /// [asks the job to stop](Config::handle_signals), and removes the file.
     pub fn run_directory(mut self, directory: Option<PathBuf>) -> Self {
         self.run_directory = directory;
+        self
+    }
+
+    /// Sets the time at which the batch system ends the job, or `None` if it does not. The setting of rank 0 counts. The default is `None`; for settings
+    /// of the [environment](Config::from_env) it is `SLURM_JOB_END_TIME`.
+    ///
+    /// [Farms](crate::farm) with a journal and [workflows](crate::workflow) begin no task that, by the times of earlier tasks, cannot end five seconds
+    /// before this time. When no task can begin any more, the run stops as after a [signal](Config::handle_signals): its journal is complete, and
+    /// the same command continues it in another job. A time that has passed at the start of the run is ignored.
+    pub fn end_time(mut self, end: Option<SystemTime>) -> Self {
+        self.end_time = end;
         self
     }
 

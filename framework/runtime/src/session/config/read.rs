@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 use super::variables::{SETTINGS, remark, unknown};
@@ -36,6 +36,9 @@ impl Config {
         let mut config = Config::from_lookup(|name| std::env::var_os(name).map(text))?;
         let is_set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
         config.handle_signals = true;
+        if let (None, Some(end)) = (config.end_time, std::env::var_os("SLURM_JOB_END_TIME")) {
+            config.end_time = text(end).trim().parse().ok().and_then(since_1970);
+        }
         config.unknown = unknown(is_set.map(|(name, _)| text(name)));
         Ok(config)
     }
@@ -144,6 +147,9 @@ impl Config {
         if let Some(v) = read("ARMATURE_RUN") {
             c.run_directory = Some(directory("ARMATURE_RUN", &v)?);
         }
+        if let Some(v) = read("ARMATURE_END_TIME") {
+            c.end_time = since_1970(number("ARMATURE_END_TIME", &v, 1, u32::MAX as usize)? as u64);
+        }
         Ok(c)
     }
 }
@@ -159,6 +165,11 @@ pub(super) fn number(name: &str, value: &str, low: usize, high: usize) -> Result
     value.parse().ok().filter(|n| (low..=high).contains(n)).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a whole number from {low} to {high}"))
     })
+}
+
+/// Returns the time this number of seconds after the start of 1970, UTC.
+fn since_1970(seconds: u64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 /// Reads a number of per cent as a part of 1.
@@ -224,6 +235,9 @@ mod tests {
         let c = with("ARMATURE_MTBF_HOURS", "0.5").unwrap();
         assert_eq!(c.mean_time_between_failures, Duration::from_secs(1800));
         assert_eq!(with("ARMATURE_RUN", "r").unwrap().run_directory, Some(PathBuf::from("r")));
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(9);
+        assert_eq!(with("ARMATURE_END_TIME", "9").unwrap().end_time, Some(end));
+        assert!(with("ARMATURE_END_TIME", "soon").is_err());
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
         assert_eq!(c.idle_sleep, Duration::from_micros(20));
         let c = with("ARMATURE_BATCH_MICROSECONDS", "70").unwrap();

@@ -87,8 +87,8 @@ fn documented_defaults_match_the_code() {
     }
     assert_eq!(
         checked,
-        SETTINGS.len() - 3,
-        "the log of events, the job status and the directory of the run have no value to read back"
+        SETTINGS.len() - 4,
+        "the log of events, the job status, the directory of the run and its end have no value to read back"
     );
 }
 

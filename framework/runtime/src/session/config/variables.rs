@@ -4,7 +4,7 @@
 const START: &str = "ARMATURE_";
 
 /// Variables that a [`Config`](super::Config) reads.
-pub(super) const SETTINGS: [&str; 23] = [
+pub(super) const SETTINGS: [&str; 24] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
     "ARMATURE_BIND",
@@ -28,6 +28,7 @@ pub(super) const SETTINGS: [&str; 23] = [
     "ARMATURE_CHECKPOINT_OVERHEAD",
     "ARMATURE_MTBF_HOURS",
     "ARMATURE_RUN",
+    "ARMATURE_END_TIME",
 ];
 
 /// Names and prefixes of other variables: those of the framework's tests, experiments and scripts, and those that describe a task of a workflow to

@@ -1,9 +1,12 @@
 //! Failed tasks: they are retried on another rank, or given up with all tasks that depend on them.
 
+use armature_text::shown;
+
 use super::{Master, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
-use crate::observe::number_format::count;
+use crate::observe::number_format::{count, seconds};
+use crate::session::topology::Size;
 use crate::workflow::messages::{Failure, Reason};
 
 impl Master {
@@ -33,16 +36,19 @@ impl Master {
             return Ok(());
         }
         self.tasks[task].attempts.failed += 1;
-        self.tasks[task].exceeded += u32::from(failure.reason == Reason::MemoryLimit);
+        self.tasks[task].exceeded.count(failure.reason);
         self.tasks[task].failed_on = Some(rank);
         let attempts = self.tasks[task].attempts;
         if failure.reason != Reason::Memory && !attempts.is_exhausted(self.graph.needs(task).tries) {
             self.retried += 1;
+            log::info!("{}", self.retry(task, rank, &failure));
             self.order_again(task);
             return Ok(());
         }
         let kind = match failure.reason {
             Reason::Error | Reason::MemoryLimit => ErrorKind::User,
+            // A command that exceeds its limit has been ended and may be tried with more time.
+            Reason::TimeLimit if self.graph.needs(task).is_command => ErrorKind::User,
             Reason::Panic => ErrorKind::Panic,
             Reason::Memory => ErrorKind::Config,
             Reason::TimeLimit => ErrorKind::Timeout,
@@ -56,6 +62,28 @@ impl Master {
             message: failure.message,
         };
         self.fail(failed)
+    }
+
+    /// Describes the next try of a task after a failed one.
+    fn retry(&self, task: usize, rank: usize, failure: &Failure) -> String {
+        let (needs, exceeded) = (self.graph.needs(task), self.tasks[task].exceeded);
+        let with = match failure.reason {
+            Reason::MemoryLimit => self
+                .graph
+                .memory_limit(task, exceeded)
+                .map(|bytes| format!(" with {} of memory", Size(bytes))),
+            Reason::TimeLimit if needs.is_command => self
+                .graph
+                .time_limit(task, exceeded)
+                .map(|limit| format!(" with a time limit of {}", seconds(limit.as_secs_f64()))),
+            _ => None,
+        };
+        let name = shown(self.graph.dag.name(task));
+        format!(
+            "task {name} is tried again{}: {} (rank {rank})",
+            with.unwrap_or_default(),
+            shown(&failure.message)
+        )
     }
 
     /// Gives up a task that has failed for good.

@@ -9,6 +9,7 @@ mod orders_tests;
 mod plans;
 mod replanning;
 mod supply;
+mod time_left;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use super::forecast::Sample;
 use super::graph::Graph;
-use super::messages::{Done, Orders, Report};
+use super::messages::{Done, Exceeded, Orders, Report};
 use super::summary::Measured;
 use crate::error::Result;
 use crate::failed_task::FailedTask;
@@ -24,6 +25,7 @@ use crate::tasks::{Attempts, Deaths};
 use replanning::Replanning;
 pub(super) use replanning::{Cause, Change};
 use supply::Supply;
+use time_left::TimeLeft;
 
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +55,8 @@ impl State {
 struct Task {
     state: State,
     attempts: Attempts,
-    /// Number of tries that were ended because they exceeded their memory limit.
-    exceeded: u32,
+    /// Numbers of tries that exceeded a limit.
+    exceeded: Exceeded,
     /// Number of parents that are not done.
     undone: u32,
     /// Number of parents that are neither done nor ordered.
@@ -132,6 +134,8 @@ pub(super) struct Master {
     pub(super) measured: Vec<Option<Measured>>,
     /// State of replanning; `None` without a plan.
     replanning: Option<Replanning>,
+    /// Time left for tasks, if the job has a time limit.
+    time_left: Option<TimeLeft>,
 }
 
 impl Master {
@@ -140,7 +144,7 @@ impl Master {
         let task = |task| Task {
             state: State::Waiting,
             attempts: Attempts::default(),
-            exceeded: 0,
+            exceeded: Exceeded::default(),
             undone: 0,
             unplaced: 0,
             readers: graph.children(task).len() as u32,
@@ -170,6 +174,7 @@ impl Master {
             journalled: vec![false; graph.len()],
             measured: vec![None; graph.len()],
             replanning: None,
+            time_left: None,
             graph,
         }
     }
@@ -262,6 +267,7 @@ impl Master {
         self.release(task);
         self.took = (self.took.0 + done.took, self.took.1 + 1);
         let run_time = Duration::from_nanos(done.took);
+        self.count_time(task, run_time);
         self.measured[task] = Some(Measured { rank, run_time, peak_memory: done.peak_memory });
         if let Some(replanning) = &mut self.replanning {
             let Done { bytes, peak_memory: peak, .. } = done;

@@ -8,7 +8,7 @@
 //! rank of the parent.
 
 use super::{Master, Rank, State, Task};
-use crate::workflow::messages::{ANNOUNCED, Order};
+use crate::workflow::messages::{ANNOUNCED, Exceeded, Order};
 
 /// Minimum number of orders of a rank, for each task that it runs at once: the running task, and one more so that the rank need not wait
 /// for an order.
@@ -84,8 +84,10 @@ impl Master {
         if self.is_stopping {
             return;
         }
+        self.consider_held_back();
         for task in std::mem::take(&mut self.supply.urgent) {
             if self.tasks[task].state == State::Waiting
+                && !self.is_too_long(task)
                 && let Some(rank) = self.least_busy(task)
                 && !self.order(task, rank)
             {
@@ -132,8 +134,12 @@ impl Master {
             let Some(task) = next else { break };
             // If a parent has to be run again, it is ordered first, and then this task is considered again.
             let Task { state, unplaced, .. } = self.tasks[task];
-            if state != State::Waiting || unplaced > 0 {
+            if state != State::Waiting || unplaced > 0 || self.is_too_long(task) {
                 continue;
+            }
+            if self.is_too_late_on(rank, task) {
+                self.consider(task);
+                break;
             }
             if self.order(task, rank) {
                 has_ordered = true;
@@ -261,8 +267,15 @@ impl Master {
             return;
         }
         let place = self.supply.place(task);
-        let order =
-            Order { task, attempt: 0, exceeded: 0, place, is_announced: true, is_suspect: false, sources };
+        let order = Order {
+            task,
+            attempt: 0,
+            exceeded: Exceeded::default(),
+            place,
+            is_announced: true,
+            is_suspect: false,
+            sources,
+        };
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].announced += 1;
         self.tasks[task].announced_to = Some(rank);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::trace::Trace;
 use super::values::Availability;
-use crate::workflow::messages::Order;
+use crate::workflow::messages::{Exceeded, Order};
 
 /// Position of an order in the queue. Orders without a place in a plan come first, by priority and then by arrival; all others follow by
 /// place.
@@ -19,7 +19,7 @@ pub(super) struct Queued {
     pub(super) is_announced: bool,
     pub(super) is_suspect: bool,
     pub(super) attempt: u32,
-    pub(super) exceeded: u32,
+    pub(super) exceeded: Exceeded,
     /// Number of inputs that are not known to exist on any rank.
     missing: usize,
     /// Number of inputs that are not in memory on this rank, inputs that do not exist included.
