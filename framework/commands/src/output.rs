@@ -154,7 +154,7 @@ impl OutputWriter {
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // An incomplete piece would hide all pieces after it.
+                // An incomplete piece of output is cut off, because it would hide all pieces after it.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());
@@ -185,8 +185,8 @@ impl OutputWriter {
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        // A child that another thread starts shares the open file between fork and exec. If the file were only closed, it would stay locked until the
-        // exec.
+        // The lock is released explicitly before the file is closed. A child that another thread starts
+        // shares the open file between fork and exec, and would keep the lock until the exec.
         unlock(&self.file);
     }
 }
@@ -212,7 +212,7 @@ pub struct OutputLog {
     torn: u64,
 }
 
-/// Position of a piece.
+/// Position of a piece of output in a file.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     file: usize,

@@ -108,7 +108,7 @@ impl PartialOutput {
             file.flush()?;
             file.get_ref().sync_all()?;
             if !self.is_kept {
-                // The directory entry of a new file.
+                // The directory entry of a new partial file must be durable as well as its content.
                 sync_parent(&self.partial)?;
                 self.is_kept = true;
             }
