@@ -34,7 +34,7 @@ impl Table for Pair<'_> {
     }
 
     fn save(&self) -> Option<Vec<u8>> {
-        // Numbers always have a JSON form.
+        // Serialization does not fail, because numbers always have a JSON form.
         Some(serde_json::to_vec(&self.best).unwrap_or_default())
     }
 

@@ -122,7 +122,7 @@ impl Database {
     /// Returns the number of the image with this name, if there is one.
     pub fn number_of(&self, name: &str) -> Option<u32> {
         let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
-        // `check` limits the number of images to 32 bits.
+        // The number of an image fits into 32 bits, because `check` limits the number of images.
         place.ok().map(|number| number as u32)
     }
 

@@ -21,7 +21,7 @@ pub struct Index {
 /// Result of looking up a query in the tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Images to rank, most promising first.
+    /// Images to rank by their distance from the query, most promising first.
     pub candidates: Vec<u32>,
     /// Number of images with at least one region in a probed bucket.
     pub touched: usize,

@@ -134,7 +134,7 @@ fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum
     Ok(Some((sink.end(cli)?, summary)))
 }
 
-/// Data of rank 0.
+/// Factors of the product and destination of the result, which only rank 0 has.
 struct Root {
     factors: Factors,
     sink: Sink,

@@ -1,4 +1,4 @@
-//! Lines of the output.
+//! Lines of the program's output: one for each match, or one for each text with its number of matches.
 
 use crate::pipeline::Found;
 use armature_apps::names;
@@ -80,7 +80,7 @@ impl<W: Write> Lines<W> {
 
 /// Returns the name of a text, or a pattern, as a field of a line.
 fn field(format: Format, bytes: &[u8]) -> String {
-    // Strings and lists of numbers always have a JSON form.
+    // Serialization does not fail, because strings and lists of numbers always have a JSON form.
     match (format, std::str::from_utf8(bytes)) {
         (Format::Tsv, _) => names::path(Path::new(OsStr::from_bytes(bytes))),
         (Format::Json, Ok(text)) => serde_json::to_string(text).unwrap_or_default(),

@@ -144,7 +144,7 @@ impl Stage for Hash {
 
     fn process(&mut self, text: Text, cx: &mut Context) -> StageResult<Proposed> {
         if text.fingerprint != self.fingerprint {
-            // On different hosts, the same name may refer to different files.
+            // A segment of a rank with other patterns is refused: on different hosts, the same file name may refer to different patterns.
             return Err(
                 "the patterns differ from those on rank 0: check that all hosts have the same --patterns file"
                     .into(),

@@ -68,12 +68,12 @@ impl CompletionLog {
                 return Ok(());
             }
             let lines = append_parts(parts, &mut file, write_error).inspect_err(|_| {
-                // A partially appended part is removed. If this fails, the next note removes it.
+                // A part that was appended incompletely is removed. If this fails, the next note removes it.
                 let _ = repair(&mut file);
             })?;
             sum = notes::extend_checksum(sum, lines.as_bytes());
             for part in parts {
-                // Errors are ignored, because a repeated task overwrites its source.
+                // Errors in removing the source of an appended part are ignored, because a repeated task overwrites its source.
                 let _ = fs::remove_file(&part.source);
             }
         }
@@ -247,7 +247,7 @@ mod tests {
         log.record("b", &both).unwrap();
         assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
         assert!(!place.path("one").exists() && !place.path("two").exists());
-        // Another rank runs the task again, because the first rank died after the note.
+        // Another rank runs task `b` again, because the first rank died after the note.
         place.write("one", "1\n");
         place.completion_log().record("b", &both).unwrap();
         assert_eq!(place.text("all"), "0\n1\n22\n");
@@ -278,7 +278,7 @@ mod tests {
             assert_eq!(place.text("all"), whole, "{note} bytes noted, {appended} bytes there");
             assert_eq!(place.lines(), format!("DONE a\n{notes}DONE b\n"));
         }
-        // An incomplete DONE line does not count.
+        // An incomplete DONE line at the end of the rescue file does not count.
         place.write("rescue", &format!("{first}{notes}DONE "));
         place.completion_log().record("c", &[]).unwrap();
         assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));

@@ -72,7 +72,7 @@ pub struct Notes {
     lengths: BTreeMap<PathBuf, u64>,
     /// Parts of an interrupted task. Each of them may have been appended completely, partially, or not at all.
     pub interrupted: Vec<Append>,
-    /// End of the last complete line that does not belong to an interrupted task.
+    /// End, in bytes, of the last complete line that does not belong to an interrupted task.
     pub end: usize,
     /// `DONE` lines and their `APPENDS` lines.
     body: String,
@@ -94,7 +94,7 @@ impl Notes {
                 return Err(damaged("it has bytes that are zero"));
             }
             if !line.ends_with(b"\n") {
-                // A crash cut the line short.
+                // The last line has no line end: a crash cut it short.
                 break;
             }
             let text = std::str::from_utf8(line).map_err(|_| damaged("it is not text in UTF-8"))?;
@@ -178,7 +178,7 @@ fn append(rest: &str) -> Option<Append> {
     Some(Append { length: length.parse().ok()?, bytes, path })
 }
 
-/// Parses a number and a path.
+/// Parses the length and the path of a `STARTS` line.
 fn start(rest: &str) -> Option<(PathBuf, u64)> {
     let (number, path) = rest.strip_suffix('\n')?.split_once(' ')?;
     Some((path.into(), number.parse().ok()?))

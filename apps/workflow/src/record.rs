@@ -19,7 +19,7 @@ pub struct Record {
     pub attempt: u32,
     /// True if the command succeeded.
     pub done: bool,
-    /// Description of the end.
+    /// Description of the command's end, such as its exit code.
     pub ended: String,
     /// Time from start to end in seconds.
     pub run_time: f64,
