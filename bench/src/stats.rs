@@ -58,7 +58,7 @@ fn rank_of_interval(n: usize) -> usize {
     let mut log_probability = -(n as f64) * std::f64::consts::LN_2;
     let mut below = 0.0;
     for j in 0..=n {
-        // `below` is P(B < j); the next term is P(B = j).
+        // `below` is P(B < j) for a binomially distributed B; the next term of the sum is P(B = j).
         below += log_probability.exp();
         if below > 0.025 {
             return j;

@@ -41,7 +41,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     let world = universe.world();
     let units = match job.kernel {
         Kernel::Matmul => 0..job.size,
-        // The edge rows are constant.
+        // Only the rows between the two edge rows, which are constant, are computed.
         Kernel::Sor | Kernel::Heat => 1..job.size - 1,
     };
     let ranks = world.size() as usize;

@@ -1,5 +1,5 @@
-//! The four stages, each of which does a little work on the first word of an item. The programs of the peers include
-//! this file, too.
+//! The four stages, each of which does a little work on the first word of an item. The programs written with other frameworks include this
+//! file, too.
 
 /// Applies stage 1.
 #[inline]

@@ -1,4 +1,4 @@
-//! The trivial task. The programs of the peers include this file, too.
+//! Trivial task of the farm experiments. The programs written with other frameworks include this file, too.
 
 /// Runs one task.
 #[inline]

@@ -48,7 +48,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let time = median_interval(&times);
     row("library", time);
     report.mark(Mark::new("library", time, "s of processor time", Target::AtMost(MARKS[0])));
-    // The programs depend on the library.
+    // The library, on which the programs depend, is built before the measurement of the programs.
     package.build(&[])?;
     for &(skeleton, example) in programs {
         let mut times = Vec::new();

@@ -50,7 +50,7 @@ const BY_HAND: &str = "MPI by hand, 8 ahead";
 const HALVES: &str = "MPI by hand, static";
 const EVEN: &str = "MPI by hand, equal work";
 
-/// Alternatives. The marks use the first five; the others are the fixed policies.
+/// Alternative distributions of the tasks. The targets (marks) compare the first five; the others are the fixed policies.
 const WAYS: [(&str, Way); 11] = [
     (AUTO, Way::Farm(Chunking::Auto)),
     (BY_HAND, Way::Ahead(8)),
@@ -85,7 +85,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         })
     });
     let alone = round_robin(rounds, alone.collect())?;
-    // The first run of each was the warm-up.
+    // The first run of each alternative was the warm-up and is left out.
     let runs: Vec<Vec<Run>> =
         runs.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
 

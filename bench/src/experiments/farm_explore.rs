@@ -115,7 +115,7 @@ fn compare_bounds(report: &mut Report, towns: usize) -> Outcome {
     report.table("bounds", &table)
 }
 
-/// Converts a speed-up into an efficiency on two cores.
+/// Converts a speed-up on two cores into an efficiency, with its interval.
 fn halved(ratio: Interval) -> Interval {
     Interval { value: ratio.value / 2.0, low: ratio.low / 2.0, high: ratio.high / 2.0 }
 }

@@ -37,7 +37,7 @@ pub(super) const PROFILE: &str = "apps/ferret/profiles/paper.csv";
 const SIMULATE: &str = "ci/smpi/run.sh";
 /// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Number of evaluations of the long searches; the planner's own budget is 80 000.
+/// Number of mappings that a long search evaluates; the planner's own budget is 80 000.
 const LONG: usize = 2_000_000;
 
 /// Function that chooses a mapping for a cluster and a stream.
@@ -137,7 +137,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Cluster and the stream to run on it.
+/// Cluster, and the stream that is run on the cluster.
 pub(super) struct Case<'a> {
     seed: u64,
     costs: &'a Costs,

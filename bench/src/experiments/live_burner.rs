@@ -168,7 +168,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         }));
     }
     let totals = round_robin(report.rounds(ROUNDS), contestants)?;
-    // The first run of each was the warm-up.
+    // The first run of each configuration was the warm-up and is left out.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
     let of = |way: usize, place: LoadPlace| -> &[Measured] {

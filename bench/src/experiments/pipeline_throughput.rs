@@ -118,7 +118,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     contestants
 }
 
-/// States the marks, if the framework took part.
+/// Records the measured values that have targets, if the framework took part.
 fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     let mut mark = |against: &str, target| {
         if let Some(ratio) = rounds.ratio(ARMATURE, against) {

@@ -43,7 +43,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let values = Launch::ranks(2).run("values", &arguments)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
-            // The first round is a warm-up.
+            // The first round is a warm-up, whose times are dropped.
             if round > 0 {
                 samples.push(value);
             }
@@ -171,7 +171,7 @@ fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], Box
     let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
     heat.run(session, steps.div_ceil(4))?;
     let mut times = [0.0; 3];
-    // The start and the end of a run are included in all times.
+    // The start and the end of the loop are included in all times.
     for _ in 0..2 {
         session.barrier()?;
         let start = Instant::now();

@@ -161,7 +161,7 @@ fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
             more.extend(node.children().map(Node::into_task));
             node.work(tree.steps)
         });
-        // This search establishes the connections and starts the threads.
+        // An unmeasured search from one root establishes the connections and starts the threads.
         farm.explore(session, [(0, 0)], |_| ())?;
         let mut sum = 0u64;
         let roots: Vec<_> = tree.roots().map(Node::into_task).collect();

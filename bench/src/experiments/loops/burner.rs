@@ -68,7 +68,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let (alone, ours_alone) = (seconds_per_pass(&job)?, seconds_per_pass_of_ours(&job)?);
         let scale = if smoke { 0.01 } else { 1.0 };
         let (thread_shares, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
-        // A pass takes up to twice as long as without the load.
+        // The number of passes for a given time allows for the load, with which a pass takes up to twice as long.
         let run_with_load = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };

@@ -84,7 +84,7 @@ fn dask(name: &str, limit: &str, sums: Heavy) -> Outcome<[Cell; 6]> {
     let mut command = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
     command.arg(peers::folder().join("workflows/sums.py"));
     command.args([sums.sources.to_string(), sums.bytes.to_string(), sums.memory.to_string(), limit.into()]);
-    // Dask logs each worker that it restarts.
+    // Standard error is discarded, because Dask logs each worker that it restarts.
     command.stderr(std::process::Stdio::null());
     let values = one(&finish(command, DASK_LIMIT)?)?;
     let has_ended = values["ended"] == 1.0;

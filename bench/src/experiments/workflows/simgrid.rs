@@ -123,7 +123,7 @@ fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'
     let Instance { workflow, task_memory, .. } = instance;
     if kind == 1 {
         let model = MemoryModel::new(*task_memory);
-        // The blocks of some workflows do not fit on any processor.
+        // DagHetPart finds no plan for some workflows, whose blocks do not fit on any processor.
         let plan = dag_het_part(workflow, cluster, model, &DagHetPart::default()).ok();
         return Ok(plan.map(|plan| ("DagHetPart", plan)).into_iter().collect());
     }

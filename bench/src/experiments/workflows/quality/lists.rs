@@ -13,7 +13,7 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const SIZES: [usize; 8] = [200, 1000, 2000, 4000, 8000, 10_000, 20_000, 30_000];
-/// Numbers of copies of the real runs, the smallest of which has eleven tasks.
+/// Numbers of independent copies of a real run in one workflow. The smallest real run has eleven tasks.
 const COPIES: [usize; 4] = [1, 10, 100, 500];
 /// Fraction of the largest memory that the largest task needs if memory is a tenth; with less memory there would be
 /// no plan at all.

@@ -29,7 +29,7 @@ struct Run<'a> {
     is_known: Vec<bool>,
     /// Current plan.
     plan: Plan,
-    /// Situation in which the current plan was made.
+    /// Progress of the run (started tasks and transfers) when the current plan was made.
     from: Situation,
     /// Times of the current plan with the known weights.
     trace: Plan,
@@ -100,7 +100,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Adopts a new plan if it ends earlier by at least `worth` seconds.
+    /// Adopts a new plan if it ends the workflow earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
         // No plan may exist from the middle of transfers; the current plan then continues.
