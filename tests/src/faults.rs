@@ -146,8 +146,8 @@ pub fn all() -> Vec<Fault> {
             Some(FAILING_ITEM),
             true,
         )),
-        // The first items are also deserialized on the rank that sends them. Therefore either this rank or the last
-        // rank detects the error first.
+        // The first items are also deserialized on the rank that sends them. Therefore either the sending rank or the last rank detects the
+        // error first.
         two(fault(
             "err-in-deserialize",
             failing_transfer::<2>,

@@ -172,7 +172,7 @@ fn kill_and_resume(case: &str, moments: &[u64], seed: u64) {
     let all: BTreeSet<_> = before.union(&after.iter().cloned().collect()).cloned().collect();
     println!("{case}: {done} were computed before the end, {known} known, {} computed then", after.len());
     assert_eq!((after.len(), all.len()), (TASKS - known, TASKS), "{outcome}");
-    // Only the tasks in flight and the results that arrived after the last write of the journal may be lost.
+    // Only the tasks in flight and the results that arrived after the last write of the journal may be missing in the journal.
     assert!(known > 0 && known + 100 >= done, "{known} of {done} were kept\n{outcome}");
 }
 

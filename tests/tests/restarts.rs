@@ -114,7 +114,7 @@ fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a directory of its own"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
-    // A status that another job writes without checking must not end the job either.
+    // A status that another job writes to the file without checking must not end this job either.
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();
@@ -160,7 +160,7 @@ fn job_that_dies_without_progress_is_no_longer_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "9"], 30_000, "").start();
     let start = Instant::now();
-    // The rank is killed each time before a result is kept, so a restart makes no progress.
+    // The rank is killed each time before a result is kept, so a restart makes no progress and the job is given up.
     running.wait_for("kept 1\n");
     running.kill_rank(0);
     let mut restarts = 0;
@@ -306,7 +306,7 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         command.args(args).current_dir(dir.path()).env_remove("ARMATURE_EVENTS").output().expect("armature")
     };
     for attempt in ["1", "2"] {
-        // The squares that another attempt has kept do not count as done.
+        // Each attempt has its own directory of squares, because squares that another attempt has kept do not count as done.
         let kept = format!("kept-{attempt}");
         std::fs::create_dir(dir.path().join(&kept)).expect("a directory");
         let name = if attempt == "1" { "squares" } else { "squares-1" };

@@ -343,7 +343,7 @@ fn output_files_do_not_follow_planted_symbolic_links() {
         std::os::unix::fs::symlink(work_dir.path("victim"), work_dir.path("a.dag.outputs").join(name))
             .unwrap();
         match name {
-            // The run creates this file itself and replaces the link.
+            // The run itself creates the file `forward-0-0` and replaces the link.
             "forward-0-0" => assert!(succeeded(work_dir.run(1, &[])).starts_with("1 task is done")),
             _ => failed(work_dir.run(1, &[]), &["is a symbolic link, expected a regular file"]),
         }
@@ -532,7 +532,7 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    // After this time rank 0 knows of the finished tasks.
+    // After 50 ms rank 0 knows of the finished tasks.
     std::thread::sleep(std::time::Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();

@@ -105,7 +105,7 @@ impl Heavy {
             // In addition to its inputs and its output, a task holds two arrays: the sum so far, and the array that
             // is added.
             let largest = parents.iter().map(|&parent| bytes(parent)).max().unwrap_or(0);
-            // An array without readers has no edge that declares its size.
+            // An array that no task reads counts as memory of its task, because no edge declares its size.
             let unread = if is_read.contains(&number) { 0 } else { bytes(number) };
             task.memory = Some(largest * parents.len().min(2) as u64 + unread);
             builder.task(task);

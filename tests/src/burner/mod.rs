@@ -143,7 +143,7 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // Both calls fail only if the process has already ended.
+        // Errors of both calls are ignored: the calls fail only if the process of the load has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

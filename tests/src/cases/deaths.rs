@@ -79,7 +79,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
         more.extend(tree_children(node));
         node.0
     });
-    // Each killed rank may hold a task, as in [`deaths`].
+    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
     farm = farm.silence_limit(Duration::from_secs(2)).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, "");
@@ -199,7 +199,7 @@ impl Worker for DyingWorker {
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
         if cx.rank() == 0 && !std::mem::replace(&mut self.has_started, true) {
-            // Rank 0 must not be the first rank to run the deadly task, because the job ends if rank 0 dies.
+            // Rank 0 waits, because it must not be the first rank to run the deadly task, because the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
         if task == DEADLY {

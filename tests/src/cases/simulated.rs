@@ -53,7 +53,7 @@ fn declared(session: &mut Session) -> Result<(), BoxError> {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
     }
-    // On a real rank only the real work takes time. The declared operations would take about a minute.
+    // On a real rank only the real work takes time: the declared operations, which would take about a minute, must not count.
     let took = session.elapsed().saturating_sub(start);
     ensure(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
 }

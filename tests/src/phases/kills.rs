@@ -243,7 +243,7 @@ fn kill(phase_file: &Path) -> Result<(), String> {
         std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
-    // The other ranks continue only after the victim has ended.
+    // Waits for the end of the victim, before which the other ranks must not continue.
     let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
     let lives = || {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();
