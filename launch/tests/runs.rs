@@ -420,7 +420,7 @@ fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
         wait_for("its output is copied", || home.read("armature-runs/a-1/log").contains(printed));
         killed.kill().unwrap();
         killed.wait().unwrap();
-        // Another start in the same allocation is no evidence.
+        // Another start in the same allocation without a requeue does not show how the first attempt ended.
         checked(in_job(&home, "exit 3", 0).output().unwrap(), 3);
         assert!(!home.path("armature-runs/a-1/attempts/1/why.json").exists());
         fs::remove_dir_all(home.path("armature-runs/a-1/attempts/2")).unwrap();
@@ -441,7 +441,7 @@ fn launch_failure_of_slurm_is_no_error_of_the_program() {
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     let why = home.why("a-1/attempts/1");
     assert_eq!((why["reason"].as_str(), why["detail"].as_str()), (Some("start failed"), Some(message)));
-    // A program that has run may print anything.
+    // A program that has run may itself print a message like those of `srun`, which must not count.
     let script = format!("echo '{{\"state\":\"running\"}}' >\"$ARMATURE_EVENTS/job-status.json\"; {script}");
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     assert_eq!(home.why("a-1/attempts/2")["reason"], "own error");

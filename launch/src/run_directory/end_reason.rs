@@ -293,7 +293,7 @@ mod tests {
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
         let missing = BatchState { is_missing: true, ..BatchState::default() };
         expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
-        // The daemons have printed why.
+        // The reason is the one that the daemons of Slurm have printed.
         for (cause, expected) in [
             (Cause::Preemption, Reason::Preempted),
             (Cause::NodeFailure, Reason::LostNode),

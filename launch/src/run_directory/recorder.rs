@@ -104,7 +104,7 @@ impl Recorder {
             self.end_of_requeued(&before, &start);
         }
         attempt.write_start(&start)?;
-        // A stop that was requested before this attempt was meant for the previous one.
+        // A request to stop from before this attempt is removed, because it was meant for the previous attempt.
         let _ = std::fs::remove_file(self.run.stop_file());
         let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
         self.log.write_line(&format!(
@@ -135,7 +135,7 @@ impl Recorder {
             return;
         };
         let printed = Log::tail(&self.run.log(), ended.log_offset);
-        // Slurm ends the processes of a requeued or preempted job with a message. Those of a lost node end without one.
+        // Slurm ends the processes of a requeued or preempted job with a message. Processes of a lost node end without a message.
         let cause = messages::cause_in(&printed).unwrap_or(Cause::NodeFailure);
         let seen = Evidence { code: 1, status: attempt.status(), cause: Some(cause), ..Evidence::default() };
         let mut end = End::new(&seen, attempt.last_sign().unwrap_or(0.0));
@@ -198,7 +198,7 @@ impl Recorder {
         let printed = Log::tail(&self.run.log(), start.log_offset);
         if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
         {
-            // srun ends with 0 after the loss of a node.
+            // srun ends with 0 after the loss of a node, which is not a success.
             seen.code = 1;
         }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {

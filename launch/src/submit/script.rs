@@ -9,7 +9,7 @@ use crate::command_line::quoted;
 /// Directive with an optional comment above it.
 pub(super) type Directive = (Option<String>, String);
 
-/// Returns the script.
+/// Returns the text of the job script for a batch system.
 pub(super) fn text(request: &Request, system: System) -> String {
     let (prefix, directives, element) = match system {
         System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID-1"),
