@@ -19,7 +19,7 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 pub struct Experiment {
     /// Name for `ci/bench.sh NAME`; also the name of the output files.
     pub name: &'static str,
-    /// One-line description for `--list`.
+    /// One-line description of the experiment for `--list`.
     pub about: &'static str,
     /// Requirements in prose: `nothing`, `mpirun of Open MPI`.
     pub needs: &'static str,

@@ -26,7 +26,7 @@ const IDLE_GAP: f64 = 20e-6;
 /// Number of periods between two readings of the framework's estimator.
 const READING_INTERVAL: u64 = 64;
 
-/// Application to run.
+/// Application whose service rate is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum App {
     /// Matrix product by single dot products; the stage `reduce` is watched.

@@ -327,7 +327,7 @@ fn logs_of_a_waiting_run_can_be_followed() {
     let output = home.command(&["logs", "--follow", "s"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "output\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "armature: s-1 is waiting: Priority\n");
-    // A job that ended before it printed anything.
+    // The job has ended before it printed anything, so that the run has no log.
     fs::remove_file(home.path("armature-runs/s-1/log")).unwrap();
     home.script("squeue", "exit 0");
     assert!(home.run(&["logs", "--follow", "s"], 2).contains("cannot read the log"));

@@ -169,7 +169,7 @@ fn non_finite_numbers_do_not_break_the_page() {
         log.records.push(Record { at: 2.0, rank: 0, run: 0, event });
     }
     let page = page(&log, &job());
-    // These attributes contain the positions and sizes of drawn elements.
+    // Attributes of SVG elements that contain positions and sizes, in none of which a number may be invalid.
     for begin in
         [" d=\"", " x=\"", " y=\"", " cx=\"", " cy=\"", " x1=\"", " x2=\"", " y1=\"", " y2=\"", " width=\""]
     {

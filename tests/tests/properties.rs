@@ -96,7 +96,7 @@ impl Plan {
     }
 }
 
-/// State of a stage.
+/// State of a stage in the random pipeline.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     kind: Kind,

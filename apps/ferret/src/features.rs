@@ -26,7 +26,7 @@ const SCALE: Vector = [
     0.6, 0.6, // centre of gravity
 ];
 
-/// Region of an image.
+/// Region of an image: its weight and the vector that describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
     /// Weight of the region in the image, in units of 1/[`TOTAL_WEIGHT`].

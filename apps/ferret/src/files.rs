@@ -14,7 +14,7 @@ pub const MAX_FILE: u64 = 320 << 20;
 pub struct Skipped {
     /// Name relative to the listed directory, as [`names::escaped`] writes it.
     pub name: String,
-    /// Reason for skipping it.
+    /// Reason for which the image or directory was skipped.
     pub reason: String,
 }
 

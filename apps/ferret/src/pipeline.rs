@@ -32,7 +32,7 @@ pub struct Search {
     pub k: usize,
     /// True if an unusable image ends the job.
     pub strict: bool,
-    /// Mapping of the stages.
+    /// Mapping of the search's stages to ranks.
     pub mapping: MappingChoice,
     /// Recorder of the cost of every item, for a run on one rank.
     pub recorder: Option<CostRecorder>,
@@ -64,7 +64,7 @@ pub struct Found {
     pub answered: u64,
     /// Number of unusable queries. Each of them was reported on stderr.
     pub skipped: u64,
-    /// Summary of the run.
+    /// Summary of the pipeline's run.
     pub run: Summary,
 }
 

@@ -23,7 +23,7 @@ pub struct Replay {
     pub items: u64,
     /// Initial mapping of the stages.
     pub mapping: MappingChoice,
-    /// Later mappings, each with the number of results after which the pipeline changes to it.
+    /// Later mappings, each with the number of results after which the pipeline changes to this mapping.
     pub remaps: Vec<(u64, MappingChoice)>,
     /// Method by which items are dispatched to replicas.
     pub dispatch: Dispatch,
@@ -36,7 +36,7 @@ pub struct ReplayResult {
     pub times: Vec<Duration>,
     /// Checksum of the path of every item through the stages, in order. It is equal for every mapping and number of ranks.
     pub checksum: u64,
-    /// Summary of the run.
+    /// Summary of the pipeline's run.
     pub run: Summary,
 }
 

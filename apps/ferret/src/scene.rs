@@ -5,7 +5,7 @@ use armature_apps::random::Random;
 
 type Colour = [f32; 3];
 
-/// Paint of a surface.
+/// Paint of a surface in a scene.
 enum Paint {
     Plain(Colour),
     /// Gradient between two colours along a direction.

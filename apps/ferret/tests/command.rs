@@ -164,7 +164,7 @@ fn errors_name_the_problem_and_its_place() {
     );
     let remap = messages_of_failure(dir.path(), &["replay", "x", "--remap", "5:auto"]);
     assert!(remap.contains("expected serial, orderly or a file"), "{remap}");
-    // A failed run does not replace an existing database.
+    // A failed `index` does not replace an existing database.
     assert_eq!(fs::read(dir.path().join("db")).unwrap(), db);
 }
 

@@ -11,7 +11,7 @@ const FAR_EXPONENT: f64 = 16.0;
 /// Result of the iteration of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Escape {
-    /// Number of executed steps.
+    /// Number of steps that the iteration of the point executed.
     pub steps: u32,
     /// Continuous number of steps; `None` if the point did not escape within the limit.
     pub smooth: Option<f64>,

@@ -54,7 +54,7 @@ struct Cli {
     run: PipelineArgs,
 }
 
-/// Content of an item.
+/// Content of an item of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ItemKind {
     /// One row of A and one column of B, copied
@@ -140,7 +140,7 @@ struct Root {
     sink: Sink,
 }
 
-/// Destination of the product.
+/// Destination of the product's rows on rank 0.
 struct Sink {
     file: Option<Output>,
     /// All of B, if the product is to be compared.

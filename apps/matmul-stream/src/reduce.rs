@@ -19,7 +19,7 @@ pub struct Part {
 /// Complete rows of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rows {
-    /// Number of the first of these rows in the product.
+    /// Number of the first row of this block in the product.
     pub first: u64,
     /// Elements of the rows, row by row.
     #[serde(with = "armature::raw")]
@@ -102,7 +102,7 @@ const HEADER_BYTES: usize = 16;
 pub struct Checksum(pub u64);
 
 impl Checksum {
-    /// Adds elements.
+    /// Adds the next elements to the checksum.
     pub fn add(&mut self, values: &[f32]) {
         /// Prime of the 64-bit Fowler–Noll–Vo hash.
         const PRIME: u64 = 0x0100_0000_01b3;

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Format of a line.
+/// Format of an output line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Fields separated by tabs: text, offset, pattern; or text, count. In names and patterns, a tab, a line end and a backslash are written as \t,

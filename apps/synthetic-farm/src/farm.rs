@@ -18,7 +18,7 @@ struct Task {
     payload: Vec<u8>,
 }
 
-/// Result of a task.
+/// Result of a synthetic task.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     /// Measured time of the task.

@@ -19,7 +19,7 @@ pub struct Iteration {
 pub struct Report {
     /// Number of ranks that computed.
     pub workers: usize,
-    /// Chunking policy.
+    /// Name of the chunking policy.
     pub chunking: String,
     /// Number of tasks of an iteration.
     pub tasks: u64,

@@ -27,7 +27,7 @@ pub struct Append {
     pub length: u64,
     /// Length of the part, in bytes.
     pub bytes: u64,
-    /// Path of the file.
+    /// Path of the file to which the part is appended.
     pub path: PathBuf,
 }
 
@@ -66,7 +66,7 @@ fn sum_line(sum: u32) -> String {
 /// Content of a rescue file.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Length of each file before the workflow appended to it, in bytes.
+    /// Length in bytes of each file before the workflow appended a part.
     starts: BTreeMap<PathBuf, u64>,
     /// Length of each file with the parts of all completed tasks, in bytes.
     lengths: BTreeMap<PathBuf, u64>,
@@ -94,7 +94,7 @@ impl Notes {
                 return Err(damaged("it has bytes that are zero"));
             }
             if !line.ends_with(b"\n") {
-                // The last line has no line end: a crash cut it short.
+                // The last line has no line end: the rank that wrote it died.
                 break;
             }
             let text = std::str::from_utf8(line).map_err(|_| damaged("it is not text in UTF-8"))?;
@@ -156,7 +156,7 @@ impl Notes {
         of_path.map(|append| append.length.saturating_add(append.bytes)).max()
     }
 
-    /// Returns the content of a rescue file with these notes and the lengths of further files.
+    /// Returns the content of a rescue file with the notes of this value and the lengths of further files.
     pub fn with_starts(&self, more: &BTreeMap<PathBuf, u64>) -> String {
         let mut text = String::new();
         for (path, length) in self.starts.iter().chain(more) {

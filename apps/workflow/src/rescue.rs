@@ -175,7 +175,7 @@ mod tests {
             ["all", "log"].map(|name| self.path(name)).into()
         }
 
-        /// Begins a run that appends to these files. Returns the flags of the completed tasks.
+        /// Begins a run that appends to the files `targets`. Returns the flags of the completed tasks.
         fn begin(&self, targets: &BTreeSet<PathBuf>) -> Result<Vec<bool>, String> {
             let mut description = self.description.clone();
             self.rescue().begin_within(1, &mut description, targets).map_err(|error| error.to_string())?;

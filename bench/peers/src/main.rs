@@ -28,11 +28,11 @@ use item::{Block, Item};
 /// Parameters of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// Bytes of an item.
+    /// Size of an item in bytes.
     size: usize,
-    /// Items per batch.
+    /// Number of items in a batch.
     batch: usize,
-    /// Number of items.
+    /// Number of items in the stream.
     items: usize,
     /// Process number: 0 for the first process, 1 for the second.
     process: usize,

@@ -98,7 +98,7 @@ fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<us
 /// Returns the seconds of the measured passes, which follow the warm-up passes.
 fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f64 {
     run(job.settle);
-    // The barrier establishes connections before the clock starts.
+    // The barrier establishes the connections of MPI before the clock starts.
     world.barrier();
     let start = Instant::now();
     run(job.passes);
@@ -123,7 +123,7 @@ fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usiz
     if all == serial(job) { Ok(()) } else { Err(format!("the result of {job:?} is wrong").into()) }
 }
 
-/// Returns the matrix B.
+/// Returns the right factor of the matrix product, B.
 pub(crate) fn second(width: usize) -> kernels::Factor {
     kernels::Factor::new(&kernels::rows(SECOND_MATRIX_ROW..SECOND_MATRIX_ROW + width, width), width)
 }

@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: [usize; 2] = [2, 5];
 /// Maximum processor times in seconds of the library and of a changed program.
 const MARKS: [f64; 2] = [60.0, 4.0];
-/// Example of each skeleton.
+/// Example programs to build, one for each skeleton.
 const PROGRAMS: [(&str, &str); 4] =
     [("farm", "word_count"), ("stencil", "plate"), ("pipeline", "stations"), ("workflow", "parameter_sweep")];
 

@@ -148,7 +148,7 @@ pub(super) struct Case<'a> {
     folder: PathBuf,
 }
 
-/// Result of one run.
+/// Result of a run of the stream on a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     mapping: String,
@@ -364,7 +364,7 @@ mod tests {
         arrivals[20] = 21.0;
         assert!((Run { arrivals, ..run.clone() }.settled().unwrap() - 1.0).abs() < 0.002);
         assert_eq!(run.pace_ratio(&run, Run::settled, 0.0), 1.0);
-        // The arrivals of the other run are 0.5 s apart, which is faster than the hosts can compute.
+        // The items of the run `backlog` arrive 0.5 s apart, which is faster than the hosts can compute.
         let backlog = Run { arrivals: run.arrivals.iter().map(|at| 0.25 * at).collect(), ..run.clone() };
         assert_eq!(run.pace_ratio(&backlog, Run::settled, 0.0), 4.0);
         assert_eq!(run.pace_ratio(&backlog, Run::settled, 1.6), 1.25);

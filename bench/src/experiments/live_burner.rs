@@ -67,14 +67,14 @@ const ON_DEMAND: &str = "on demand";
 const LIVE: &str = "live";
 const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
 
-/// Core of the load.
+/// Core on which the competing load runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadPlace {
-    /// No load.
+    /// No competing load.
     None,
     /// Load on the core on which the paper's mapping has more work.
     Busier,
-    /// Load on the other core.
+    /// Load on the core on which the paper's mapping has less work.
     Other,
 }
 
@@ -107,7 +107,7 @@ impl LoadPlace {
     }
 }
 
-/// Measurements of one run.
+/// Measurements of one run of the stream.
 struct Measured {
     run: Run,
     core_shares: Option<CoreShares>,

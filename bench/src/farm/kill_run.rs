@@ -35,7 +35,7 @@ pub struct Limits {
     pub join_limit: Duration,
 }
 
-/// Files of a run.
+/// Files of a run whose ranks are killed.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
     /// Folder of the files, in which ranks also register their process ids.

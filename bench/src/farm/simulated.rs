@@ -29,7 +29,7 @@ pub struct Network {
     pub start_up: f64,
 }
 
-/// Parameters of a run.
+/// Parameters of a simulated farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated {
     /// Network of the hosts.
@@ -44,11 +44,11 @@ pub struct Simulated {
     pub workers: usize,
     /// Number of the workers that lead other workers instead of running tasks.
     pub sub_masters: usize,
-    /// Chunking policy.
+    /// Chunking policy of the farm.
     pub chunking: Chunking,
 }
 
-/// Results of a run.
+/// Results of a simulated farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// Seconds of the whole run, from its start to the last result.
@@ -57,7 +57,7 @@ pub struct Run {
     pub work: f64,
     /// Seconds of the last iteration.
     pub last: f64,
-    /// Number of dispatched chunks.
+    /// Number of chunks that the master dispatched.
     pub chunks: usize,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 /// many of its branches end early.
 const MAX_CHILDREN: u64 = 5;
 
-/// Parameters of the tree.
+/// Parameters of the tree of tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tree {
     /// Number of roots.
@@ -44,7 +44,7 @@ pub enum Searcher {
     Serial,
     /// Hand-written MPI: half of the roots on each of two ranks, each with a plain recursion.
     Halves,
-    /// Framework on two ranks.
+    /// Search with the framework on two ranks.
     Farm,
 }
 

@@ -45,7 +45,7 @@ impl FromStr for Kernel {
     }
 }
 
-/// Parameters of a run.
+/// Parameters of a run of a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Computation of the loop.

@@ -60,7 +60,7 @@ impl Lines {
         self
     }
 
-    /// Adds a line.
+    /// Adds a line to the plot.
     pub fn add(&mut self, series: Series) {
         self.series.push(series);
     }

@@ -27,7 +27,7 @@ pub struct Heavy {
     pub seed: u64,
 }
 
-/// Results of a run.
+/// Results of a run of a workflow with large values.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
     /// Seconds of the run.
@@ -35,7 +35,7 @@ pub struct Measured {
     /// Peak growth of the memory of a rank's process in bytes, as the maximum over all ranks. The growth is relative
     /// to the memory after a run of the same graph with small arrays.
     pub peak: f64,
-    /// Bytes written to disk.
+    /// Bytes of values that ranks wrote to disk.
     pub spilled: f64,
 }
 

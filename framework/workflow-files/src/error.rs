@@ -78,7 +78,7 @@ impl std::error::Error for Error {}
 /// text only in an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// A line, from 1.
+    /// A line of the file, counted from 1.
     Line(usize),
     /// An element of a list of the file: name of the list, index of the element.
     Element(&'static str, usize),

@@ -25,11 +25,11 @@ pub(crate) struct Attempt {
     directory: PathBuf,
 }
 
-/// Start of an attempt.
+/// Record of the start of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Start {
-    /// Version of the format.
+    /// Version of the format of `start.json`.
     pub(crate) schema: u32,
     /// Time of the start.
     pub(crate) started: String,

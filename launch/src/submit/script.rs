@@ -50,7 +50,7 @@ fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];
     words.push(match &request.array {
-        // The name of the run needs no quotes.
+        // The name of a run is not escaped, because a shell treats none of the characters allowed in it specially.
         Some(_) => format!("\"{}.${element}\"", request.run),
         None => request.run.clone(),
     });

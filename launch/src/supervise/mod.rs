@@ -174,7 +174,7 @@ struct Watch<'a> {
     /// Last signal that does not end the job, such as the warning of a batch system before its time limit.
     warning: Option<u8>,
     timed_out: bool,
-    /// Deadline of the launcher.
+    /// Time until which the launcher must end.
     until: Option<Instant>,
     /// True if the launcher has not ended by the deadline.
     by_us: bool,
@@ -232,7 +232,8 @@ impl<'a> Watch<'a> {
         self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // The missing rank had connected to the others before it died. From now on, the other ranks detect its death.
+            // The death of the missing rank is left to the other ranks: the rank had connected to them before it died, so that they detect
+            // its death.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }

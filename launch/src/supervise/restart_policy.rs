@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Number of consecutive fruitless attempts after which the job is not restarted.
 const FRUITLESS: u32 = 2;
 
-/// End of an attempt.
+/// Observations about the end of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
     /// Exit code of the launcher.
@@ -56,7 +56,7 @@ impl Ended {
     }
 }
 
-/// Decision after an attempt.
+/// Decision of the policy after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Exit with this code, and report the message if there is one.

@@ -19,7 +19,7 @@ const MAX_DRAWN_PER_PLAN: usize = 750;
 /// Height of a panel's heading.
 const HEADING_HEIGHT: f64 = 18.0;
 
-/// Chart with captions.
+/// Gantt chart with captions.
 pub(crate) struct Gantt {
     pub(crate) svg: String,
     /// Description of the plans in one or two sentences; empty if the log has no plan.

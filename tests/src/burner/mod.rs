@@ -36,7 +36,7 @@ use armature::BoxError;
 pub use cores::{pin_rank, share, two_cores};
 pub use wave::Wave;
 
-/// Description of a load.
+/// Description of a competing load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     core: usize,

@@ -35,7 +35,7 @@ pub enum Moment {
     Started,
     /// In user code of the first skeleton.
     Working,
-    /// Between the two skeletons.
+    /// In the session, between the two skeletons.
     Between,
     /// In the session, after the last skeleton.
     Ended,
@@ -78,10 +78,10 @@ impl Moment {
     }
 }
 
-/// One rank to kill.
+/// One rank to kill, with the job to which the rank belongs.
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
-    /// Moment of the kill.
+    /// Moment at which the rank is killed.
     pub moment: Moment,
     /// Rank to kill.
     pub rank: usize,

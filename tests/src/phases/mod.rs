@@ -41,7 +41,7 @@ const LARGE_MESSAGE_WORDS: usize = 12_500;
 /// Task of a deadly skeleton that aborts its process.
 const DEADLY: u64 = 60;
 
-/// Phase of a rank.
+/// Phase of a job that a rank has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
     /// In `main`, before MPI is initialised.
@@ -51,7 +51,7 @@ pub enum Phase {
     /// In the second call of user code on this rank, in the first skeleton, while the result of the first call is
     /// being sent.
     Working,
-    /// Between the two skeletons.
+    /// In the session, between the two skeletons.
     Between,
     /// In the session, after the last skeleton.
     Ended,
@@ -136,15 +136,15 @@ impl Skeleton {
 pub enum ActionKind {
     /// Waits until the file `DIR/go` exists, at most for 60 s.
     Hold,
-    /// Calls `exit(3)`.
+    /// Exits with code 3.
     Exit,
-    /// Calls `exit(0)`.
+    /// Exits with code 0, before the job is done.
     Quit,
-    /// Calls `abort`.
+    /// Aborts the process, which raises SIGABRT.
     Abort,
-    /// Returns an error.
+    /// Returns an error from the program's body.
     Fail,
-    /// Panics.
+    /// Panics in the program's body.
     Panic,
 }
 

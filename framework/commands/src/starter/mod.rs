@@ -105,7 +105,7 @@ impl Starter {
             }
             self.poll_commands(now)?;
             self.start()?;
-            // A closed connection is not an error here.
+            // A connection that the caller has closed is not an error: its events are discarded.
             self.connection.flush()?;
         }
         Ok(())

@@ -56,7 +56,7 @@ pub fn to_wfformat(description: &Description, executed_at: &str, makespan: Durat
     if !machines.is_empty() {
         run["machines"] = machines.iter().map(|machine| json!({ "nodeName": machine })).collect();
     }
-    // The format does not allow an empty name.
+    // A workflow without a name is written as "workflow", because the format does not allow an empty name.
     let name = if description.name().is_empty() { "workflow" } else { description.name() };
     let file = json!({
         "name": name, "schemaVersion": "1.6",

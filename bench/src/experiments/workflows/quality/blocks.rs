@@ -27,7 +27,7 @@ const GROUPS: [Group; 4] = [
 ];
 /// Result of the paper over all types, including real workflows.
 const PAPER: f64 = 41.0;
-/// Processors of each kind.
+/// Number of processors of each kind in the cluster.
 const PROCESSORS_PER_KIND: usize = 6;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {

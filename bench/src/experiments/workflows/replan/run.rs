@@ -12,22 +12,22 @@ const MIN_GAIN: f64 = 0.01;
 /// revealed one at a time in the order of their starts to find it.
 const REVEALED_AT_ONCE: usize = 16;
 
-/// Result of a run.
+/// Result of a run with replanning.
 pub(super) struct Ended {
     /// Makespan, or `None` if the remaining tasks could not be planned.
     pub(super) makespan: Option<f64>,
-    /// Number of new plans.
+    /// Number of new plans that the run adopted.
     pub(super) fresh: usize,
 }
 
-/// State of a run.
+/// State of a run with replanning.
 struct Run<'a> {
     real: &'a Workflow,
     cluster: &'a Cluster,
     /// Workflow with the real weights of started tasks and the estimated weights of the others.
     known: Workflow,
     is_known: Vec<bool>,
-    /// Current plan.
+    /// Plan that the run follows at present.
     plan: Plan,
     /// Progress of the run (started tasks and transfers) when the current plan was made.
     from: Situation,
