@@ -23,8 +23,7 @@ pub struct Experiment {
     pub about: &'static str,
     /// Requirements in prose: `nothing`, `mpirun of Open MPI`.
     pub needs: &'static str,
-    /// Function that runs the experiment. With `smoke` it does the minimum that exercises all of its code, within
-    /// seconds.
+    /// Function that runs the experiment. If `smoke` is true, the function does the minimum that exercises all of its code, within seconds.
     pub run: fn(report: &mut Report, smoke: bool) -> Outcome,
 }
 

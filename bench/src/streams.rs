@@ -29,14 +29,14 @@ const READING_INTERVAL: u64 = 64;
 /// Application whose service rate is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum App {
-    /// Matrix product by single dot products; the stage `reduce` is watched.
+    /// Matrix product by single dot products. The service rate of the stage `reduce` is estimated.
     Product,
-    /// Search for "foobar" in a text that only repeats it; the stage `verify` is watched.
+    /// Search for "foobar" in a text that only repeats it. The service rate of the stage `verify` is estimated.
     Search,
 }
 
 impl App {
-    /// Both applications with the paper's numbers of replicas: application, name, mapping, number of ranks.
+    /// Both applications with the numbers of replicas of Beard and Chamberlain: application, name, mapping, number of ranks.
     pub const ALL: [(App, &'static str, &'static str, usize); 2] = [
         (App::Product, "product", "dot@1,2,3,4,5 | reduce@0", 6),
         (App::Search, "search", "hash@1,2,3,4 | verify@5,6", 7),
@@ -162,7 +162,7 @@ impl<S: Stage> Stage for Watched<S> {
 impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
         let Watch { rank, used, held_up, converged, all_items, .. } = self.watch;
-        // A single write keeps the lines of different ranks apart.
+        // A single write keeps the lines of different ranks apart on standard output.
         println!(
             "{}watched rank {rank} items {all_items} used {used} held_up {held_up} converged {converged} rate {}",
             self.watch.lines,

@@ -1,4 +1,4 @@
-//! Marks of the experiments, and the verdict whether a mark was reached.
+//! Measured values with targets (marks), and the verdict whether a target was reached.
 
 use std::fmt;
 
@@ -52,12 +52,12 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Creates a mark. `what` distinguishes several marks of one experiment; it may be empty.
+    /// Creates a mark: a value with its target. `what` distinguishes several marks of one experiment; it may be empty.
     pub fn new(what: &str, interval: Interval, unit: &str, target: Target) -> Self {
         Mark { what: what.into(), interval, unit: unit.into(), target }
     }
 
-    /// Judges the mark. A value that is not a number is never reached; its verdict is `NotResolved`.
+    /// Compares the value with its target. A value that is not a number never reaches the target; its verdict is `NotResolved`.
     pub fn verdict(&self) -> Verdict {
         let Interval { value, low, high } = self.interval;
         // Comparisons with NaN are false, so that a value that is not a number neither reaches nor misses its target.

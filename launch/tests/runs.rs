@@ -321,7 +321,7 @@ fn status_queries_the_whole_queue_once() {
 fn logs_of_a_waiting_run_can_be_followed() {
     let home = Home::new();
     submitted(&home);
-    // The job starts while the queue is asked, and has left it before the second question.
+    // The job starts while `squeue` runs for the first time, and has left the queue before the second time.
     let start = "[ -e armature-runs/s-1/log ] || { echo '7|PENDING|N/A|N/A|(Priority)|s'; echo output >armature-runs/s-1/log; }";
     home.script("squeue", start);
     let output = home.command(&["logs", "--follow", "s"]).output().unwrap();
@@ -360,7 +360,7 @@ fn in_job(home: &Home, script: &str, requeues: u32) -> Command {
     command
 }
 
-/// Makes Slurm describe the job in this way, and accept requests.
+/// Creates a `scontrol` that prints the description `job` of the Slurm job and accepts requests.
 fn slurm_says(home: &Home, job: &str) {
     home.script(
         "scontrol",

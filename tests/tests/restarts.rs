@@ -142,7 +142,7 @@ fn job_that_dies_without_restarts_fails() {
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     assert_exit(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
-    // Another rank may have had time to report the missing rank.
+    // The status is `Failed` instead of `Running` if another rank had time to report the missing rank.
     let is_missed = job_status.state == State::Failed && job_status.restart;
     assert!(is_missed || job_status.state == State::Running, "{job_status:?}");
 }

@@ -18,7 +18,7 @@ pub struct Index {
     owners: Vec<u32>,
 }
 
-/// Result of looking up a query in the tables.
+/// Result of looking up the regions of a query in the hash tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
     /// Images to rank by their distance from the query, most promising first.

@@ -8,7 +8,7 @@ use crate::matrix::Symmetric;
 /// Conditions under which the squaring ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Accepted difference of the purity from 1.
+    /// Accepted difference of the purity (the sum of the squared eigenvalues) from 1.
     pub tolerance: f64,
     /// Maximum number of squarings. Without a dominant eigenvector the squaring does not converge.
     pub squarings: usize,

@@ -92,7 +92,7 @@ impl<'a> CompletionHandler<'a> {
         self.completion_log.record(&task.name, &parts)
     }
 
-    /// Returns the parts that a task appends to files.
+    /// Returns the outputs that a task appends to other files.
     fn parts(&self, number: usize, task: &Task) -> Vec<AppendedPart> {
         let Settings { directory, outputs, .. } = self.settings;
         let part = |(at, forward): (usize, &Forward)| {
@@ -116,7 +116,7 @@ impl<'a> CompletionHandler<'a> {
     }
 }
 
-/// Returns the files to which tasks of a workflow append parts.
+/// Returns the files to which tasks of a workflow append outputs.
 pub fn targets(description: &Description, directory: &Path) -> BTreeSet<PathBuf> {
     let forwards = description.tasks().iter().flat_map(|task| &task.forwards);
     let destination = |forward: &Forward| match forward {

@@ -23,11 +23,11 @@ const SUM: &str = "# SUM ";
 /// Part that a task appends to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// Length of the file before the part, in bytes.
+    /// Length of the file before the task's output is appended, in bytes.
     pub length: u64,
-    /// Length of the part, in bytes.
+    /// Length of the appended output, in bytes.
     pub bytes: u64,
-    /// Path of the file to which the part is appended.
+    /// Path of the file to which the output is appended.
     pub path: PathBuf,
 }
 
@@ -66,9 +66,9 @@ fn sum_line(sum: u32) -> String {
 /// Content of a rescue file.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Length in bytes of each file before the workflow appended a part.
+    /// Length in bytes of each file before the workflow appended output to it.
     starts: BTreeMap<PathBuf, u64>,
-    /// Length of each file with the parts of all completed tasks, in bytes.
+    /// Length of each file with the appended output of all completed tasks, in bytes.
     lengths: BTreeMap<PathBuf, u64>,
     /// Parts of an interrupted task. Each of them may have been appended completely, partially, or not at all.
     pub interrupted: Vec<Append>,
@@ -145,12 +145,12 @@ impl Notes {
         !self.has_done && !self.has_sum
     }
 
-    /// Returns the length of a file with the parts of all completed tasks, if the workflow has appended to the file.
+    /// Returns the length of a file with the appended output of all completed tasks, if the workflow has appended to the file.
     pub fn length(&self, path: &Path) -> Option<u64> {
         self.lengths.get(path).or_else(|| self.starts.get(path)).copied()
     }
 
-    /// Returns the length of a file with all parts of the interrupted task, if that task appends to the file.
+    /// Returns the length of a file with all output of the interrupted task, if that task appends to the file.
     pub fn end_of_interrupted(&self, path: &Path) -> Option<u64> {
         let of_path = self.interrupted.iter().filter(|append| append.path == path);
         of_path.map(|append| append.length.saturating_add(append.bytes)).max()

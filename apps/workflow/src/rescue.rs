@@ -131,7 +131,7 @@ impl Rescue {
     }
 }
 
-/// Returns the error for a target that is longer or shorter than the parts of the completed tasks account for.
+/// Returns the error for a file that is longer or shorter than the output that completed tasks have appended to it.
 fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     let name = target.display();
     let remedy = match known < length {
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or appends each part to each
-    /// file exactly once.
+    /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or the output of each
+    /// task is appended to each file exactly once.
     #[test]
     fn damaged_rescue_file_never_duplicates_or_loses_parts() {
         let place = Place::new();

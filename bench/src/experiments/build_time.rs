@@ -30,7 +30,7 @@ const PROGRAMS: [(&str, &str); 4] =
     [("farm", "word_count"), ("stencil", "plate"), ("pipeline", "stations"), ("workflow", "parameter_sweep")];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // The short form builds a crate without dependencies instead of the runtime, and no program.
+    // The shortest form of the experiment builds a crate without dependencies instead of the runtime, and no program.
     let library = if smoke { "armature-text" } else { "armature-mpi" };
     let programs = if smoke { &[][..] } else { &PROGRAMS[..] };
     let package = Package::new(library, programs)?;

@@ -105,8 +105,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     write_tables(report, ways, &alone, &loaded_rounds, &runs)?;
     let thread_shares = thread_shares.into_inner();
     if !thread_shares.is_empty() {
-        // A rank that is always busy gets the same share of the loaded core as the measuring thread. A static split
-        // ends when the loaded core has finished its half.
+        // A rank that is always busy gets the same share of the loaded core as the thread that measures the share next to the load. A
+        // static split ends when the loaded core has finished its half.
         let thread_shares = median(&thread_shares);
         let bound = (1.0 + thread_shares) / (2.0 * thread_shares);
         report.note(format!(

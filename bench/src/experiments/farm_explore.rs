@@ -43,7 +43,7 @@ const DEPTH: u32 = 9;
 const TOWNS: usize = 12;
 /// Seeds of the places of the towns.
 const SEEDS: std::ops::Range<u32> = 1..4;
-/// Number of towns in the short form.
+/// Number of towns in the shortest form of the experiment.
 const FEW_TOWNS: usize = 9;
 
 const FARM: &str = "armature";

@@ -147,7 +147,7 @@ impl Case {
     }
 }
 
-/// Returns the chunk size with the highest median rate in a few rounds; with `smoke` only the first size is tried.
+/// Returns the chunk size with the highest median rate in a few rounds; if `smoke` is true, only the first size is tried.
 fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> Outcome<f64>) -> Outcome<usize> {
     let tried = if smoke { &chunks[..1] } else { chunks };
     let run = &run;

@@ -6,7 +6,7 @@ use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
 use crate::{Outcome, platforms::Cluster};
 
-/// Names of the stages; true marks a serial stage.
+/// Names of the stages. The value true marks a serial stage.
 const STAGES: [(&str, bool); 6] =
     [("load", true), ("seg", false), ("ext", false), ("ind", false), ("rank", false), ("out", true)];
 
@@ -178,7 +178,7 @@ mod tests {
         assert!((all.seconds() - 1.0).abs() < 1e-9 && all.limit() == "work", "{all:?}");
         let serial = bound([1e9, 1.0], 1e9);
         assert!(serial.seconds() < 1e-6, "{serial:?}");
-        // In the last case, host 0 sends 10 bytes per item after `load`, which takes 1 unit of work there.
+        // In the last cluster, host 0 executes `load`, whose output has 10 bytes per item, and its link transfers 5 bytes per second.
         let source = bound([1.0, 1e9], 5.0);
         assert!(source.limit() == "link of host 0", "{source:?}");
         assert!(source.source > 1.0 && source.source <= 2.0, "{source:?}");

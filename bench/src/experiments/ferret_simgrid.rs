@@ -247,7 +247,7 @@ impl<'a> Case<'a> {
         Ok(Case { seed, costs, items, platform: cluster.platform()?, cluster, folder })
     }
 
-    /// Returns a mapping by the paper's rules, in whose model hosts do not compute while they communicate.
+    /// Returns a mapping by the rules of the HeDPM paper, in whose model hosts do not compute while they communicate.
     fn paper(&self, algorithm: Algorithm) -> Outcome<Mapping> {
         let platform = self.platform.clone().with_overlap(false);
         Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
@@ -260,7 +260,7 @@ impl<'a> Case<'a> {
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
     }
 
-    /// Returns the same hosts under the paper's model, in which a host does not compute while it sends or receives.
+    /// Returns the same hosts under the model of the HeDPM paper, in which a host does not compute while it sends or receives.
     fn without_overlap(&self) -> Platform {
         self.platform.clone().with_overlap(false)
     }

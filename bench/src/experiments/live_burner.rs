@@ -72,9 +72,9 @@ const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
 enum LoadPlace {
     /// No competing load.
     None,
-    /// Load on the core on which the paper's mapping has more work.
+    /// Load on the core on which the mapping of the planner HeDPM has more work.
     Busier,
-    /// Load on the core on which the paper's mapping has less work.
+    /// Load on the core on which the mapping of the planner HeDPM has less work.
     Other,
 }
 
@@ -262,7 +262,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
         let dispatch = options.dispatch;
         Ok((Job { dispatch, cores: cores.to_vec(), ..Job::fixed("uneven", 0, &text) }, mapping))
     };
-    // Stages 1 and 6 must run on rank 0, which the paper's rule of one block per processor does not allow.
+    // Stages 1 and 6 must run on rank 0, which HeDPM's rule of one block per processor does not allow.
     let paper = PlanOptions { share_processors: true, ..PlanOptions::paper(Algorithm::Hedpm) };
     let live = Job { balance: Balance::Live, cores: cores.to_vec(), ..Job::fixed("uneven", 0, "auto") };
     let (paper, mapping) = planned(PAPER, paper)?;

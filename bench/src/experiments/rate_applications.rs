@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Relative error within which an estimate counts as right, as in the paper.
+/// Relative error within which an estimate counts as right, as in the paper by Beard and Chamberlain.
 const TOLERANCE: f64 = 0.20;
 const ESTIMATORS: [&str; 2] = ["heuristic", "framework"];
 

@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 pub struct Network {
     /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidth: f64,
-    /// Seconds for which every message keeps its sender busy: the paper's `mo`.
+    /// Seconds for which every message keeps its sender busy: `mo` in the model of Cesar et al. (2006).
     pub start_up: f64,
 }
 
@@ -101,7 +101,7 @@ impl Simulated {
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);
         command.args([format!("chunking={chunking}"), format!("iterations={iterations}")]);
         command.args([format!("workers={start}"), format!("sub-masters={sub_masters}")]);
-        // The number of workers is fixed, unless the run measures the number to which the farm converges.
+        // The number of workers is fixed, unless the run measures the number of workers to which the farm converges.
         command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         one(&finish(command, LIMIT)?)

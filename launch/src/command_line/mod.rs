@@ -80,7 +80,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the name of the option's value.
+    /// Returns the word for this launcher on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Launcher::Auto => "auto",

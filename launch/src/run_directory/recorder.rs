@@ -95,7 +95,7 @@ impl Recorder {
         &self.run
     }
 
-    /// Reserves the next attempt. Returns the environment variables for its launcher.
+    /// Reserves the next attempt of the run. Returns the environment variables for its launcher.
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
         let before = Attempt::newest(&self.run);
         let attempt = Attempt::take(&self.run)?;
@@ -127,7 +127,8 @@ impl Recorder {
         Ok(vec![(events, directory), (run, self.run.path().to_path_buf())])
     }
 
-    /// Records the end of an attempt whose process could not do it before Slurm started the batch job again as `start`.
+    /// Records the end of an attempt whose own process was ended before it could do so: Slurm has started its batch job again, as the new
+    /// attempt `start` shows.
     fn end_of_requeued(&self, attempt: &Attempt, start: &Start) {
         let Some(ended) =
             attempt.start().filter(|ended| ended.batch == start.batch && ended.requeues < start.requeues)

@@ -199,7 +199,7 @@ impl Worker for DyingWorker {
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
         if cx.rank() == 0 && !std::mem::replace(&mut self.has_started, true) {
-            // Rank 0 waits, because it must not be the first rank to run the deadly task, because the job ends if rank 0 dies.
+            // Rank 0 waits before its first task, so that another rank runs the deadly task first: the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
         if task == DEADLY {

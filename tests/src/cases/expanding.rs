@@ -158,7 +158,7 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
             x * each + k
         })
     };
-    // The expanding stage is on rank 0, so that its items can be counted against the items in the sink.
+    // The expanding stage is on rank 0, like the sink, so that the items in flight can be counted by a shared counter.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
     let outcome = pipeline

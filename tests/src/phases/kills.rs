@@ -61,8 +61,8 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the victim enters. The second value is true if the victim continues from this
-    /// phase while another rank holds in it. Returns `None` if a task kills the victim.
+    /// Returns the last phase that the victim enters. The second value is true if the victim continues from this phase while another rank
+    /// waits in it. Returns `None` if a task kills the victim.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -117,8 +117,8 @@ pub struct TestedProgram {
 }
 
 impl Kill {
-    /// Returns the kill with index `number` of a campaign. Successive kills cycle through all moments; the other
-    /// properties are pseudorandom.
+    /// Returns the kill with index `number` of a series of jobs. Successive kills cycle through all moments; the other properties are
+    /// pseudorandom.
     pub fn from_seed(seed: u64, number: usize, mpi: Mpi) -> Self {
         let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
         let moment = Moment::ALL[number % Moment::ALL.len()];

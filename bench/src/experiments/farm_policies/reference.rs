@@ -55,7 +55,7 @@ impl Row {
     }
 }
 
-/// Returns all rows, or a few of them with `smoke`.
+/// Returns all rows of the reference values, or a few of them if `smoke` is true.
 pub(super) fn rows(smoke: bool) -> Outcome<Vec<Row>> {
     let lines = REFERENCE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.step_by(if smoke { 24 } else { 1 });

@@ -1,4 +1,4 @@
-//! Results of the runs on all platforms: tables, a plot and the marks.
+//! Results of the runs on all platforms: tables, a plot, and comparisons with target values.
 
 use super::super::ferret_costs::Bound;
 use super::{

@@ -39,7 +39,7 @@ const WARM_UP: f64 = 8.0;
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 /// Fractions of the rows on the undisturbed rank to try.
 const SPLITS: [f64; 4] = [0.55, 0.6, 0.667, 0.72];
-/// Cases: name, loop, rows, passes that calibrate the time of a pass, and the mark against equal halves.
+/// Cases: name, loop, rows, passes that calibrate the time of a pass, and the target for the ratio to equal halves.
 const CASES: [(&str, Kernel, usize, usize, f64); 3] = [
     ("matmul 1000", Kernel::Matmul, 1000, 4, 1.4),
     ("SOR 8000", Kernel::Sor, 8000, 6, 1.25),

@@ -51,7 +51,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         instances.push((instance.with_one_value_a_task()?, REAL));
     }
     if smoke {
-        // The smoke run uses a workflow that begins with one task, a workflow that ends with one task, and a real
+        // The shortest form of the experiment uses a workflow that begins with one task, a workflow that ends with one task, and a real
         // one.
         instances = instances.into_iter().step_by(5).collect();
     }

@@ -30,7 +30,7 @@ struct Orphan {
 }
 
 impl Orphans {
-    /// Returns the time of the next check.
+    /// Returns the time of the next check for new or ended orphans.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
