@@ -50,9 +50,9 @@ impl App {
     /// Returns the busy seconds of a sampling period, which covers several items.
     fn period(self) -> f64 {
         match self {
-            // A part of the product is stored within some tens of nanoseconds.
+            // The period covers many parts of the product, each of which is stored within some tens of nanoseconds.
             App::Product => 5e-6,
-            // A segment is verified within a tenth of a millisecond.
+            // The period covers several segments, each of which is verified within a tenth of a millisecond.
             App::Search => 500e-6,
         }
     }

@@ -375,7 +375,7 @@ fn preempted_run_that_has_stopped_is_queued_again() {
     let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
     assert!(said.contains("requeue after a preemption: scontrol requeue 7"), "{said}");
     assert_eq!(home.why("a-1/attempts/1")["reason"], "preempted");
-    // Slurm has already requeued the job, whose record describes the next start.
+    // The scontrol of the test describes a job that Slurm has already requeued, with the fields of its next start.
     slurm_says(&home, "JobState=COMPLETING Restarts=2 PreemptTime=None");
     let script =
         "echo 'slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO PREEMPTION ***'; exit 85";

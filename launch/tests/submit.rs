@@ -27,7 +27,7 @@ impl Home {
             "app",
             "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
         );
-        // A command whose effect shows that text of the user was executed by the shell.
+        // The command `touch` leaves a file, which shows that text of the user was executed by the shell.
         home.script("touch", ": >\"$1\"");
         // The launcher runs its program once, as rank 0.
         home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");

@@ -331,7 +331,7 @@ fn completed_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64
             };
             inside.min(1.0) * done as f64
         })
-        // An empty `sum()` of floating-point numbers would be negative zero.
+        // The sum is computed by `fold`, because an empty `sum()` of floating-point numbers would be negative zero.
         .fold(0.0, |sum, done| sum + done)
 }
 

@@ -168,7 +168,7 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
     let mut packets = Vec::new();
     for (&rank, host) in &trace.hosts {
         let name = if host.is_empty() { format!("rank {rank}") } else { format!("rank {rank} on {host}") };
-        // Viewers treat process 0 as the idle process of the system.
+        // The numbers of processes begin with 1, because viewers treat process 0 as the idle process of the system.
         let process = Proto::default().number(1, rank as u64 + 1).text(6, &name);
         packet(
             &mut packets,

@@ -273,7 +273,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
     for (width, dark) in [(1300, false), (1300, true), (480, false)] {
         let browser = Browser::start(width, dark);
         browser.open(&file);
-        // Both plans are above the actual run, and all three panels have the same axis.
+        // The initial and the new plan are above the actual run, and all three panels have the same axis.
         let heads = browser.run(
             "return [...document.querySelectorAll('svg .head')].map((h) => [h.textContent, h.getBoundingClientRect().top])",
         );

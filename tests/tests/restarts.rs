@@ -77,7 +77,7 @@ fn job_that_dies_twice_resumes_from_its_journal() {
     assert_exit(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
     assert!(assert_journalled_tasks_not_recomputed(dir.path(), 300) >= 150);
-    // The events of each attempt are kept, and readers show the last attempt.
+    // Restarts keep the events of each attempt, and readers show the last attempt.
     for restarts in 0..3 {
         let attempt = events.join(format!("attempts/{}", restarts + 1));
         let status = JobStatus::read(&attempt.join("job-status.json")).expect("readable").expect("a status");
@@ -285,7 +285,7 @@ fn top_follows_a_job_until_it_ends() {
         let outcome = running.wait();
         let top = top.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&top.stdout);
-        // The exit code for a killed rank depends on the launcher.
+        // The exit code is not compared with a fixed one, because the code for a killed rank depends on the launcher.
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });

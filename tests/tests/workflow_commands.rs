@@ -424,7 +424,7 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     let work_dir = WorkDir::new("env.dag", dag);
     let mut command = Command::new(TASKS);
     command.arg(&work_dir.file).args(["--ranks", "1", "--cores", "3"]);
-    // The workflow may be a task of another workflow, whose variables must not reach the tasks.
+    // Variables of tasks are set for the run, which may itself be a task of another workflow, whose variables must not reach the tasks.
     command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(work_dir.dir.path());
     succeeded(command.output().unwrap());
     let memory = 17 << 20;

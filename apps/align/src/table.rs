@@ -67,7 +67,7 @@ pub fn align(
     let pair = Pair { first, second, scores, gaps, best: Best::default() };
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
     let summary = table.run(session)?.into_summary();
-    // The best alignment does not depend on the distribution of the rows.
+    // The best alignment of all ranks does not depend on the distribution of the rows.
     Ok((session.all_reduce(table.body().best, Best::better_of)?, summary))
 }
 

@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn search_quality_is_high_on_a_small_collection() {
-        // A reduced collection; `ferret eval synth` uses 500 scenes. With so few images, the ten best include images that do not resemble the query,
-        // which the index finds less reliably.
+        // The test has 60 scenes, while `ferret eval synth` uses 500. With so few images, the ten best include images that do not resemble
+        // the query, which the index finds less reliably.
         let plan = Plan { scenes: 60, seed: 11, width: 96, height: 64, all_variants: true };
         let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
         let report = evaluate(&index, &questions);

@@ -108,7 +108,7 @@ impl Patterns {
 
     /// Returns a hash of the patterns and the number of bits, from which ranks with different files of patterns are detected.
     pub fn fingerprint(&self) -> u64 {
-        // `DefaultHasher::new` has fixed keys, and all ranks run the same program.
+        // All ranks get the same hash: `DefaultHasher::new` has fixed keys, and all ranks run the same program.
         let mut hasher = DefaultHasher::new();
         (&self.patterns, self.roll.bits()).hash(&mut hasher);
         hasher.finish()

@@ -60,7 +60,8 @@ impl CompletionLog {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
         let mut file = self.rescue.open(&mut options).map_err(write_error)?;
-        // Ranks on other hosts append as well. On network file systems, only a lock makes the true end of the file visible.
+        // The file is locked, because ranks on other hosts append as well, and on network file systems only a lock makes the true end of
+        // the file visible.
         flock(&file, FlockOperation::LockExclusive).map_err(|error| write_error(error.into()))?;
         let mut sum = repair(&mut file).map_err(write_error)?;
         if !parts.is_empty() {

@@ -74,7 +74,7 @@ impl Recorder {
     pub fn open(path: &Path) -> Result<Self, armature::BoxError> {
         let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Refused);
         let mut file = opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
-        // A line that was cut short by a crash is ended here.
+        // The first write ends a line that a crash has cut short.
         if file.metadata()?.len() > 0 {
             file.write_all(b"\n")?;
         }

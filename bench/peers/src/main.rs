@@ -55,7 +55,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let [peer, numbers @ ..] = arguments else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
     let (task, second) = match numbers[..] {
-        // The base port depends on the process id and lies below the range of ephemeral ports.
+        // The base port of the TCP connections depends on the process id and lies below the range of ephemeral ports.
         [size, batch, items] => {
             let port = 12_000 + (std::process::id() % 100) as u16 * 200;
             (Task { size, batch, items, process: 0, port }, Some(start_second(arguments, port)?))

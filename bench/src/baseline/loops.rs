@@ -174,7 +174,7 @@ impl<'a> Heat<'a> {
 
     fn step(&mut self) {
         let (width, last) = (self.width, self.old.len() / self.width - 2);
-        // The border rows of this rank, and the neighbours' rows next to them.
+        // Border rows of this rank, and the neighbours' rows next to them (halo rows).
         let (own, halo_rows) = ([1, last], [0, last + 1]);
         for (side, (sent, received)) in self.sides.iter().zip(self.sent.iter_mut().zip(&mut self.received)) {
             if let Some((neighbour, to, from)) = *side {

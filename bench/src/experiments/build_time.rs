@@ -77,7 +77,7 @@ impl Package {
         fs::copy(root.join("Cargo.lock"), package.0.join("Cargo.lock"))?;
         let directory = if library == "armature-mpi" { "runtime" } else { "text" };
         let path = root.join("framework").join(directory);
-        // The empty table makes the package the root of a workspace.
+        // The empty table `[workspace]` makes the package the root of a workspace.
         let manifest = format!(
             "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
              [dependencies]\narmature = {{ package = \"{library}\", path = {path:?} }}\n\n[workspace]\n"

@@ -123,7 +123,7 @@ fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
     let mut tried = BTreeMap::new();
     for part in TRIED_RATIOS.iter().filter(|part| !smoke || [0.4, 1.0, 2.0].contains(*part)) {
         let workers = (part * predicted as f64).round().max(1.0) as usize;
-        // The first iteration includes the time in which ranks join the farm.
+        // Two iterations are run, because the first one includes the time in which ranks join the farm.
         let twice = Simulated { iterations: 2, ..case(tasks, mean, workers, Chunking::Static) };
         let seconds = twice.run(Path::new(FOLDER))?.last;
         let index = performance_index(workers, seconds, model.compute);

@@ -210,7 +210,7 @@ impl Row {
     }
 
     fn best(&self) -> f64 {
-        // A run that changes its mapping does not measure a single mapping.
+        // Runs that change their mapping are left out, because their times are not those of a single mapping.
         let fixed = self.runs.values().filter(|run| run.changes.is_empty());
         fixed.map(|run| run.seconds).fold(f64::INFINITY, f64::min)
     }

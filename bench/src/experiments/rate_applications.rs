@@ -123,7 +123,7 @@ fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
             held_up: value("held_up")?,
             converged: value("converged")?,
         };
-        // A rank that created the stage but processed no items has no statistics.
+        // Ranks that created the stage but processed no items are left out, because they have no statistics.
         if seen.items > 0.0 {
             ranks.push((value("rank")? as usize, seen));
         }

@@ -113,7 +113,7 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
     // The measurements alternate, so that both sides are measured under the same conditions.
     let (parts, mut times) = (10, [0.0; 2]);
     let each = rounds.div_ceil(parts);
-    // The first call includes an agreement of the ranks, which must not be timed.
+    // The first call of `world` is not timed, because it includes an agreement of the ranks.
     session.world()?;
     for _ in 0..parts {
         session.barrier()?;

@@ -137,7 +137,7 @@ impl OutputWriter {
             ));
         }
         if line.len() < FIRST_LINE.len() {
-            // The file is new, or its writer died while it wrote the first line.
+            // The first line is written if the file is new, or if its writer died while it wrote the first line.
             writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
         } else {
             let log = OutputLog::read(path)?;

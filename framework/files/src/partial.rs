@@ -185,7 +185,7 @@ mod tests {
         output.write_all(b", more").unwrap();
         output.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), partial.exists()), (&b"kept, more"[..], false));
-        // The job died after it had moved the file, and is started again.
+        // The second start resumes the complete file, as after a death of the job that followed the move of the file.
         PartialOutput::resume(&path, 10).unwrap().finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"kept, more");
     }

@@ -20,7 +20,7 @@ pub(crate) enum Cause {
 /// Returns the reason that Slurm's daemons have printed last. A reason with a name takes precedence over a cancellation, because Slurm
 /// reports both for the same end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
-    // After the exit of a rank, srun itself cancels the step on other nodes.
+    // A cancellation after the exit of a rank is not a cause, because srun itself then cancels the step on other nodes.
     let mut has_exited = false;
     let causes = log.lines().filter_map(|line| {
         let line = rank_of(line).map_or(line, |(_, line)| line);

@@ -34,7 +34,7 @@ const COLUMNS: &str = "%i|%T|%e|%S|%R|%j";
 
 /// Returns the jobs of this user in the queue. It contains waiting and running jobs, and for some minutes those that have ended.
 pub(crate) fn queue() -> Result<Vec<Queued>, NoAnswer> {
-    // `squeue -j N` fails for a job that has left the queue.
+    // The whole queue of the user is read, because `squeue -j N` fails for a job that has left the queue.
     let answer = query("squeue", ["--me", "--noheader", "--array", "--format", COLUMNS])?;
     if answer.is_success {
         Ok(answer.output.lines().filter_map(parse).collect())

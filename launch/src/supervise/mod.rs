@@ -242,7 +242,7 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // Rank 0 may have written a final status and exited after the status was read above.
+            // The status is read again, because rank 0 may have written a final status and exited after the first read.
             self.read_status();
             self.within(GRACE);
         }

@@ -165,8 +165,8 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     let load = Load::parse(arguments)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
-        // The parent never writes to the pipe. The call returns when the parent closes its end or ends for any
-        // reason.
+        // The read waits for the end of the parent: the parent never writes to the pipe, and the call returns when the parent closes its
+        // end or dies.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });

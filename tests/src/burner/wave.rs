@@ -114,7 +114,7 @@ impl Wave {
     }
 
     fn position_in_period(&self, time: Duration) -> u64 {
-        // The remainder is smaller than the period, which is a `u64`.
+        // The conversion to 64 bits loses nothing, because the remainder is smaller than the period.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 

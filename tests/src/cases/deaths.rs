@@ -39,7 +39,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         work.take(Duration::from_micros(1_000 + noise(7, x) % 2_000));
         noise(3, x)
     });
-    // Each killed rank may hold a task. Three retries keep the farm from blaming the task for the deaths.
+    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
     farm = farm.chunking(chunking).silence_limit(silence).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, &tasks);
@@ -176,7 +176,7 @@ fn hung(session: &mut Session) -> Result<(), BoxError> {
     check_equal(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     ensure(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::print_line(&format!("farm complete, lost {:?}", summary.lost));
-    // The job must survive for another second. If the process of the lost rank had already ended, most launchers
+    // Rank 0 waits for another second, in which the job must survive. If the process of the lost rank had already ended, most launchers
     // would end the whole job.
     std::thread::sleep(Duration::from_secs(1));
     crate::print_line("rank 0 goes on behind the farm");
@@ -206,8 +206,8 @@ impl Worker for DyingWorker {
             match self.how.as_str() {
                 "abort" => std::process::abort(),
                 "exit" => std::process::exit(3),
-                // Rust's own handler catches the first SIGSEGV and then restores the default action, which ends the
-                // process.
+                // The signal is sent repeatedly: Rust's own handler catches the first SIGSEGV and then restores the default action, which
+                // ends the process.
                 "segfault" => loop {
                     kill_process(getpid(), Signal::SEGV)?;
                 },

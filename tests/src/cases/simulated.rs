@@ -24,7 +24,7 @@ impl Stage for Declares {
     type Out = u64;
 
     fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<u64> {
-        // The real work takes some milliseconds, which would be visible in the simulated time if it were counted.
+        // The stage does some milliseconds of real work, which would be visible in the simulated time if it were counted.
         let turns = cx.declare(self.0, || (0..TURNS).fold(0u64, |sum, n| std::hint::black_box(sum + n % 2)));
         Ok((turns == TURNS / 2).then_some(item + 1))
     }

@@ -17,7 +17,7 @@ const SIGNATURE: usize = 8;
 /// Decodes a PNG file.
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     let decoded = check(file).and_then(|()| decode_as(Png, file));
-    // In a truncated file, the decoder's error depends on the position of the cut.
+    // The error of a truncated file is replaced by one message, because the decoder's own error depends on the position of the cut.
     decoded.map_err(|e| if is_whole(file) { e } else { damaged(Png, "cut off before its end") })
 }
 

@@ -217,7 +217,7 @@ mod tests {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
-        // With DAF no better than the static policy, both the rules about static and those about FSC fail.
+        // If the efficiency of DAF is no better than that of the static policy, the rules about the static policy and those about FSC fail.
         let mut values = row.expected.clone();
         values[3] = 80.0;
         assert_eq!(broken_orders(row, &values).len(), 3);

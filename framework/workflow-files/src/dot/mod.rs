@@ -133,7 +133,7 @@ impl Reader {
 
     /// Returns the number of a node. Creates the node if it is not known.
     fn node(&mut self, name: String, line: usize) -> Result<usize> {
-        // A port is the point where an edge touches its node, and has no meaning here.
+        // The port of an edge's end, the point where the edge touches its node, is skipped.
         while self.tokens.take(':') {
             self.tokens.id("a port")?;
         }

@@ -118,7 +118,7 @@ fn ids(description: &Description) -> Vec<String> {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_.#:/-".contains(c) { c } else { '_' };
     let mut ids: Vec<String> =
         description.tasks().iter().map(|task| task.name.chars().map(allowed).collect()).collect();
-    // Valid names are reserved first. A changed name that collides with another id gets a number.
+    // Task names that are valid ids are reserved first. A changed name that collides with another id gets a number.
     let mut taken: HashSet<String> = description
         .tasks()
         .iter()

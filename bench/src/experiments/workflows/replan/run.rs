@@ -103,7 +103,7 @@ impl Run<'_> {
     /// Adopts a new plan if it ends the workflow earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
-        // No plan may exist from the middle of transfers; the current plan then continues.
+        // If no plan exists from the middle of transfers, the current plan continues.
         let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
         // A plan made in this situation sends again the files that are in transfer, while the current trace continues
         // their transfer and may therefore end earlier.
