@@ -36,7 +36,7 @@ pub struct Cluster {
 /// Competing load on a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLoad {
-    /// Index of the host.
+    /// Index of the host in the cluster.
     pub host: usize,
     /// Times at which the load is on.
     pub wave: Wave,

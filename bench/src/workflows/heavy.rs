@@ -13,7 +13,7 @@ use crate::{
     ranks::{self, Launch},
 };
 
-/// Parameters of a workflow.
+/// Parameters of a workflow with large values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heavy {
     /// Number of tasks that create an array each.

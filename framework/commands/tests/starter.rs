@@ -163,7 +163,8 @@ fn time_limit_ends_a_command_with_all_its_descendants() {
     for seconds in [&polite, &deaf] {
         assert_eq!(sleepers(seconds), [], "left behind by {ended:?}");
     }
-    // The distant sleeper, which can be related to its command neither by its group nor by its environment ends when no command runs.
+    // The process that runs `sleep` for `distant` seconds can be related to its command neither by its process group nor by its
+    // environment. It ends when no command runs.
     wait_until("sleepers are left", || sleepers(&distant).is_empty());
 }
 
