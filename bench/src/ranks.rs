@@ -126,7 +126,7 @@ impl Launch {
             command.arg("--enable-recovery");
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        // The start-up messages of the framework would appear between the tables.
+        // The log level is raised, because the start-up messages of the framework would appear between the tables.
         command.env("RUST_LOG", "warn");
         command.envs(self.environment.iter().copied());
         Ok(command)

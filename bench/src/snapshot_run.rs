@@ -9,7 +9,7 @@ use armature::{BatchMode, BoxError, Config, Progress};
 use crate::Outcome;
 use crate::deaths::RunFolder;
 
-/// Parameters of a run.
+/// Parameters of a run with or without snapshots.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Number of items.

@@ -124,7 +124,8 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
     Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
 }
 
-/// Filter lines of a growing text, those that name one rank if it is asked for, without the farewells of launchers.
+/// Filter for the lines of a growing text. It removes the messages of launchers about ranks that have stopped at a checkpoint and, if one
+/// rank is asked for, the lines of other ranks.
 struct Lines {
     rank: Option<usize>,
     /// True if launchers have marked the lines of ranks.

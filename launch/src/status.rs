@@ -50,7 +50,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
         let shows_all = args.all || args.since.is_some();
         let runs = match (shows_all, args.runs.as_slice()) {
-            // The elements of an array are runs of their own.
+            // A job array is left out of the list of all runs, because each of its elements is a run of its own in the list.
             (true, _) => all(Path::new(RUNS)).into_iter().filter(|run| run.array().is_none()).collect(),
             (false, []) => vec![Reference::recorded(None)?.run],
             (false, names) => names

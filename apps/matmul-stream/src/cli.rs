@@ -54,7 +54,7 @@ struct Cli {
     run: PipelineArgs,
 }
 
-/// Content of an item.
+/// Content of an item of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ItemKind {
     /// One row of A and one column of B, copied
@@ -134,13 +134,13 @@ fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum
     Ok(Some((sink.end(cli)?, summary)))
 }
 
-/// Data of rank 0.
+/// Factors of the product and destination of the result, which only rank 0 has.
 struct Root {
     factors: Factors,
     sink: Sink,
 }
 
-/// Destination of the product.
+/// Destination of the product's rows on rank 0.
 struct Sink {
     file: Option<Output>,
     /// All of B, if the product is to be compared.

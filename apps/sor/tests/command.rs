@@ -51,7 +51,7 @@ fn grid_equals_the_serial_grid_under_mpirun() {
     PROGRAM.matches_serial_loop_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
-/// Returns a job that writes checkpoints without pause. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
+/// Returns a job that writes checkpoints without a pause between them. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
 fn checkpointed_job(dir: &Path, ranks: usize, sweeps: u64) -> Job {
     let sweeps = sweeps.to_string();
     let arguments = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", "0"];
@@ -103,7 +103,7 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let outcome = checkpointed_job(&dir, 3, passes + 100).succeeds();
     assert!(outcome.stderr.contains(&format!("loop sor: resumes after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
-    // Files of killed jobs have been removed.
+    // Only one file with units of a pass exists: those that killed jobs left have been removed.
     let names =
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();

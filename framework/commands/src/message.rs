@@ -15,7 +15,7 @@ use crate::request::{Destination, Input, Program, Request};
 /// Message from a caller to its starter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
-    /// The first message. It is sent again when the output file changes.
+    /// Settings of the starter. They are the first message, and are sent again when the output file changes.
     Setup(Setup),
     Run(Box<Request>),
     Cancel(u64),
@@ -80,7 +80,7 @@ pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     }
 }
 
-/// Decodes a value from exactly these bytes.
+/// Decodes a value from bytes that contain nothing else.
 pub(crate) fn take<T: Wire>(bytes: &[u8]) -> Option<T> {
     let mut body = Body(bytes);
     T::take(&mut body).filter(|_| body.0.is_empty())

@@ -50,7 +50,7 @@ const POLL_PERIOD: Duration = Duration::from_millis(20);
 /// `/dev/stdout`.
 #[derive(Debug)]
 pub struct Output {
-    /// `None` after the commit.
+    /// Destination of the written bytes; `None` after the commit.
     to: Option<To>,
 }
 
@@ -179,7 +179,8 @@ fn open_descriptor(path: &Path) -> io::Result<File> {
     let duplicate = |standard: &dyn AsFd| standard.as_fd().try_clone_to_owned().map(File::from);
     match path.file_name().and_then(|name| name.to_str()) {
         Some("1") => {
-            // Standard output is flushed first, so that earlier output precedes the content.
+            // Standard output is flushed first, so that earlier output of the process precedes the content of
+            // the output file.
             io::stdout().flush()?;
             duplicate(&io::stdout())
         }
@@ -206,7 +207,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
             result => break result?,
         }
     };
-    // From here on, writes may block while the reader is slow.
+    // From here on, writes to the FIFO may block while its reader is slow.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

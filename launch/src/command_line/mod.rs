@@ -80,7 +80,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the name of the option's value.
+    /// Returns the word for this launcher on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Launcher::Auto => "auto",
@@ -175,11 +175,12 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     let (slots, warning) = match (slots, job.ranks, &environment.batch) {
         (Ok(slots), ..) => (slots, None),
         (Err(wrong), None, _) => return Err(LaunchError::Variable(wrong)),
-        // Open MPI and MPICH do not support PBS. Without the hosts of the batch job, they start all ranks on this machine.
+        // Without the hosts of a PBS job, all ranks are started on this machine, because Open MPI and MPICH do not support PBS.
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // The launcher of Slurm or Grid Engine knows the hosts, and refuses a number of ranks that is too large.
+        // The invalid number of slots is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses a number of
+        // ranks that is too large.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);

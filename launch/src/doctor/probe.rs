@@ -100,7 +100,7 @@ pub(super) fn start(
         command.arg("--hostfile").arg(hostfile);
     }
     command.arg("--").arg(probe).stdin(Stdio::null());
-    // `armature run` enforces its own time limit, and needs some seconds to end the ranks.
+    // The limit is longer than that of the run, because `armature run` enforces its own limit and needs some seconds to end the ranks.
     let output = output_within(command, Duration::from_secs(LIMIT + 10));
     let probes = output.as_deref().map(|output| parse(launcher.name(), output)).unwrap_or_default();
     if probes.is_empty() {

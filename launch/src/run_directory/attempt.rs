@@ -25,11 +25,11 @@ pub(crate) struct Attempt {
     directory: PathBuf,
 }
 
-/// Start of an attempt.
+/// Record of the start of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Start {
-    /// Version of the format.
+    /// Version of the format of `start.json`.
     pub(crate) schema: u32,
     /// Time of the start.
     pub(crate) started: String,
@@ -133,12 +133,12 @@ impl Attempt {
         &self.directory
     }
 
-    /// Records the start.
+    /// Writes the record of the attempt's start.
     pub(crate) fn write_start(&self, start: &Start) -> Result<(), LaunchError> {
         write_json(&self.directory.join(START), start)
     }
 
-    /// Records the end. If an end is already recorded, it is kept.
+    /// Writes the record of the attempt's end. If an end is already recorded, it is kept.
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
@@ -157,12 +157,12 @@ impl Attempt {
         Some(written(EVENTS_COPY)?.duration_since(written(START)?).ok()?.as_secs_f64())
     }
 
-    /// Returns the start, if it was recorded.
+    /// Returns the record of the attempt's start, if there is one.
     pub(crate) fn start(&self) -> Option<Start> {
         serde_json::from_slice(&fs::read(self.directory.join(START)).ok()?).ok()
     }
 
-    /// Returns the end, if it was recorded.
+    /// Returns the record of the attempt's end, if there is one.
     pub(crate) fn end(&self) -> Option<End> {
         serde_json::from_slice(&fs::read(self.directory.join(WHY)).ok()?).ok()
     }

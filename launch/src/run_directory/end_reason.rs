@@ -75,15 +75,15 @@ impl fmt::Display for Reason {
     }
 }
 
-/// End of an attempt.
+/// Record of the end of an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// Version of the format.
+    /// Version of the format of `why.json`.
     pub(crate) schema: u32,
     pub(crate) reason: Reason,
     /// Details of the end as a part of a sentence; empty if there are none.
     pub(crate) detail: String,
-    /// Exit code.
+    /// Exit code of the attempt.
     pub(crate) code: u8,
     /// True if the job has stopped at a checkpoint.
     pub(crate) stopped: bool,
@@ -295,7 +295,7 @@ mod tests {
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
         let missing = BatchState { is_missing: true, ..BatchState::default() };
         expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
-        // The daemons have printed why.
+        // The reason is the one that the daemons of Slurm have printed.
         for (cause, expected) in [
             (Cause::Preemption, Reason::Preempted),
             (Cause::NodeFailure, Reason::LostNode),

@@ -98,7 +98,7 @@ impl Recorder {
         &self.run
     }
 
-    /// Reserves the next attempt. Returns the environment variables for its launcher.
+    /// Reserves the next attempt of the run. Returns the environment variables for its launcher.
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
         let before = Attempt::newest(&self.run);
         let attempt = Attempt::take(&self.run)?;
@@ -107,7 +107,7 @@ impl Recorder {
             self.end_of_requeued(&before, &start);
         }
         attempt.write_start(&start)?;
-        // A stop that was requested before this attempt was meant for the previous one.
+        // A request to stop from before this attempt is removed, because it was meant for the previous attempt.
         let _ = std::fs::remove_file(self.run.stop_file());
         let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
         self.log.write_line(&format!(
@@ -138,7 +138,8 @@ impl Recorder {
         Ok(variables)
     }
 
-    /// Records the end of an attempt whose process could not do it before Slurm started the batch job again as `start`.
+    /// Records the end of an attempt whose own process was ended before it could do so: Slurm has started its batch job again, as the new
+    /// attempt `start` shows.
     fn end_of_requeued(&self, attempt: &Attempt, start: &Start) {
         let Some(ended) =
             attempt.start().filter(|ended| ended.batch == start.batch && ended.requeues < start.requeues)
@@ -146,7 +147,7 @@ impl Recorder {
             return;
         };
         let printed = Log::tail(&self.run.log(), ended.log_offset);
-        // Slurm ends the processes of a requeued or preempted job with a message. Those of a lost node end without one.
+        // Slurm ends the processes of a requeued or preempted job with a message. Processes of a lost node end without a message.
         let cause = messages::cause_in(&printed).unwrap_or(Cause::NodeFailure);
         let seen = Evidence { code: 1, status: attempt.status(), cause: Some(cause), ..Evidence::default() };
         let mut end = End::new(&seen, attempt.last_sign().unwrap_or(0.0));
@@ -212,7 +213,7 @@ impl Recorder {
         let printed = Log::tail(&self.run.log(), start.log_offset);
         if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
         {
-            // srun ends with 0 after the loss of a node.
+            // srun ends with 0 after the loss of a node, which is not a success.
             seen.code = 1;
         }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {

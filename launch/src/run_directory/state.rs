@@ -133,7 +133,8 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
         return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
     }
     if let Some(end) = &facts.end {
-        // A requeued job runs for a moment before it takes its next attempt.
+        // A run whose last attempt has ended still runs if its batch job does: a requeued job runs for a moment before it takes its next
+        // attempt.
         let may_continue =
             end.requeued || matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
         if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {

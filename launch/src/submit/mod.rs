@@ -156,7 +156,7 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     let job = match write_and_submit(&run, &request, args, elements().collect()) {
         Ok(job) => job,
         Err(error) => {
-            // These files and the directories were created above.
+            // If the submission fails, the files and directories that were created above are removed.
             for directory in elements().chain([run.path().to_path_buf()]) {
                 for file in [SCRIPT, description::FILE] {
                     let _ = fs::remove_file(directory.join(file));

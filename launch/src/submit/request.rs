@@ -34,7 +34,7 @@ pub(super) struct Request {
     pub(super) requeue: u32,
     /// Seconds between the warning and the time limit.
     pub(super) warn: Option<u64>,
-    /// Value of `--mpi`.
+    /// MPI library that the user has given with `--mpi`.
     pub(super) mpi: Option<String>,
     pub(super) recover: bool,
     pub(super) restarts: u32,

@@ -9,7 +9,7 @@ use crate::command_line::quoted;
 /// Directive with an optional comment above it.
 pub(super) type Directive = (Option<String>, String);
 
-/// Returns the script.
+/// Returns the text of the job script for a batch system.
 pub(super) fn text(request: &Request, system: System) -> String {
     let (prefix, directives, element) = match system {
         System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID-1"),
@@ -50,7 +50,7 @@ fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];
     words.push(match &request.array {
-        // The name of the run needs no quotes.
+        // The name of a run is not escaped, because a shell treats none of the characters allowed in it specially.
         Some(_) => format!("\"{}.${element}\"", request.run),
         None => request.run.clone(),
     });

@@ -176,7 +176,7 @@ struct Watch<'a> {
     /// Last signal that does not end the job, such as the warning of a batch system before its time limit.
     warning: Option<u8>,
     timed_out: bool,
-    /// Deadline of the launcher.
+    /// Time until which the launcher must end.
     until: Option<Instant>,
     /// True if the launcher has not ended by the deadline.
     by_us: bool,
@@ -234,7 +234,8 @@ impl<'a> Watch<'a> {
         self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // The missing rank had connected to the others before it died. From now on, the other ranks detect its death.
+            // The death of the missing rank is left to the other ranks: the rank had connected to them before it died, so that they detect
+            // its death.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }
@@ -243,7 +244,7 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // Rank 0 may have written a final status and exited after the status was read above.
+            // The status is read again, because rank 0 may have written a final status and exited after the first read.
             self.read_status();
             self.within(GRACE);
         }

@@ -44,10 +44,10 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         }
         Ok(noise(3, x))
     });
+    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
     if !slow.is_zero() {
         farm = farm.second_copies();
     }
-    // Each killed rank may hold a task. Three retries keep the farm from blaming the task for the deaths.
     farm = farm.chunking(chunking).silence_limit(silence).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, &tasks);
@@ -91,7 +91,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
         more.extend(tree_children(node));
         node.0
     });
-    // Each killed rank may hold a task, as in [`deaths`].
+    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
     farm = farm.silence_limit(Duration::from_secs(2)).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, "");
@@ -188,7 +188,7 @@ fn hung(session: &mut Session) -> Result<(), BoxError> {
     check_equal(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     ensure(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::print_line(&format!("farm complete, lost {:?}", summary.lost));
-    // The job must survive for another second. If the process of the lost rank had already ended, most launchers
+    // Rank 0 waits for another second, in which the job must survive. If the process of the lost rank had already ended, most launchers
     // would end the whole job.
     std::thread::sleep(Duration::from_secs(1));
     crate::print_line("rank 0 goes on behind the farm");
@@ -211,15 +211,15 @@ impl Worker for DyingWorker {
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
         if cx.rank() == 0 && !std::mem::replace(&mut self.has_started, true) {
-            // Rank 0 must not be the first rank to run the deadly task, because the job ends if rank 0 dies.
+            // Rank 0 waits before its first task, so that another rank runs the deadly task first: the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
         if task == DEADLY {
             match self.how.as_str() {
                 "abort" => std::process::abort(),
                 "exit" => std::process::exit(3),
-                // Rust's own handler catches the first SIGSEGV and then restores the default action, which ends the
-                // process.
+                // The signal is sent repeatedly: Rust's own handler catches the first SIGSEGV and then restores the default action, which
+                // ends the process.
                 "segfault" => loop {
                     kill_process(getpid(), Signal::SEGV)?;
                 },

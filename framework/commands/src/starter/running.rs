@@ -28,7 +28,7 @@ pub(super) struct Running {
     pub(super) pipes: [Option<PipeReader>; 2],
     pub(super) watch: Watch,
     start: Instant,
-    /// End of the root process. Its descendants may still run.
+    /// End of the command's root process. Its descendants may still run.
     end: Option<End>,
     /// Number of processes that the kernel had killed for lack of memory before the start.
     kills_before: Option<u64>,
@@ -105,7 +105,8 @@ impl Running {
             return Ok(());
         }
         if !self.watch.has_grace(now) {
-            // Until the process is reaped, its number is not reused.
+            // The root process is not reaped before its group is killed: until then its number is not reused,
+            // so that the signal reaches no other group.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         let used = self.child.wait4()?;
@@ -180,8 +181,8 @@ impl Running {
             (None, signal) => Outcome::Signalled(signal.unwrap_or(0)),
         };
         let peak_memory = match self.watch.peak() {
-            // The kernel's value also includes the memory of the starter at the time of the fork. It is not used if it is no larger than
-            // the starter's own peak.
+            // The kernel's peak memory of the root process also includes the memory of the starter at the
+            // time of the fork. It is not used if it is no larger than the starter's own peak.
             seen if seen > 0 && end.peak_memory <= tree::own_peak() => seen,
             seen => seen.max(end.peak_memory),
         };
