@@ -1,13 +1,13 @@
-//! Cost of a job of the compute side.
+//! Cost of a job of the thread that runs stages.
 
 use std::time::Duration;
 
-/// Cost of a job.
+/// Cost of a job: processing times and sizes of its batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCost {
     /// Time of the job; an estimate if it was not measured.
     pub(crate) took: Duration,
-    /// Times by stage of a sampled job.
+    /// Times by stage, if the job was sampled: for a sample of the jobs, each stage is measured separately.
     pub(crate) stage_times: Vec<StageTime>,
     /// Stages of a job that was not sampled, with their items and time; empty without an event log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,

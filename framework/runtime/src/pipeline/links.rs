@@ -28,7 +28,7 @@ const STALE_AFTER: Duration = Duration::from_secs(60);
 pub(crate) struct LinkMonitor {
     /// Traffic by sender.
     traffic: Vec<LinkTraffic>,
-    /// By sender: current span of messages.
+    /// By sender: messages of the current measurement of throughput.
     spans: Vec<Span>,
     /// By sender: number of messages at the last report.
     reported: Vec<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Arrival {
 }
 
 impl LinkMonitor {
-    /// Creates the monitor. `known` are the probed links from every rank.
+    /// Creates the monitor of the links into this rank. `known` are the probed links from every rank.
     pub(crate) fn new(known: &[Link]) -> Self {
         LinkMonitor {
             traffic: known.iter().map(|&link| LinkTraffic::new(link)).collect(),
@@ -118,7 +118,7 @@ pub(crate) struct LinkTable {
 }
 
 impl LinkTable {
-    /// Creates the table for `ranks` ranks. `same_clock` is true if they all have the same clock.
+    /// Creates the table of link traffic for `ranks` ranks. `same_clock` is true if they all have the same clock.
     pub(crate) fn new(ranks: usize, same_clock: bool) -> Self {
         LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
@@ -211,7 +211,7 @@ mod tests {
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
             let now = Duration::from_secs_f64(now);
             metrics.arrived(Arrival { from, bytes, sent: Some(sent), now, computed_since_poll: false });
-            // Messages that were found late, and messages without a time of sending, are ignored.
+            // Arrivals of messages that were found late, or that carry no time of sending, are ignored.
             let long = now + Duration::from_secs(1);
             metrics.arrived(Arrival {
                 from,
@@ -276,7 +276,7 @@ mod tests {
             let slow = platform.link(from, to);
             assert!((slow.bandwidth / SLOW.bandwidth - 1.0).abs() < 0.01, "{from}→{to}: {slow:?}");
         }
-        // No message was seen in the other direction.
+        // Links out of rank 2 and out of rank 0 to rank 1 keep their probed values, because no message was sent over them.
         assert_eq!((platform.link(2, 0), platform.link(0, 1)), (PROBED, PROBED));
         report(&mut table, (1, 2), PROBED, 100_000, 0.0);
         assert!(corrected(&table, 1).link(1, 2).bandwidth > 0.9 * PROBED.bandwidth);

@@ -23,7 +23,7 @@ pub(crate) struct Batch {
     pub(crate) service: Duration,
     /// Size in bytes at the widest edge so far, on a wire or between two blocks of one rank; 0 before the first edge.
     pub(crate) widest: u64,
-    /// Items of the stream behind the batch, if the source knows their number.
+    /// Number of items of the source behind this batch, if it is known.
     pub(crate) behind: Option<u64>,
     pub(crate) payload: Payload,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Batch {
 /// Purpose of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BatchKind {
-    /// Transport of items.
+    /// Batch that carries items of the stream.
     #[default]
     Items,
     /// Last batch of the stream with items: serial stages emit their last item.
@@ -70,14 +70,15 @@ pub(crate) enum Payload {
 }
 
 impl Batch {
-    /// Measures the size of a batch that stays on this rank and is not encoded.
+    /// Measures the size in bytes of a batch that stays on this rank and is therefore not encoded.
     pub(crate) fn weigh(&mut self) {
         if let Payload::Items(items) = &self.payload {
             self.widest = self.widest.max(items.weigh() as u64);
         }
     }
 
-    /// Returns the number of the batch that follows at the stages where this batch is.
+    /// Returns the sequence number of the batch that follows this one in the order of the stream: the next piece, or the first piece of the next
+    /// batch.
     pub(crate) fn following(&self) -> SequenceNumber {
         let mut next = self.number.clone();
         for (at, piece) in next.pieces.iter_mut().zip(&self.pieces).rev() {
@@ -91,7 +92,8 @@ impl Batch {
         next
     }
 
-    /// Returns the number of expanding stages, counted back from the last one, that have finished their input batch with this batch.
+    /// Returns the number of expanding stages, counted back from the last one, for which this batch is the last piece of their output for an input
+    /// batch.
     pub(crate) fn ended(&self) -> usize {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }
@@ -109,7 +111,7 @@ impl Batch {
         }
     }
 
-    /// Returns the approximate number of items behind the batch at its stage, if the source knows how many items follow.
+    /// Returns the approximate number of items that follow this batch at its current stage, if the number of items left in the source is known.
     pub(crate) fn items_behind(&self) -> Option<u64> {
         match &self.range.produced {
             None => self.behind,
@@ -122,7 +124,8 @@ impl Batch {
         }
     }
 
-    /// Returns the batch `whole`, of which this batch is a piece, as the expanding stage holds it after `produced` pieces.
+    /// Returns the unfinished input batch of an expanding stage, from which this batch was made as a piece. The input batch has number `whole`, and
+    /// `produced` pieces have been made of it.
     pub(crate) fn kept(&self, whole: SequenceNumber, produced: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
@@ -138,7 +141,7 @@ impl Batch {
         }
     }
 
-    /// Returns a copy of this batch as the expanding stage holds it after `produced` pieces.
+    /// Returns a copy of this unfinished input batch of an expanding stage, of which `produced` pieces have been made.
     pub(crate) fn kept_on(&self, produced: u64) -> Batch {
         Batch {
             number: self.number.clone(),

@@ -23,7 +23,7 @@ pub(crate) struct Assignment {
     pub(crate) receiver: usize,
 }
 
-/// Batch that a sender offers.
+/// Finished batch that a sender offers to the receivers of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offered {
     pub(crate) sender: usize,
@@ -56,11 +56,11 @@ pub(crate) struct Dispatcher {
 /// State of a receiver, as far as the dispatcher knows it.
 #[derive(Debug, Default)]
 struct Receiver {
-    /// Number of requested batches that are not assigned.
+    /// Number of batches that the receiver has requested and that are not assigned yet.
     open: usize,
-    /// Items of each assigned batch that the receiver, as far as known, has not started.
+    /// Number of items in each batch that is assigned to the receiver and, as far as known, not started.
     waiting: VecDeque<u32>,
-    /// Items of the batch that the receiver was processing at its last request.
+    /// Number of items in the batch that the receiver was processing when it sent its last request.
     working: u32,
     /// Seconds per item, including the receiver's other work between items; `None` until it has finished an item.
     service_time: Option<f64>,
@@ -69,7 +69,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Returns the items of all assigned batches that are not started, plus half of the batch in progress.
+    /// Returns the number of items in all assigned batches that the receiver has not started, plus half of the items in its current batch.
     fn backlog(&self) -> f64 {
         self.waiting.iter().map(|&items| f64::from(items)).sum::<f64>() + 0.5 * f64::from(self.working)
     }
@@ -85,7 +85,7 @@ impl Dispatcher {
     /// is its service time per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
-        // The batches in `held` that are not assigned have not been started either.
+        // Number of assigned batches that the receiver has not started: the `held` requested batches without those that are not assigned yet.
         let given = held.saturating_sub(entry.open);
         while entry.waiting.len() > given
             && let Some(items) = entry.waiting.pop_front()
@@ -132,14 +132,14 @@ impl Dispatcher {
         Some(Assignment { sender: offered.sender, number, receiver })
     }
 
-    /// Returns true if the other receivers are expected to finish this batch and all batches behind it within the next `by` seconds.
+    /// Returns true if all receivers but `receiver` are expected to finish the offered batch and all batches behind it within `by` seconds.
     fn others_are_done(&self, receiver: usize, by: f64, offered: Offered, usual: f64) -> bool {
         let Some(behind) = offered.behind else { return false };
         let left = behind as f64 + f64::from(offered.items);
         let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
-            // Items of the whole batches that the other receiver finishes within `by` seconds.
+            // Number of items in the whole batches that the other receiver finishes within `by` seconds.
             let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });
@@ -157,7 +157,7 @@ impl Dispatcher {
         mean(self.receivers.values().filter_map(|r| r.spread)).unwrap_or(0.0).min(MOST_SPREAD)
     }
 
-    /// Returns the number of open offers and of open requests.
+    /// Returns the number of offered batches that are not assigned and of requested batches that are not assigned.
     pub(crate) fn open(&self) -> (usize, usize) {
         (self.offers.len(), self.receivers.values().map(|r| r.open).sum())
     }
@@ -215,7 +215,8 @@ mod tests {
                 dispatcher.decide().unwrap().receiver
             })
             .collect();
-        // Rank 5 would finish after 400 ns and 800 ns, rank 4 after 1,000 ns and 2,000 ns.
+        // Rank 5, with 400 ns per item, would finish two batches after 400 ns and 800 ns; rank 4, with 1,000 ns per item, after 1,000 ns and 2,000
+        // ns.
         assert_eq!(receivers, [5, 5, 4, 4]);
     }
 
@@ -235,8 +236,8 @@ mod tests {
             }
             dispatcher.request(5, 1, 0, even(1000));
         }
-        // Rank 5 takes 10 µs for all ten items, and rank 4 takes 8 µs for one. When rank 4 requests a second item,
-        // seven or fewer are left.
+        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one. When rank 4 requests a second item, rank 5 can finish
+        // the remaining items, seven or fewer, before rank 4 has finished one.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut dispatcher = Dispatcher::default();
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn variable_receiver_gets_no_batch_near_the_end() {
-        // Rank 5 processes eight items while rank 4 processes one.
+        // Rank 5 processes eight items in the mean time in which rank 4 processes one.
         let given = |deviation: u64, behind: u64| {
             let mut dispatcher = Dispatcher::default();
             dispatcher.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });
@@ -261,7 +262,7 @@ mod tests {
             dispatcher.decide().is_some()
         };
         assert_eq!([5, 7, 14, 16].map(|behind| given(0, behind)), [false, true, true, true]);
-        // An item that takes twice as long as usual would still be on rank 4 when rank 5 has processed fifteen.
+        // If the standard deviation is half of the mean, rank 4 may take twice as long as usual for an item, while rank 5 processes fifteen.
         assert_eq!([5, 7, 14, 16].map(|behind| given(500, behind)), [false, false, false, true]);
     }
 

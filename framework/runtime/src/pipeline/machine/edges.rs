@@ -1,4 +1,4 @@
-//! Edges of the current mapping, as one rank sees them.
+//! Edges of the current mapping, as one rank sees them. An edge leads from a block of stages to the next block or to the sink.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ impl Edges {
     /// Returns the dispatcher of an edge.
     ///
     /// # Errors
-    /// If another rank dispatches the batches of the edge.
+    /// If the batches of the edge are dispatched by another rank.
     pub(super) fn dispatcher(&mut self, edge: usize) -> Result<&mut Dispatcher> {
         self.edges.get_mut(edge).and_then(|edge| edge.dispatcher.as_mut()).ok_or_else(|| {
             Error::new(ErrorKind::Wire, format!("refers to edge {edge}, which another rank dispatches"))

@@ -11,7 +11,7 @@ use super::service_time::ServiceTime;
 /// Batches that have arrived over one edge and have not been started.
 ///
 /// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the machine takes the oldest batch only when
-/// its turn has come. The window of the source limits the size of the queue.
+/// all earlier batches have been processed. The window of the source limits the size of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
@@ -63,7 +63,8 @@ impl InputQueue {
     /// batches, the number of batches requested before and not started, and the service time of the rank.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
-        // A batch that waits behind a long one could be processed on another rank meanwhile.
+        // A replica whose batches take long requests fewer batches: a batch that waits behind a long one could be processed on another rank
+        // meanwhile.
         let ahead = match &self.service_time {
             service_time if service_time.is_at_first() => 0,
             service_time if service_time.is_short() => ahead,
@@ -75,12 +76,12 @@ impl InputQueue {
         Some((wanted, held, time))
     }
 
-    /// Returns number and bytes of the waiting batches for the report to rank 0 about batches that wait for an older one; zero if `is_next` is true,
-    /// because the first batch has its turn. `None` if the number has changed by less than `step` since the last report.
+    /// Returns number and bytes of the waiting batches, for the report to rank 0 about batches that wait for an older one; zero if `is_next` is true,
+    /// because the first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
     pub(super) fn out_of_order(&mut self, is_next: bool, step: usize) -> Option<(usize, u64)> {
         let (count, bytes) = if is_next { (0, 0) } else { (self.waiting.len(), self.bytes) };
         let reported = self.out_of_order_reported;
-        // A change by a few batches is not worth a message, but a change to zero is.
+        // A change of the number of waiting batches by less than `step` is not reported, unless the new number is zero.
         if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
             return None;
         }

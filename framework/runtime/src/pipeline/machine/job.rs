@@ -1,4 +1,4 @@
-//! Jobs of the compute side and their results, and counters of the machine's traffic.
+//! Jobs for the thread that runs stages, their results, and counters of a rank's traffic.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::super::fill::Fill;
 use super::batch::{Batch, BatchKind, SavedStage};
 use crate::balance::probe::Speed;
 
-/// Job for the compute side.
+/// Job for the thread that runs source, stages and sink.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Draw a batch from the source; an empty one unless the batch is of the kind [`Items`](BatchKind::Items).
@@ -17,9 +17,9 @@ pub(crate) enum Job {
     /// Run these stages on a batch. If `fill` cuts the output of an expanding stage into pieces, the job ends with the first piece, and the stages
     /// behind the expanding one are left to another job.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
-    /// Pass a batch to the sink. At a marker, the sink commits the items before it.
+    /// Pass a batch to the sink. If the batch is the marker of a snapshot, the sink commits the items before it.
     Consume { batch: Batch },
-    /// Continue the sink where an earlier job has committed it. This job has no result.
+    /// Let the sink continue where it committed its items before a restart of the program. No result follows.
     ResumeSink(Position),
     /// Finish the sink, because it has received all items.
     FinishSink,
@@ -36,7 +36,7 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if a job of the rank's protocol has a result for which the rank waits before it ends.
+    /// Returns true if this rank waits for the result of the job before it ends, in case the coordinator or worker of the rank requests the job.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
@@ -48,21 +48,21 @@ pub(crate) enum Done {
     /// A batch was drawn, or `None` if the stream ended without one. `ended` is true if the stream ended behind the batch, and `left` is the number
     /// of remaining items, if the source knows it.
     Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
-    /// Stages have processed the batch in the time `took`. The batch holds the stage that comes next.
+    /// Stages have processed the batch in the time `took`. The batch names its next stage.
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
-    /// The sink has committed all items before a marker.
+    /// The sink has committed all items before the marker of a snapshot.
     Committed(Consumed, Committed),
     /// The sink is finished.
     SinkFinished,
     /// The serial stage was saved with this state.
     Released { stage: usize, state: Vec<u8> },
-    /// The serial stage is ready to continue on this rank.
+    /// The serial stage has its saved state and can continue on this rank.
     Restored { stage: usize },
-    /// The hosted stages exist.
+    /// All stages that the mapping assigns to this rank have been created.
     SetUp(SetUp),
-    /// The rank has this speed.
+    /// Measured speed of the rank.
     Probed(Speed),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Position {
 pub(crate) struct Committed {
     pub(crate) position: Position,
     pub(crate) stages: Vec<SavedStage>,
-    /// Time that stages took to save their states, and the sink to commit.
+    /// Total time in which the stages saved their states and the sink committed its items.
     pub(crate) took: Duration,
 }
 
@@ -98,12 +98,12 @@ pub(crate) struct Committed {
 pub(crate) struct Consumed {
     /// Items that the sink received.
     pub(crate) items: usize,
-    /// Items of the source batch that is complete with this batch; 0 if more pieces of it follow.
+    /// Number of items in the batch of the source that is complete with this batch; 0 if more pieces of it follow.
     pub(crate) done: u32,
-    /// Number of items of the source behind the batch: the result of [`Batch::sources`]. `ended` is the result of [`Batch::ended`].
+    /// Number of source items from which the batch was made: the result of [`Batch::sources`]. `ended` is the result of [`Batch::ended`].
     pub(crate) sources: usize,
     pub(crate) ended: usize,
-    /// If the batch is a piece, number of its items when it was made.
+    /// If the batch is a piece of an expanding stage's output, the number of items that the stage put into it.
     pub(crate) produced: Option<u32>,
     pub(crate) service: Duration,
     pub(crate) bytes: u64,
@@ -141,7 +141,7 @@ pub(crate) struct Traffic {
     pub(crate) sent_bytes: u64,
     pub(crate) received_batches: u64,
     pub(crate) received_bytes: u64,
-    /// Batches that arrived under an earlier mapping, or waited when the mapping changed, and were forwarded.
+    /// Batches that were sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
     pub(crate) forwarded: u64,
     /// Serial stages sent to another rank.
     pub(crate) handed_over: u64,

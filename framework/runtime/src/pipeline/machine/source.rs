@@ -10,12 +10,12 @@ use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Markers of snapshots that are to be drawn.
+/// State of the markers that the source sends through the stream for snapshots: empty batches at which serial stages save their states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Markers {
-    /// True if a marker is due.
+    /// True if the next batch must be the marker of a snapshot.
     is_due: bool,
-    /// True if the stream ends with a marker that has not been drawn.
+    /// True if the stream must end with the marker of a snapshot, which has not been drawn yet.
     at_end: bool,
     /// Number of items that were drawn before the last marker.
     items: u64,
@@ -43,16 +43,17 @@ pub(crate) struct Source {
     ended: bool,
     /// True if [`end`](Source::end) has ended the source.
     is_cut: bool,
-    /// True if an empty batch is still to be drawn behind all others.
+    /// True if an empty batch must still follow all others, with which serial stages emit their last item.
     wants_end: bool,
-    /// Requests for room by the number of their first piece: requesting rank and number of pieces.
+    /// Requests of expanding stages for further pieces of a batch, by the number of the first requested piece: requesting rank and number of pieces.
     requested: BTreeMap<SequenceNumber, (usize, u64)>,
     /// Items that are not drawn yet, if the user's iterator knows their number.
     left: Option<u64>,
 }
 
 impl Source {
-    /// Creates a source in front of `levels` expanding stages. With `wants_end`, an empty batch follows all others.
+    /// Creates the source of a stream with `levels` expanding stages. If `wants_end` is true, an empty batch follows all others, with which serial
+    /// stages emit their last item.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             before: 0,
@@ -72,8 +73,8 @@ impl Source {
         }
     }
 
-    /// Makes the stream one with snapshots, which ends with a marker. An earlier job has processed the first `before` items of the source; if
-    /// `is_finished` is true, there are no others.
+    /// Turns snapshots on: the stream ends with the marker of a snapshot. An earlier job has processed the first `before` items of the source, and
+    /// all items if `is_finished` is true.
     pub(crate) fn with_snapshots(&mut self, ordered: bool, before: u64, is_finished: bool) {
         (self.ordered, self.before, self.ended) = (ordered, before, is_finished);
         self.markers.at_end = !is_finished;
@@ -81,7 +82,7 @@ impl Source {
         self.left = is_finished.then_some(0);
     }
 
-    /// Requests a marker behind the items drawn so far.
+    /// Requests the marker of a snapshot behind the items drawn so far.
     pub(crate) fn request_marker(&mut self) {
         self.markers.is_due = true;
     }
@@ -104,18 +105,19 @@ impl Source {
         Some(Job::Draw { number, first, fill, kind })
     }
 
-    /// Returns the kind of the next batch; `None` if nothing follows, or if it follows when everything else has arrived.
+    /// Returns the kind of the next batch; `None` if no batch follows, or none before everything drawn so far has reached the sink.
     fn next_kind(&self) -> Option<BatchKind> {
         let (all_arrived, marker) = (self.window.is_empty(), BatchKind::Marker(Vec::new()));
         if self.markers.is_last && !self.ordered && !all_arrived {
-            // In an unordered stream, later batches could overtake the marker.
+            // In an unordered stream, no batch is drawn until the marker of a snapshot has reached the sink, because later batches could overtake it.
             return None;
         }
         if !self.ended && !self.markers.is_due {
             return Some(BatchKind::Items);
         }
         if self.ended && self.wants_end && !self.is_cut {
-            // In an unordered stream it could overtake other batches.
+            // The last, empty batch is drawn when everything else has reached the sink, because in an unordered stream it could overtake other
+            // batches.
             return all_arrived.then_some(BatchKind::End);
         }
         let is_marker = self.markers.is_due || self.markers.at_end;
@@ -158,7 +160,8 @@ impl Source {
         self.window.consumed(batch, now);
     }
 
-    /// Handles a message of an expanding stage on rank `from`: a request for room, or the return of granted room that is not needed.
+    /// Handles a message of an expanding stage on rank `from`: a request for permission to make further pieces of a batch, or the return of
+    /// permission that is not needed.
     pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
         let levels = self.levels;
         let wrong = |what: &str, batch: &SequenceNumber| {
@@ -180,13 +183,13 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next grant, if a request can be granted: receiving rank, batch, and number of pieces. The piece that the sink waits for is granted
-    /// regardless of the window, because nothing else would make room.
+    /// Returns the next permission for pieces of a batch, if a request can be granted: receiving rank, batch, and number of pieces. The piece that
+    /// the sink waits for is granted regardless of the window, because no other batch can reach the sink before it.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
-        // Requests for pieces before the one that the sink waits for are obsolete: their batches were finished without the grant.
+        // Drops requests for pieces before the one that the sink waits for: the batches of these pieces were finished without the grant.
         while let (Some(awaited), Some(first)) = (awaited, self.requested.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
@@ -195,7 +198,7 @@ impl Source {
         }
         let (first, &(rank, requested)) = self.requested.first_key_value()?;
         let due = u64::from(awaited.is_some_and(|awaited| awaited.begins(first)));
-        // The batch that is being drawn occupies room.
+        // The batch that is being drawn counts as in flight.
         let room = self.window.room().saturating_sub(self.drawing.into());
         let pieces = room.max(due).min(requested);
         if pieces == 0 {
@@ -211,7 +214,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Describes the window and the open requests for room.
+    /// Describes the window and the open requests of expanding stages for further pieces.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
