@@ -25,10 +25,10 @@ pub(crate) struct Drawn {
 
 /// Source that draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// Draws the next batch. `first` is the number of its first item. The first draw begins at this item.
+    /// Draws the next batch, whose first item has number `first`. The first draw skips the items before it, which an earlier job has processed.
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
 
-    /// Returns an empty batch, and draws nothing.
+    /// Returns a batch without items, and draws nothing.
     fn empty(&self) -> Drawn;
 }
 
@@ -57,7 +57,7 @@ fn too_short(count: u64) -> Error {
     Error::new(ErrorKind::Config, text)
 }
 
-/// Iterator as a source. It is created at the first draw, on the thread that draws. `make` receives the number of items to leave out.
+/// Iterator as the source of a pipeline. It is created at the first draw, on the thread that draws. `make` receives the number of items to leave out.
 pub(crate) struct SourceOf<M, I> {
     make: Option<M>,
     iter: Option<I>,
@@ -71,7 +71,7 @@ impl<M, I> SourceOf<M, I> {
     }
 }
 
-/// Iterator over results as a source. The first error ends the job.
+/// Iterator over results as the source of a pipeline. The first error ends the job.
 pub(crate) struct TrySourceOf<M, I>(SourceOf<M, I>);
 
 impl<M, I> TrySourceOf<M, I> {
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// Draws a batch. `more` draws a number of items and returns true if the stream has ended.
+/// Draws a batch. `more` draws a given number of items and returns true if the stream has ended.
 fn draw<M, I, T: Item>(
     source: &mut SourceOf<M, I>,
     fill: Fill,
@@ -141,7 +141,7 @@ where
         }
         let Some(iter) = &mut source.iter else { return Ok(true) };
         let Some(limit) = fill.time else { return more(iter, &mut items, fill.items) };
-        // The first item may take long; from then on no item waits much longer than the limit.
+        // The time limit of the batch begins only when the first item has been drawn, which may take long.
         let mut start = None;
         while items.len() < fill.items {
             let want = items.len().clamp(1, CLOCK_EVERY).min(fill.items - items.len());
@@ -164,7 +164,7 @@ where
 }
 
 impl<M, I: Iterator> SourceOf<M, I> {
-    /// Returns the number of remaining items, if it is known exactly: an estimate would be taken for the length of the stream.
+    /// Returns the number of remaining items only if the iterator knows it exactly, because rank 0 relies on the length of the stream.
     fn left(&self) -> Option<u64> {
         match self.iter.as_ref().map(Iterator::size_hint) {
             Some((least, Some(most))) if least == most => Some(least as u64),
@@ -188,17 +188,17 @@ pub(super) struct NamedSink<'p> {
 pub(crate) trait ErasedSink: Send {
     fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;
 
-    /// Returns true if the sink commits, so that a job that continues from a snapshot does not pass items to it again.
+    /// Returns true if the sink can commit its items, so that a job that continues from a snapshot does not pass the items to the sink again.
     fn commits(&self) -> bool {
         false
     }
 
-    /// Makes everything that was taken durable, which are the items made of the first `items` items of the source. Returns the state of the sink.
+    /// Makes all output durable that the sink has taken, which was made of the first `items` items of the source. Returns the state of the sink.
     fn commit(&mut self, _items: u64) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
 
-    /// Continues where an earlier job has committed the sink.
+    /// Lets the sink continue where it committed its items in an earlier job.
     fn resume(&mut self, _: &Position) -> Result<()> {
         Ok(())
     }
@@ -209,7 +209,7 @@ pub(crate) trait ErasedSink: Send {
     }
 }
 
-/// User's sink, which is created on rank 0 when it is first used.
+/// Implementation of [`Sink`] by the user, which is created on rank 0 when it is first used.
 pub(crate) struct CommittingSink<M, S> {
     make: Option<M>,
     sink: Option<S>,
@@ -264,7 +264,7 @@ impl<M: FnOnce() -> Result<S, BoxError> + Send, S: Sink> ErasedSink for Committi
     }
 }
 
-/// Function as a sink.
+/// Function as the sink of a pipeline.
 pub(crate) struct SinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> SinkOf<F, T> {
@@ -273,7 +273,7 @@ impl<F, T> SinkOf<F, T> {
     }
 }
 
-/// Function that returns a result, as a sink. The first error ends the job.
+/// Function that returns a result, as the sink of a pipeline. The first error ends the job.
 pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> TrySinkOf<F, T> {

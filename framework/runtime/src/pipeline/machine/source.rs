@@ -137,8 +137,8 @@ impl Source {
         }
     }
 
-    /// Ends the source before its last item, unless it has ended. Items that have been drawn still pass the stages, but the stages do not finish, because
-    /// the stream is not complete.
+    /// Ends the source before its last item, unless it has ended. Items that have been drawn still pass the stages, but the stages emit no last item,
+    /// because the stream is not complete.
     pub(crate) fn end(&mut self) {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
@@ -278,17 +278,17 @@ mod tests {
 
     #[test]
     fn ended_source_stops_drawing_and_reports_truncation() {
-        // Between two draws.
+        // The source is ended early between two draws.
         let mut between = source();
         between.end();
         assert!(between.next_draw().is_none() && between.is_cut() && between.is_finished());
-        // During a draw, whose batch still passes the stages.
+        // The source is ended early during a draw, whose batch still passes the stages.
         let mut during = source();
         assert!(during.next_draw().is_some());
         during.end();
         during.drawn(Some(2), false, Some(7));
         assert!(during.next_draw().is_none() && during.is_cut() && !during.is_finished());
-        // During the draw that finds the end of the stream, and after it: the stages finish.
+        // The source is ended early during the draw that finds the end of the stream, or after it: the stream is complete, so the stages finish.
         let mut last = source();
         assert!(last.next_draw().is_some());
         last.end();

@@ -1,4 +1,4 @@
-//! Routing table: a mapping, with the queries that a rank needs.
+//! Routing table: a mapping, with methods that tell a rank where batches go.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(crate) struct Table {
     pub(crate) epoch: u32,
     pub(crate) mapping: Mapping,
     pub(crate) dispatch: Dispatch,
-    /// By stage: true if only one rank may run it.
+    /// By stage: true if only one rank may run the stage.
     pub(crate) serial: Vec<bool>,
     /// True if serial stages and the sink take items in the order of the source.
     pub(crate) ordered: bool,
@@ -98,7 +98,7 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             _ => Route::Pull {
-                // A single sender knows all batches on offer. Of several senders none does, so a receiver dispatches.
+                // A single sender knows all batches on offer and dispatches them itself. With several senders, one of the receivers dispatches.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),
