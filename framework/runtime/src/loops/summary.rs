@@ -14,17 +14,17 @@ use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_
 pub struct RankReport {
     /// Number of computed units. A unit counts once per pass; a fraction of a unit counts as a fraction.
     pub units: f64,
-    /// Number of units at the end.
+    /// Number of units that the rank held at the end.
     pub held: u64,
-    /// Number of blocks computed.
+    /// Number of blocks that the rank computed. A block is the work of one call of user code.
     pub blocks: u64,
-    /// Time in blocks.
+    /// Time that the rank spent on computing blocks.
     pub busy: Duration,
-    /// Part of the time in blocks in which other processes had the core.
+    /// Part of `busy` in which other processes had the core.
     pub off_core: Duration,
-    /// Time waiting for other ranks.
+    /// Time in which the rank waited for other ranks.
     pub waiting: Duration,
-    /// Time sending and receiving units.
+    /// Time in which the rank sent and received units that moved.
     pub moving: Duration,
     /// Time for reports, instructions and, on rank 0, decisions.
     pub interacting: Duration,
@@ -48,9 +48,9 @@ pub struct Summary {
     pub elapsed: Duration,
     /// Number of interactions: reports of all ranks with a decision of rank 0.
     pub interactions: u64,
-    /// Number of movements.
+    /// Number of movements of units: decisions of rank 0 by which units moved.
     pub movements: u64,
-    /// Units, or iterations of the pipelined loop, in a block at the end.
+    /// Size of a block at the end of the run: units, or columns of a strip.
     pub block: u64,
     /// Initial number of units of each rank.
     pub first: Vec<u64>,

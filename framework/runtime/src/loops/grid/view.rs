@@ -54,7 +54,7 @@ impl<T> Grid<'_, T> {
     }
 }
 
-/// Neighbouring rows of a grid as they were before a step; see [`Grid`]. In a grid with periodic rows the last row is above the first.
+/// Neighbouring rows of a grid as they were before a step; see [`Grid`]. In a grid with periodic rows the last row of the grid is above the first.
 #[derive(Clone, Copy)]
 pub struct OldGrid<'g, T> {
     /// Values, row by row.
@@ -63,7 +63,7 @@ pub struct OldGrid<'g, T> {
     pub width: usize,
     /// Number in the whole grid of the first row in `values`, which is above the rows to compute; see [`row_of`](OldGrid::row_of).
     pub first: u64,
-    /// Number of rows of the whole grid, if its rows are periodic.
+    /// Number of rows of the whole grid, if its rows are periodic (a ring).
     pub(super) ring: Option<u64>,
 }
 
