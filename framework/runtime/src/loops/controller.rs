@@ -54,7 +54,7 @@ pub(super) struct LoopController {
 struct RankState {
     /// Number of units that the rank holds, as last reported.
     held: u64,
-    /// True if the rank has reported since reports were last requested.
+    /// True if the rank has reported since rank 0 last requested reports.
     has_reported: bool,
     /// Sum of the measurements that the rank has reported since the last decision.
     sample: Sample,
@@ -213,7 +213,7 @@ impl LoopController {
         }
     }
 
-    /// Discards the reports since the last decision and returns the time in seconds after which ranks are to report again.
+    /// Discards the reports of the ranks since the last decision and returns the time in seconds after which ranks are to report again.
     pub(super) fn discard_reports(&mut self) -> f64 {
         for rank in &mut self.ranks {
             (rank.sample, rank.has_reported) = (Sample::default(), false);
@@ -308,12 +308,12 @@ impl LoopController {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }
 
-    /// Records an event of the loop.
+    /// Records an event of the loop for the event log.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         self.events.record(self.clock.now(), event);
     }
 
-    /// Returns the number of interactions so far.
+    /// Returns the number of interactions (reports of all ranks with a decision of rank 0) so far.
     pub(super) fn interactions(&self) -> u64 {
         self.interactions
     }

@@ -122,8 +122,7 @@ fn decision_without_reports_keeps_the_quantum() {
     assert!((decide(0.0, 0.0) - 0.2).abs() < 1e-9);
 }
 
-/// At the end of a pass the ranks report after a few milliseconds each. A single short report must not pass for the
-/// speed of a rank.
+/// At the end of a pass the ranks report after a few milliseconds each. A single short report must not count as the speed of a rank.
 #[test]
 fn short_reports_are_aggregated() {
     let settings = Settings::new().quantum(Duration::from_millis(4));
@@ -138,7 +137,7 @@ fn short_reports_are_aggregated() {
         moves.first().map(|m| (m.from, m.units))
     };
     assert_eq!(decide([0.05, 0.05]), None);
-    // Rank 1 was stopped for most of three short times in a row. Together the reports are too short for a decision.
+    // Rank 1 got no core for most of three short times in a row. The three reports together are too short for a decision.
     for _ in 0..3 {
         assert_eq!(decide([0.001, 0.004]), None);
     }

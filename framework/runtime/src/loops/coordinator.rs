@@ -28,7 +28,7 @@ pub(super) struct Coordinator {
 /// State that rank 0 passes to the next run of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
-    /// Number of units of each rank.
+    /// Number of units of each rank at the end of the run.
     pub(super) held: Vec<u64>,
     pub(super) balancer: LoopBalancer,
 }

@@ -40,7 +40,7 @@ impl Settings {
 /// Adds the method `settings` to the builder of a loop.
 macro_rules! takes_settings {
     () => {
-        /// Replaces all options set so far.
+        /// Replaces all options of the loop that were set so far.
         pub fn settings(self, settings: Settings) -> Self {
             self.change(|before| *before = settings)
         }

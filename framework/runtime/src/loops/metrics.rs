@@ -17,13 +17,13 @@ const SHARE: f64 = 1.0 / 16.0;
 /// Measurements of a rank since its last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
-    /// Number of units computed.
+    /// Number of units that the rank has computed since the last report.
     pub(super) units: f64,
     /// Seconds spent on blocks, including the time in which another process had the core.
     pub(super) seconds: f64,
     /// Number of units that the rank holds at the time of the report.
     pub(super) held: u64,
-    /// Number of blocks computed.
+    /// Number of blocks that the rank has computed since the last report.
     pub(super) blocks: u64,
     /// Seconds since the last report.
     pub(super) span: f64,
@@ -82,7 +82,7 @@ pub(super) struct StartTimes {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTime {
     pub(super) took: Duration,
-    /// CPU time of the thread in the block, if it was measured.
+    /// CPU time of the thread while it computed the block, if it was measured.
     cpu: Option<Duration>,
 }
 
@@ -147,7 +147,7 @@ impl Metrics {
         self.timer.begin()
     }
 
-    /// Returns the time since the block began.
+    /// Returns the time since the block of units began.
     pub(super) fn since(&self, start: &StartTimes) -> Duration {
         self.timer.since(start)
     }

@@ -104,7 +104,7 @@ impl Unpacker {
         codec.decode(self.head.split_to(length), self.parts.by_ref().take(parts).collect(), count)
     }
 
-    /// Checks that the whole message has been read.
+    /// Checks that the reader has reached the end of the message.
     pub(super) fn end(&self) -> Result<()> {
         if self.head.is_empty() && self.parts.len() == 0 {
             return Ok(());

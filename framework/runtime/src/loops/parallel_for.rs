@@ -193,7 +193,7 @@ impl ParallelFor {
         start: A,
         fold: impl FnMut(A, V) -> A,
     ) -> Result<A> {
-        // `fold` is user code: a panic in it becomes an error.
+        // A panic in `fold`, which is user code, becomes an error.
         let folded =
             values.map(|values| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))));
         let folded = folded.transpose().map_err(|error| error.in_loop(&self.name).at_rank(0))?;

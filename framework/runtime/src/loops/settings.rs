@@ -1,4 +1,4 @@
-//! Options of a loop.
+//! Options of loops, and their checks.
 
 use std::fmt;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::observe::number_format::count;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 
-/// Work of one rank for a loop.
+/// Work of one rank in a run of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
@@ -30,7 +30,7 @@ pub struct RankReport {
     pub interacting: Duration,
     /// Number of units sent to other ranks.
     pub sent: u64,
-    /// Number of units received.
+    /// Number of units received from other ranks.
     pub received: u64,
 }
 
@@ -40,9 +40,9 @@ pub struct RankReport {
 pub struct Summary {
     /// Name of the loop.
     pub name: String,
-    /// Number of units.
+    /// Number of units of the loop.
     pub units: u64,
-    /// Number of passes.
+    /// Number of passes over the units.
     pub passes: u64,
     /// Time from the start of the run to the end of its last pass.
     pub elapsed: Duration,
@@ -54,7 +54,7 @@ pub struct Summary {
     pub block: u64,
     /// Initial number of units of each rank.
     pub first: Vec<u64>,
-    /// Reason for the last movement, in one sentence; `None` if no unit moved.
+    /// Reason for the last movement of units, in one sentence; `None` if no unit moved.
     pub change: Option<String>,
     /// Work by rank.
     pub ranks: Vec<RankReport>,

@@ -19,10 +19,10 @@ use crate::wire::{Codec, Item, weigh_some};
 ///
 /// The trait is sealed: the table lists all implementations.
 pub trait Units: sealed::Storage {
-    /// View of the units for user code.
+    /// View of the units that user code gets.
     type Slices<'u>;
 
-    /// Returns a view of `units`, counted from the first unit in this storage.
+    /// Returns a view of the units in `units`, which are counted from the first unit in this storage.
     #[doc(hidden)]
     fn slices(&mut self, units: Range<usize>) -> Self::Slices<'_>;
 }

@@ -82,7 +82,7 @@ impl Until {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Converged {
-    /// Number of passes that were done.
+    /// Number of passes that the loop has done.
     pub passes: u64,
     /// Residual at the last convergence check; `None` if there was no check.
     pub residual: Option<f64>,

@@ -12,7 +12,7 @@ use crate::session::{Config, Session, run};
 
 const SHAPE: Shape = Shape { rows: 17, columns: 9 };
 
-/// Body of the heat equation or of over-relaxation, with the largest change since the last check.
+/// Body of the heat equation, of over-relaxation or of Newton's method, with the largest change since the last check.
 struct Plate {
     change: f64,
 }
@@ -76,7 +76,7 @@ impl DoAcross for Plate {
     }
 }
 
-/// Square roots by Newton's method.
+/// Computes square roots by Newton's method.
 impl DoAll for Plate {
     type Units = Vec<f64>;
 

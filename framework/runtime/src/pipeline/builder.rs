@@ -110,7 +110,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         Pipeline { def: self.def, item: PhantomData }
     }
 
-    /// Adds a stage with a function of the item.
+    /// Adds a stage that applies the function `f` to each item.
     pub fn map<U: Item>(self, name: &str, f: impl FnMut(T) -> U + Movable + Clone + 'p) -> Pipeline<'p, U> {
         self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
     }
@@ -136,7 +136,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self
     }
 
-    /// Adds a stage with a function that can fail. An error ends the job.
+    /// Adds a stage that applies the function `f`, which can fail, to each item. An error ends the job.
     pub fn try_map<U: Item>(
         self,
         name: &str,

@@ -17,11 +17,11 @@ pub enum MappingChoice {
     /// Planned mapping: a short calibration run on rank 0 measures the stages, a probe measures the ranks, and the planner computes the mapping. The
     /// items of the calibration run are part of the stream.
     Auto,
-    /// All stages on rank 0.
+    /// Mapping with all stages on rank 0.
     Serial,
-    /// One stage after the other on ranks 0, 1, 2, …, starting again at rank 0 if there are more stages than ranks.
+    /// Mapping with one stage after the other on ranks 0, 1, 2, …, starting again at rank 0 if there are more stages than ranks.
     Orderly,
-    /// Given mapping.
+    /// Mapping that the program gives as a value.
     Given(Mapping),
     /// Mapping in its text form.
     Text(String),

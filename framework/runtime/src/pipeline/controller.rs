@@ -45,7 +45,7 @@ pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
     period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
 }
 
-/// Record of a search for a better mapping.
+/// Record of a search for a mapping.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     at: Duration,
@@ -67,12 +67,12 @@ impl Search {
     }
 }
 
-/// Controller of the mapping; see the module documentation.
+/// Controller of a stream's mapping; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Controller {
     tuner: Tuner<Mapping>,
     once: bool,
-    /// Time and number of finished items at the last evaluation.
+    /// Time of the last evaluation of the mapping, and number of items that had reached the sink.
     last: Option<(Duration, u64)>,
     /// Last search for a mapping, quick or thorough. `thorough` is the last thorough search.
     searched: Search,
@@ -177,8 +177,8 @@ impl Controller {
         Ok(plan)
     }
 
-    /// Evaluates the mapping. `clock` reads the processor time of this thread. Returns the decision; `None` at the first call, which only starts the
-    /// measurement.
+    /// Evaluates the current mapping and returns the decision whether another one is adopted. The first call returns `None`: it only starts the
+    /// measurement. `clock` reads the processor time of this thread.
     pub(crate) fn replan(
         &mut self,
         s: Progress,
@@ -281,7 +281,7 @@ impl Controller {
     }
 }
 
-/// Returns the event of a decision for the event log. `text` formats a mapping.
+/// Converts a decision about the mapping to an event for the event log. `text` formats a mapping.
 pub(crate) fn event(
     decision: &Decision<Mapping>,
     inputs: &Inputs,

@@ -55,7 +55,7 @@ fn report(
     report_share(performance_model, rank, stage, (ms, 1.0), items, now);
 }
 
-/// Reports that the stage takes `ms` on the rank, which gets `share` of its core.
+/// Reports that stage `stage` computes for `ms` milliseconds per item on the rank, which gets `share` of its core.
 fn report_share(
     performance_model: &mut PerformanceModel,
     rank: usize,
@@ -70,7 +70,7 @@ fn report_share(
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// Reports that both stages run on the rank, which has its core for itself, and take `ms`.
+/// Reports that both stages run on rank `rank`, which has its core for itself, and take `ms` milliseconds per item.
 fn report_both(
     performance_model: &mut PerformanceModel,
     rank: usize,
@@ -84,8 +84,7 @@ fn report_both(
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// Returns the predicted time in ms of each stage alone on each rank: stage a on ranks 0 and 1, then stage b on ranks 0
-/// and 1.
+/// Returns the predicted time in milliseconds of each stage on each rank: stage a on ranks 0 and 1, then stage b on ranks 0 and 1.
 fn expected(performance_model: &mut PerformanceModel, mapping: &Mapping) -> [f64; 4] {
     expected_at(performance_model, mapping, Duration::from_secs(1))
 }

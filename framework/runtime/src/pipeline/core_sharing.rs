@@ -14,22 +14,22 @@ use armature_planner::estimate::load_of_others;
 use super::metrics::Measurements;
 use crate::balance::probe;
 
-/// Half-life of the activity of a rank, in seconds.
+/// Time in seconds after which a rank's measured activity has half of its weight.
 const HALF_LIFE: f64 = 0.3;
 /// Minimum sum of the activities of a group's ranks. Below it, the group's load by other programs is not estimated again.
 const LEAST_ACTIVITY: f64 = 0.05;
-/// Stages that compute for more than this fraction of their time are assumed to compute all the time.
+/// Fraction of their time above which stages are assumed to compute all the time.
 const COMPUTING: f64 = 0.9;
-/// Minimum fraction of computing time: ranks that compute less get as many cores as ranks with this fraction.
+/// Minimum fraction of computing time for the number of cores: ranks that compute less get as many cores as ranks with this fraction.
 const LEAST_COMPUTING: f64 = 0.01;
 
-/// Last report of one rank about its core.
+/// Last report of one rank about the use of its core.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     share: f64,
     /// Fraction of the recent time in which the rank was ready to compute.
     active: f64,
-    /// Total ready time at the last report in seconds; `at` is the time of that report.
+    /// Total time in seconds in which the rank was ready to compute, at the last report; `at` is the time of that report.
     ready: f64,
     at: Option<Duration>,
     computed: (f64, f64),
@@ -40,7 +40,7 @@ struct Reported {
 pub(crate) struct CoreSharing {
     groups: Vec<SharedCores>,
     reported: Vec<Reported>,
-    /// By group: last estimate of the number of threads of other programs that compete with its ranks.
+    /// By group of ranks that share cores: last estimate of the number of threads of other programs that compete with the ranks.
     loads: Vec<f64>,
 }
 
@@ -68,7 +68,7 @@ impl CoreSharing {
     /// Registers measurements that rank `rank` reported at time `now`.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
-        // Values in a received frame are not trusted.
+        // The share is checked, because values in a received message are not trusted.
         if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
             reported.share = share;
         }
@@ -173,7 +173,7 @@ mod tests {
         report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 2, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
-        // A rank alone gets half of the core, and both together get two thirds.
+        // A single active rank gets half of the core, and both ranks together get two thirds.
         assert_near(&[core_sharing.groups()[0].cores], &[4.0 / 3.0]);
     }
 

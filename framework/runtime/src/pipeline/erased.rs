@@ -17,7 +17,7 @@ pub(crate) use crate::wire::erased::{Codec, Items, typed};
 
 /// Request to an expanding stage for the next piece of its output for a batch.
 pub(crate) struct Expand<'a> {
-    /// Number of the batch.
+    /// Sequence number of the batch.
     pub(crate) number: &'a SequenceNumber,
     /// Items of the batch; `None` if the stage keeps them since the first piece.
     pub(crate) items: Option<Items>,
@@ -38,12 +38,12 @@ pub(crate) struct Expanded {
     pub(crate) dropped: usize,
 }
 
-/// Stage that processes whole batches.
+/// Stage that processes whole batches, whatever the type of its items.
 pub(crate) trait ErasedStage: Send {
-    /// Processes a batch and registers dropped items in `range`. An error names the item.
+    /// Processes a batch and registers dropped items in `range`. An error names the item in which it occurred.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
 
-    /// Makes the next piece of a batch, for stages that [expand](super::stage_def::StageDef::expands).
+    /// Makes the next piece of the output for a batch, for stages that [expand](super::stage_def::StageDef::expands).
     fn expand(&mut self, _: Expand<'_>, _: &mut Context) -> Result<Expanded> {
         Err(Error::new(ErrorKind::Wire, "a stage that returns one item for each item cannot expand a batch"))
     }

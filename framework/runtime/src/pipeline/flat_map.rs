@@ -41,7 +41,7 @@ struct Rest<T, I> {
     open: Option<(u32, I)>,
 }
 
-/// Kind of an iterator over `X`: items, or results with items.
+/// Kind of iterators that a user's function returns: over items, or over results with items.
 pub(crate) trait Kind<X> {
     type Item: Item;
 
@@ -56,18 +56,18 @@ pub(crate) trait Kind<X> {
     ) -> Result<(), BoxError>;
 }
 
-/// Iterators over items.
+/// Kind of iterators over items.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// Iterators over results with items.
+/// Kind of iterators over results with items.
 #[derive(Debug)]
 pub(crate) struct Fallible;
 
 impl<U: Item> Kind<U> for Plain {
     type Item = U;
 
-    // `Fallible` needs a loop with a check of each item, which takes a fifth longer for short iterators.
+    // Takes the items without a check of each of them. `Fallible` has to check, which takes a fifth longer for short iterators.
     fn take(iterator: &mut impl Iterator<Item = U>, most: usize, items: &mut Vec<U>) -> Result<(), BoxError> {
         items.extend(iterator.take(most));
         Ok(())

@@ -15,18 +15,18 @@ use crate::balance::probe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
-/// Number of messages over which the throughput of a link is measured, and after which the link is reported again. With fewer messages, the delays of
-/// single messages would show.
+/// Number of messages over which the throughput of a link is measured, and after which the link is reported again. With fewer messages, delays of
+/// single messages would distort the throughput.
 const SPAN: u64 = 64;
 /// Number of messages before the first report of a link. Below [`SPAN`], the link is reported again whenever the number has doubled.
 const LEAST: u64 = 8;
 /// Time without reports after which the probe counts again for a link: without traffic, nothing shows that the cause of a slow link has ended.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// Links into one rank.
+/// Monitor of the links into one rank.
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
-    /// Traffic by sender.
+    /// Traffic into this rank by sender.
     traffic: Vec<LinkTraffic>,
     /// By sender: messages of the current measurement of throughput.
     spans: Vec<Span>,
@@ -34,25 +34,25 @@ pub(crate) struct LinkMonitor {
     reported: Vec<u64>,
 }
 
-/// Consecutive messages over one link.
+/// Consecutive messages over one link, over which the throughput is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Time at which the message before the span arrived.
+    /// Arrival time of the last message before these messages.
     since: Option<Duration>,
     bytes: u64,
     messages: u64,
 }
 
-/// Arrival of a batch.
+/// Arrival of a batch on this rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) from: usize,
     pub(crate) bytes: usize,
     /// Time of sending by the sender's clock, if it is known.
     pub(crate) sent: Option<Duration>,
-    /// Time at which the batch was found on this rank.
+    /// Time at which this rank found the batch, when it polled.
     pub(crate) now: Duration,
-    /// True if the batch may have arrived some time before it was found.
+    /// True if the rank computed before it found the batch, which may have arrived some time earlier.
     pub(crate) computed_since_poll: bool,
 }
 
@@ -78,7 +78,8 @@ impl LinkMonitor {
             return;
         }
         if let Some(sent) = sent {
-            // A difference of two large floating-point numbers would be inexact, and a difference of two clocks can be negative.
+            // Subtracts durations rather than floating-point numbers, whose difference would be inexact. The delay can be negative, because the
+            // clocks of two ranks differ.
             let delay = now.saturating_sub(sent).as_secs_f64() - sent.saturating_sub(now).as_secs_f64();
             traffic.observe(bytes as f64, delay);
         }
@@ -93,7 +94,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Returns the senders and the traffic of links with something new to report.
+    /// Returns the senders and the traffic of the links that are to be reported again.
     pub(crate) fn updates(&mut self) -> Vec<(usize, LinkTraffic)> {
         let mut updates = Vec::new();
         for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
@@ -113,7 +114,7 @@ pub(crate) struct LinkTable {
     ranks: usize,
     /// Offset between the clocks of two ranks, if it is known: zero if time is simulated.
     offset: Option<f64>,
-    /// By sender and receiver: time of the last report, and traffic.
+    /// By sender and receiver: time of the last report about the link, and its traffic.
     links: BTreeMap<(usize, usize), (Duration, LinkTraffic)>,
 }
 
@@ -140,7 +141,7 @@ impl LinkTable {
         Ok(())
     }
 
-    /// Returns the estimates that follow from traffic at time `now`: sender, receiver, estimate.
+    /// Returns the estimates of links that follow from the traffic reported until time `now`: sender, receiver, estimate.
     pub(crate) fn estimates(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         let fresh = |link: (usize, usize)| {
             let (reported, traffic) = self.links.get(&link)?;
@@ -182,7 +183,7 @@ impl LinkTable {
     }
 }
 
-/// Returns the event of an estimate for the event log.
+/// Converts the estimate of a link to an event for the event log.
 pub(crate) fn event(from: usize, to: usize, estimate: &LinkEstimate) -> Event {
     let LinkEstimate { bandwidth, setup } = estimate;
     let by = match (bandwidth.source, setup.source) {

@@ -26,9 +26,9 @@ pub(crate) struct Measurements {
     pub(crate) volumes: Vec<(u64, u64)>,
     /// Operations per second of the probe's kernel on a whole core, if the speed was measured while the rank was parked.
     pub(crate) speed: Option<f64>,
-    /// Fraction of its core that the rank gets while it has something to compute.
+    /// Fraction of its core that the rank gets while it is ready to compute.
     pub(crate) share: Option<f64>,
-    /// Seconds during jobs in which the rank was ready to compute, with or without a core.
+    /// Seconds in which the rank was ready to compute during jobs, whether it had a core or not.
     pub(crate) ready: f64,
     /// Processor time of sampled stages in seconds, and the time that these stages took on a core of their own. The second value is larger if stages
     /// wait for something outside.
@@ -41,13 +41,13 @@ pub(crate) struct Measurements {
 /// and output items: the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
-    /// Seconds per item.
+    /// Service time in seconds per item.
     pub(crate) seconds: Estimate,
     /// Number of timed items so far.
     pub(crate) items: u64,
 }
 
-/// Collector of the costs of jobs.
+/// Collector of the costs of a rank's jobs, from which the rank reports to rank 0.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,
@@ -62,14 +62,14 @@ pub(crate) struct Metrics {
     computed: (f64, f64),
     /// Monitor of the links into this rank, if the traffic over links is monitored.
     links: Option<LinkMonitor>,
-    /// Interval of reports, and time of the next report.
+    /// Interval of reports to rank 0, and time of the next report.
     reporting: Option<(Duration, Duration)>,
     /// True if there are measurements that have not been reported.
     is_changed: bool,
 }
 
 impl Metrics {
-    /// Creates the collector. `expanding` is true for stages that produce several items from one.
+    /// Creates the collector of measurements. `expanding` is true for stages that produce several items from one.
     pub(crate) fn new(expanding: Vec<bool>) -> Self {
         let stages = expanding.len();
         Metrics {
@@ -145,7 +145,7 @@ impl Metrics {
         }
     }
 
-    /// Registers a new probe of the speed of this rank.
+    /// Registers a new measurement of the speed of this rank.
     pub(crate) fn probed(&mut self, probed: Speed) {
         self.speed = Some(probed.alone);
         self.share.restart(probed.took, probed.lost);

@@ -56,7 +56,7 @@ impl Observer {
         self.events = EventLog::open(dir, place);
     }
 
-    /// Writes an event to the event log, if it is open.
+    /// Writes an event to the event log, if the log is open.
     pub(crate) fn log(&mut self, at: &Moment, event: impl FnOnce() -> Event) {
         if self.events.is_on() {
             self.events.record(at.now(), event);

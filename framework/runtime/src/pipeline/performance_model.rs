@@ -30,7 +30,7 @@ const QUICK_BUDGET: usize = 8_000;
 /// Maximum weight of an estimate, in timed items. More items do not make an estimate better.
 const MOST_WEIGHT: f64 = 64.0;
 
-/// Speed of a rank, as a fraction of its probed speed, when it last ran stages whose work is known.
+/// Speed that a rank showed when it last ran stages whose work is known, as a fraction of its probed speed.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     part: f64,
@@ -63,7 +63,7 @@ pub(crate) struct PerformanceModel {
     works: Vec<Option<f64>>,
     /// By stage: true if the state of the stage is known to be able to migrate to another rank.
     movable: Vec<bool>,
-    /// By stage: longest observed time of the factory.
+    /// By stage: longest observed time of a call of the stage's factory.
     warm_up: Vec<Duration>,
     /// By rank and stage: true if the stage has been created on the rank.
     warm: Vec<Vec<bool>>,
@@ -178,7 +178,7 @@ impl PerformanceModel {
         now: Duration,
     ) -> Result<()> {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
-        // The number of stages in a received frame is not trusted.
+        // The vector is truncated, because the number of stages in a received message is not trusted.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed {
@@ -204,7 +204,7 @@ impl PerformanceModel {
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
             output: self.bytes(n + 1) * reach[n + 1],
-            // A serial stage whose state cannot be moved stays on its rank.
+            // A serial stage whose state cannot migrate is pinned to its rank.
             pinned: stage.pinned.or_else(|| owner(n).filter(|_| stage.serial && !self.movable[n])),
             ..stage.clone()
         };
@@ -217,7 +217,7 @@ impl PerformanceModel {
         Ok(Model { platform, spec, dispatch: self.dispatch })
     }
 
-    /// Returns all estimates of service times: rank, stage, estimate.
+    /// Returns all estimates of service times: rank, stage and estimate.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
         let on = |(rank, reported): (usize, &Measurements)| {
             let known = reported.services.iter().enumerate();
@@ -336,7 +336,7 @@ impl Model {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
-    /// Returns the bytes on each edge per item of the source.
+    /// Returns the bytes that pass each edge per item of the source.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<f64> {
         std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
@@ -353,7 +353,7 @@ impl Model {
         }
     }
 
-    /// Describes the measurements.
+    /// Describes the measurements, for the log.
     pub(crate) fn describe(&self) -> String {
         let speeds = self.platform.speeds();
         let on_root = |s: &StageSpec| format!("{} {}", s.name, seconds(s.work / speeds[0]));

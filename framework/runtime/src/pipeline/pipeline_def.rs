@@ -30,7 +30,7 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) misuse: Option<&'static str>,
 }
 
-/// Options of the pipeline that override the settings of the run.
+/// Options of a pipeline that override the settings of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(super) name: Option<String>,

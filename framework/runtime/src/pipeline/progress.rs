@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Progress of a stream at one time.
+/// Progress of a stream at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) now: Duration,

@@ -38,7 +38,7 @@ impl Range {
         places.chain(self.produced.iter().flat_map(ProducedCounts::places))
     }
 
-    /// Returns true if the batch holds one item for each item of the source.
+    /// Returns true if the batch holds one item for each of its source items: none was dropped, and no expanding stage was passed.
     pub(super) fn is_full(&self) -> bool {
         self.dropped.is_empty() && self.produced.is_none()
     }

@@ -87,7 +87,7 @@ enum Phase {
 struct Account {
     before: f64,
     preparing: f64,
-    /// Seconds and items between the switch to the new mapping and the arrival of the last batch drawn before it.
+    /// Seconds and number of items between the switch to the new mapping and the arrival at the sink of the last batch drawn before it.
     draining: (f64, f64),
 }
 

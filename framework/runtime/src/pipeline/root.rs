@@ -32,7 +32,7 @@ use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
-/// Phase of a run.
+/// Phase of a pipeline's run on rank 0.
 #[derive(Debug)]
 enum Phase {
     /// The ranks answer a probe that measures their speeds and links.
@@ -93,7 +93,7 @@ enum SinkEnd {
 }
 
 impl<'c, 'p> Root<'c, 'p> {
-    /// Creates the protocol of rank 0 for a run that starts now.
+    /// Creates the protocol of rank 0 for a run that starts at the present time.
     pub(crate) fn new(
         (machine, observer): (Machine, Observer),
         run_spec: RunSpec<'c>,
@@ -103,7 +103,7 @@ impl<'c, 'p> Root<'c, 'p> {
         let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
         let planned = run_spec.mapping.is_none();
         let balance = match config.balance {
-            // A pipeline without stages has no mapping to change.
+            // Turns remapping off for a pipeline without stages, which has no mapping to change.
             _ if run_spec.expanding.is_empty() => Balance::Off,
             Some(balance) => balance,
             None if planned => Balance::Live,
@@ -147,7 +147,7 @@ impl<'c, 'p> Root<'c, 'p> {
         })
     }
 
-    /// Starts a probe, unless the platform was probed a short time ago.
+    /// Starts a probe of speeds and links, unless the platform was probed a short time ago.
     fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let last = self.run_spec.probed.clone();
         if let Some((when, probed)) = last
@@ -447,7 +447,7 @@ impl<'p> Protocol for Root<'_, 'p> {
 
     fn progress(&mut self) -> Option<observe::Progress> {
         let mapping = self.text(&self.mapping);
-        // Before the first item is drawn, the length of the stream is unknown.
+        // Reports no progress before the first item is drawn, because the length of the stream is unknown until then.
         let source = self.machine.source().filter(|source| source.items_drawn() > 0)?;
         let before = source.items_before();
         let (done, left) = (before + source.items_done(), source.items_left());

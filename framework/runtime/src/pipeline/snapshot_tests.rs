@@ -216,7 +216,7 @@ fn shorter_source_is_an_error_after_a_restart() {
     assert!(error.message().contains("but the source has fewer"), "{error}");
 }
 
-/// The last snapshot is torn after the job has died.
+/// After the job has died, a byte of its last snapshot is changed.
 #[test]
 fn torn_snapshot_falls_back_to_the_one_before() {
     let dir = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ use crate::wire;
 /// State from which a job continues, as read from the last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
-    /// Position of the snapshot; `None` if there is no snapshot yet.
+    /// Position of the snapshot in the stream; `None` if there is no snapshot yet.
     pub(crate) position: Option<Position>,
     pub(crate) stages: Vec<SavedStage>,
     /// True if the earlier job has processed the whole stream.
@@ -59,7 +59,7 @@ pub(crate) struct Snapshots {
 /// Progress of the next snapshot of a stream.
 #[derive(Debug)]
 enum Progress {
-    /// No snapshot is due.
+    /// No snapshot is due or in progress.
     Idle,
     /// The marker of a snapshot is due, or has been drawn and has not reached the sink.
     Marked,

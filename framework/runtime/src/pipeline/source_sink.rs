@@ -17,9 +17,9 @@ use crate::wire::Item;
 pub(crate) struct Drawn {
     pub(crate) items: Items,
     pub(crate) count: usize,
-    /// True if the stream has ended behind the batch.
+    /// True if the batch is the last one of the stream.
     pub(crate) ended: bool,
-    /// Number of remaining items, if the iterator knows it.
+    /// Number of items of the source that are left, if the iterator knows it.
     pub(crate) left: Option<u64>,
 }
 
@@ -178,7 +178,7 @@ fn empty<T: Item, M, I: Iterator>(source: &SourceOf<M, I>) -> Drawn {
     Drawn { items: Box::new(Vec::<T>::new()), count: 0, ended: source.ended, left: source.left() }
 }
 
-/// Sink of a run, with its name.
+/// Sink of a pipeline, with its name for messages.
 pub(super) struct NamedSink<'p> {
     pub(super) name: String,
     pub(super) sink: Box<dyn ErasedSink + 'p>,
@@ -203,7 +203,7 @@ pub(crate) trait ErasedSink: Send {
         Ok(())
     }
 
-    /// Ends the sink, which has taken all items.
+    /// Ends the output of the sink, which has taken all items.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

@@ -55,11 +55,11 @@ pub(crate) struct StageHost<'p> {
     activity: Arc<Activity>,
 }
 
-/// Selection of the sampled batches of a sequence of stages, and time per item of its last sampled batch.
+/// Timing of a sequence of stages: selection of the batches that are timed (sampled), and time per item in the last sampled batch.
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
-    /// Creates the stage host of a pipeline.
+    /// Creates the stage host of a rank for a pipeline.
     pub(crate) fn new(
         pipeline: PipelineDef<'p>,
         sink: NamedSink<'p>,
@@ -171,7 +171,7 @@ impl<'p> StageHost<'p> {
         Ok(done)
     }
 
-    /// Creates a stage. Returns the duration of its factory call.
+    /// Creates an instance of a stage. Returns the duration of the call of its factory.
     fn make(&mut self, stage: usize) -> Result<Duration> {
         self.activity.set(Doing::Stage { stage, item: 0 });
         let start = self.clock.now();
@@ -261,7 +261,7 @@ impl<'p> StageHost<'p> {
         Ok(ran)
     }
 
-    /// Runs stages on a batch.
+    /// Runs some consecutive stages on a batch.
     fn process(
         &mut self,
         stages: std::ops::Range<usize>,
@@ -378,9 +378,9 @@ pub(super) struct Ran {
     pub(super) items: Items,
     /// Number of input items; for an expanding stage, number of input items that were started.
     pub(super) input_items: usize,
-    /// Number of items counted in `input_items` that produced no output.
+    /// Number of the input items in `input_items` that produced no output.
     pub(super) dropped: usize,
-    /// True if `items` is not the whole output for the batch.
+    /// True if `items` is a piece and not the whole output for the batch.
     pub(super) is_cut: bool,
 }
 
@@ -580,7 +580,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // The executor refuses a job once the compute thread has ended.
+                // The loop ends when the executor refuses a job, because the compute thread has ended.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

@@ -15,7 +15,7 @@ pub struct StageStats {
     pub items: u64,
     /// Number of input items that produced no output.
     pub dropped: u64,
-    /// Number of output items.
+    /// Number of items that the stage produced.
     pub made: u64,
     /// Number of input batches.
     pub batches: u64,
@@ -64,9 +64,9 @@ pub struct RankReport {
     pub received_batches: u64,
     /// Batches that the rank sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
     pub forwarded: u64,
-    /// Serial stages sent to another rank.
+    /// Number of serial stages that migrated from this rank to another one.
     pub handed_over: u64,
-    /// Changes of mapping while a serial stage was migrating on this rank.
+    /// Number of times that the mapping changed while a serial stage was migrating from or to this rank.
     pub overtaken: u64,
     /// Time in the pipeline's source and sink, on rank 0.
     pub source_and_sink: Duration,
@@ -89,14 +89,15 @@ impl RankReport {
     }
 }
 
-/// Selection of the batches whose processor time is measured. Reading the processor time is a system call, so short batches are sampled.
+/// Selection of the batches whose processor time is measured (samples). Reading the processor time is a system call, so only some short batches are
+/// measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sampler {
     skip: u8,
 }
 
 impl Sampler {
-    /// Returns true if the next batch is sampled.
+    /// Returns true if the processor time of the next batch must be measured.
     #[inline]
     pub(crate) fn due(&mut self) -> bool {
         match self.skip {

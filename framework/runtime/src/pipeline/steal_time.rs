@@ -1,4 +1,4 @@
-//! Time in which a thread was ready to compute and other threads had its core.
+//! Steal time: time in which a thread was ready to compute while other threads had its core.
 
 use std::thread::ThreadId;
 use std::time::Duration;

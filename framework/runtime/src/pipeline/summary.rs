@@ -22,7 +22,7 @@ pub struct Summary {
     pub stages: Vec<String>,
     /// Mapping at the end of the run.
     pub mapping: armature_planner::pipeline::Mapping,
-    /// Text form of `mapping`.
+    /// Text form of the mapping at the end of the run.
     pub mapping_text: String,
     /// Items drawn from the source.
     pub items: u64,

@@ -25,7 +25,7 @@ pub(crate) struct Worker<'p> {
     events: Option<PathBuf>,
     /// True if rank 0 uses measurements of this rank for decisions.
     is_balanced: bool,
-    /// Time of the next measurement of the speed while the rank is parked.
+    /// Time of the next measurement of the rank's speed, while the rank runs no stage.
     next_probe: Duration,
     /// True if rank 0 has requested a measurement of the rank's speed.
     is_probed: bool,

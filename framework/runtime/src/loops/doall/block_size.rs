@@ -62,7 +62,7 @@ pub(super) struct BlockSize {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
-    /// Seconds per unit in the last blocks of this size.
+    /// Seconds per unit in each of the last blocks of this size.
     unit_times: [f64; ROUNDS as usize],
     next: usize,
 }
@@ -77,7 +77,7 @@ impl Candidate {
         self.next = (self.next + 1) % self.unit_times.len();
     }
 
-    /// Returns the seconds per unit in the fastest recent block.
+    /// Returns the seconds per unit in the fastest of the last blocks of this size.
     fn unit(&self) -> f64 {
         self.unit_times.into_iter().fold(f64::INFINITY, f64::min)
     }

@@ -21,7 +21,7 @@ use crate::session::Config;
 /// each end of a rank's range.
 const PIECES: u64 = 16;
 
-/// This rank's part in the checkpoints of a loop.
+/// One rank's part in the checkpoints of a loop.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,

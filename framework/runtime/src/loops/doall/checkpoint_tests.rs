@@ -43,7 +43,7 @@ impl DoAll for Counter {
     }
 }
 
-/// Runs the loop with checkpoints in `dir`.
+/// Runs a loop of several passes with checkpoints in `dir`.
 fn run_passes(
     ranks: usize,
     dir: &Path,

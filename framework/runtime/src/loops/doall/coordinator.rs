@@ -65,10 +65,10 @@ pub(super) struct DoAllCoordinator {
     passes: u64,
     /// Number of times that each unit is computed in a pass. It exceeds one if passes that need not wait for each other count as one pass.
     times: u64,
-    /// Present pass, from 1.
+    /// Number of the present pass, from 1.
     pass: u64,
     round: u64,
-    /// True if every rank has to answer the last directive, even a rank that has nothing to do.
+    /// True if every rank has to answer the last directive, even a rank without units to compute.
     all_answer: bool,
     /// True if a rank has run out of units since the last decision about movements.
     starved: bool,

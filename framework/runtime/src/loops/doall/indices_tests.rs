@@ -40,7 +40,7 @@ fn ranges_yield_every_index_once() {
     }
 }
 
-/// Returns the indices that each rank has executed; each index takes longer on rank 0.
+/// Returns the indices that each rank has processed, in a loop in which each index takes longer on rank 0.
 fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> {
     let done = Mutex::new(vec![Vec::new(); ranks]);
     run(&config(ranks), |session| {

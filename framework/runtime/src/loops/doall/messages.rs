@@ -56,7 +56,7 @@ pub(super) struct Report {
     pub(super) total: Option<RankReport>,
 }
 
-/// Decision of rank 0, which all ranks receive.
+/// Decision of rank 0 about a DOALL loop, which all ranks receive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     pub(super) round: u64,
@@ -112,7 +112,7 @@ pub(in crate::loops) struct UnitMigration<U> {
 }
 
 impl<U> UnitMigration<U> {
-    /// Returns the number of units.
+    /// Returns the number of units in the message.
     pub(super) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.count).sum()
     }

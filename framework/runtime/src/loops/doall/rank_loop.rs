@@ -28,7 +28,7 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) runs: u64,
     /// True if a unit's next pass may begin before all other units have finished the present one.
     pub(super) nowait: bool,
-    /// Checkpoints of the first run, if the option is set.
+    /// Checkpoints of the loop's first run, if the loop has checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
     /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,

@@ -23,7 +23,7 @@ use crate::rank::heartbeat::{HeartbeatState, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 
-/// State of one run.
+/// State of one run of a DOALL loop on a rank.
 pub(in crate::loops) struct Run {
     pub(super) coordinator: Option<DoAllCoordinator>,
     /// On rank 0, the balancer of an earlier run, which has learned the speeds of the ranks, until this run begins.

@@ -30,7 +30,7 @@ struct Marked<const NOWAIT: bool> {
     work: fn(u64),
 }
 
-/// Returns the value of a unit after a number of passes.
+/// Returns the value that a unit must have after `passes` passes.
 fn mark(unit: u64, passes: u64) -> u64 {
     (0..passes).fold(unit, |x, _| noise(x))
 }

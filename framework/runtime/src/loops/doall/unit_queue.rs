@@ -94,7 +94,7 @@ impl<U: Units> UnitQueue<U> {
         UnitQueue { segments: Vec::new(), current: 0, held: 0, undone: 0, loose: false }
     }
 
-    /// Returns the number of units in the queue.
+    /// Returns the number of units that the rank holds.
     pub(super) fn held(&self) -> u64 {
         self.held
     }

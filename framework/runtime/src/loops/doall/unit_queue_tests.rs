@@ -6,7 +6,7 @@ fn segment(units: Range<u64>) -> Segment<Rows<u64>> {
     Segment::new(units.start, units.end - units.start, rows).due(1)
 }
 
-/// Returns the data that user code receives for a block.
+/// Returns the data that user code receives for a block of units.
 fn data(unit_queue: &mut UnitQueue<Rows<u64>>, block: &UnitBlock) -> Vec<u64> {
     let (mut units, at) = unit_queue.take_out(block).unwrap();
     let data = units.slices(at..at + block.len() as usize).to_vec();

@@ -44,7 +44,7 @@ pub trait DoAll: Send {
     ) -> Result<(), BoxError>;
 }
 
-/// Task for user code.
+/// Task for the user code of a DOALL loop.
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
     /// Create the units of this range.
@@ -69,7 +69,7 @@ pub(in crate::loops) trait Body<U>: Send {
     /// Computes the units in `range`. Their data begin at index `at` in `units`.
     fn compute(&mut self, range: Range<u64>, units: &mut U, at: usize) -> Result<(), BoxError>;
 
-    /// Returns the unit in which `compute` failed, if it is known.
+    /// Returns the unit in which user code failed, if it is known.
     fn failed_in(&self) -> Option<u64> {
         None
     }

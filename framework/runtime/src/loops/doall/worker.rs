@@ -36,7 +36,7 @@ pub(super) struct Worker<U> {
     pub(super) unit_queue: UnitQueue<U>,
     /// Number of the last directive that this rank has carried out.
     round: u64,
-    /// Present pass, from 1.
+    /// Number of the present pass, from 1.
     pass: u64,
     /// Number of times that a unit is computed in each pass: one, or the number of passes that are combined to one pass because they need not wait
     /// for each other.
@@ -47,7 +47,7 @@ pub(super) struct Worker<U> {
     reported: bool,
     /// True if the rank has computed a block since its last report.
     worked: bool,
-    /// Value of `done` when the rank last reported that it had run out of units.
+    /// Value of `done` (computations in this pass) when the rank last reported that it had run out of units.
     reported_idle: Option<u64>,
     report_soon: bool,
     period: f64,
@@ -250,7 +250,7 @@ impl<U: Units> Worker<U> {
         self.round
     }
 
-    /// Returns the pass of the next unit, from 1; the last pass if there is no unit left.
+    /// Returns the number of the pass in which the next unit is computed, from 1; the last pass if no unit is left.
     pub(super) fn pass(&self) -> u64 {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }

@@ -14,7 +14,7 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
-/// Messages that a worker sends, before they are in transit.
+/// Messages that a worker has sent and that are not yet in transit.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
@@ -43,7 +43,7 @@ pub(super) struct Outcome {
     pub(super) movements: u64,
     /// Largest number of rounds in which the rows of one movement were sent.
     pub(super) rounds: usize,
-    /// Number of rows that were sent.
+    /// Number of rows that moved between ranks.
     pub(super) sent: u64,
     /// Largest number of sweeps by which rank 0 was ahead of the last rank in the chain.
     pub(super) skew: u64,

@@ -34,14 +34,14 @@ pub(super) enum LastSaved {
 /// Writer of a rank's rows to checkpoints.
 pub(super) struct CheckpointWriter {
     writer: SnapshotWriter,
-    /// Number of passes that were done before this run.
+    /// Number of passes that were done before this run, by earlier runs or an earlier job.
     before: u64,
     /// Results of user code in a table (findings), which are written together with the rows.
     findings: Option<Findings>,
 }
 
 impl CheckpointWriter {
-    /// Creates the writer for a run before which `before` passes were done.
+    /// Creates the writer of checkpoints for a run before which `before` passes were done.
     pub(super) fn new(writer: SnapshotWriter, before: u64, findings: Option<Findings>) -> Self {
         CheckpointWriter { writer, before, findings }
     }

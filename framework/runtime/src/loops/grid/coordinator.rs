@@ -27,7 +27,7 @@ pub(super) struct GridCoordinator {
     is_ending: bool,
     /// For tests: true if rows move at random, as often as possible.
     eager: bool,
-    /// Time at which the last sweep began.
+    /// Time at which rank 0 began its last sweep.
     sweep_began: Option<Duration>,
     /// Sweep before which rank 0 last requested reports, and the time of the request.
     requested: (u64, Duration),
@@ -117,7 +117,7 @@ impl GridCoordinator {
         Some(now.saturating_sub(before).as_secs_f64())
     }
 
-    /// Returns the number of rows of the rank with the most rows.
+    /// Returns the largest number of rows of a rank.
     pub(super) fn most(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
@@ -204,7 +204,7 @@ impl GridCoordinator {
         GridCoordinator { earlier: (what, before), ..self }
     }
 
-    /// Describes the ranks that are still in the last sweep when rank 0 has done it.
+    /// Describes the ranks that are still in the last sweep of the run when rank 0 has done it.
     fn not_through(&self) -> String {
         let mut others = self.missing();
         others.retain(|&rank| rank > 0);

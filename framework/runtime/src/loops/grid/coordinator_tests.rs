@@ -26,7 +26,7 @@ fn coordinator() -> GridCoordinator {
     GridCoordinator::new(of_run, 1_000, false, Duration::ZERO)
 }
 
-/// Begins a sweep in blocks of `grain` columns.
+/// Begins sweep `sweep`, in strips of `grain` columns.
 fn begin(coordinator: &mut GridCoordinator, sweep: u64, grain: u64) {
     coordinator.begin_sweep(sweep, Duration::from_millis(100 * sweep));
     coordinator.use_grain(sweep, grain);
@@ -71,7 +71,7 @@ fn rates_are_discarded_after_a_block_size_change() {
     begin(&mut coordinator, 0, 16);
     let seconds = [[0.4, 0.4], [0.39, 0.43], [0.1, 0.1], [0.1, 0.1]];
     for (round, seconds) in (0..).zip(seconds) {
-        // From sweep 3 on blocks are larger, and both ranks become four times as fast.
+        // From sweep 3 on, strips have 64 columns instead of 16, and both ranks become four times as fast.
         let (sweep, grain) = (2 * round + 1, if round < 1 { 16 } else { 64 });
         assert!(
             !moves(&mut coordinator, sweep, grain, seconds),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Directive to all ranks with rows. Rank 0 sends it down the chain before it begins a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
-    /// Sweep that rank 0 is about to begin.
+    /// Number of the sweep that rank 0 is about to begin.
     pub(super) sweep: u64,
     /// Sweep after which ranks report their measurements; [`NEVER`] if the loop ends before the sweep `save_before`.
     pub(super) report_after: u64,
@@ -38,9 +38,9 @@ pub(super) struct Movement {
 /// Direction in which rows cross the border between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// To the lower rank number.
+    /// To the rank with the lower number.
     Up,
-    /// To the higher rank number.
+    /// To the rank with the higher number.
     Down,
 }
 

@@ -6,7 +6,7 @@ use super::neighbours::Position;
 use crate::error::{BoxError, Result};
 use crate::persist::snapshot::{Checkpoint, Manifest, Piece, load_rank_data};
 
-/// Function that passes a checkpoint to user code: the number of sweeps done, and the findings of the ranks at that time.
+/// Function that passes a checkpoint to user code: the number of sweeps done, and the results of user code (findings) on the ranks at that time.
 pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError> {}
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}

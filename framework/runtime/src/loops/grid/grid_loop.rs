@@ -118,7 +118,7 @@ fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     Some(&piece.data[at..at + bytes])
 }
 
-/// Calls user code that fills a row.
+/// Calls the user code that fills row `index`, and describes its errors.
 fn make_row(rank: usize, index: u64, row: impl FnOnce() -> Result<(), BoxError>) -> Result<()> {
     let position = |error: Error| {
         Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank)

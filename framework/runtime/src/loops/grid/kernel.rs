@@ -45,7 +45,7 @@ pub(super) struct Kernel<'u> {
 }
 
 impl<'u> Kernel<'u> {
-    /// Creates the user code. Must be called on the thread that communicates.
+    /// Creates the state of the user code. Must be called on the thread that communicates.
     pub(super) fn new(work: &'u mut Work<'u>, clock: Clock, before: u64) -> Self {
         let home = std::thread::current().id();
         Kernel { work, timer: BlockTimer::new(clock), home, before }

@@ -25,7 +25,7 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct LocalRows<T> {
     width: usize,
-    /// Numbers of the rows in the whole grid, without the halo rows.
+    /// Numbers of this rank's rows in the whole grid, without the halo rows.
     rows: Range<u64>,
     /// What lies above the first and below the last row of the whole grid.
     edges: Edges,
@@ -65,7 +65,7 @@ impl<T: Pod> LocalRows<T> {
         std::mem::replace(self, without)
     }
 
-    /// Returns the numbers of the rows, without the halo rows.
+    /// Returns the numbers of this rank's rows in the whole grid, without the halo rows.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }

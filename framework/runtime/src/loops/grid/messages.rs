@@ -51,7 +51,7 @@ messages! {
     }
 }
 
-/// Report to the coordinator.
+/// Report of a rank with rows to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToCoordinator {
     /// Measurements of the rank since its last report.
@@ -165,7 +165,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Creates a message with rows from `first` on.
+    /// Creates a message with the rows from number `first` on.
     pub(super) fn new<T: NoUninit + Send>(first: u64, values: Vec<T>) -> Self {
         Rows { first, values: Part::of(values) }
     }
@@ -229,7 +229,7 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, expected {expected}"))
 }
 
-/// Returns the message as a neighbour receives it, for tests of workers without ranks.
+/// For tests of workers without ranks: returns the message in the form in which the neighbour receives it.
 #[cfg(test)]
 pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
     use crate::comm::message::{Encode, received};

@@ -40,7 +40,7 @@ struct PushOut {
     since: Option<Duration>,
 }
 
-/// Phase of a rank in a run.
+/// Phase of a rank with rows in a run.
 enum Phase {
     /// Rank 0 measures the time of messages to its neighbour.
     Probing(LinkProbe),
@@ -162,7 +162,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.advance(at, out)
     }
 
-    /// Advances the rank in its present phase.
+    /// Does what the rank's present phase requires, and returns what follows.
     fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),

@@ -141,7 +141,7 @@ mod tests {
     use super::super::messages::delivered;
     use super::*;
 
-    /// Records the messages that a rank sends.
+    /// Records the messages that a rank sends, instead of sending them.
     #[derive(Default)]
     struct Wire(Vec<ToNeighbour<Bytes>>);
 

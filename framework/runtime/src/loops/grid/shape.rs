@@ -22,7 +22,7 @@ impl Shape {
         self.rows.saturating_sub(2)
     }
 
-    /// Returns the computed columns.
+    /// Returns the columns that a sweep computes.
     pub fn inner(&self) -> Range<usize> {
         1..self.columns.saturating_sub(1).max(1)
     }
@@ -81,7 +81,7 @@ impl Edges {
         }
     }
 
-    /// Returns the number of unit 0's row in the whole grid.
+    /// Returns the number in the whole grid of the row that is unit 0.
     pub(super) fn first(self) -> u64 {
         match self {
             Edges::Fixed => 1,
@@ -99,7 +99,8 @@ impl Edges {
         }
     }
 
-    /// Describes the place of some columns of `rows`, for errors. Ranks keep `width` columns of their rows.
+    /// Describes rows and columns for error messages. `rows` are numbers in the whole grid; `columns` are positions among the `width` columns that
+    /// ranks keep of their rows.
     pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
         match self {
             // In a table, a sweep fills a panel, which begins in the second of the columns that ranks keep.

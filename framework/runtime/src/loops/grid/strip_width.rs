@@ -30,7 +30,7 @@ const STEP: f64 = 4.0;
 /// (1997) predicts from the measured costs of messages, and near a narrow one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StripWidth {
-    /// Number of computed columns.
+    /// Number of columns that a sweep computes.
     columns: u64,
     ranks: usize,
     shift: Option<ShiftCost>,
@@ -72,7 +72,7 @@ impl StripWidth {
         self.width
     }
 
-    /// Returns true if the costs of messages are needed.
+    /// Returns true if the choice of the strip width needs measured costs of messages.
     pub(super) fn wants_shift(&self) -> bool {
         !self.settled && self.ranks > 1 && self.shift.is_none()
     }

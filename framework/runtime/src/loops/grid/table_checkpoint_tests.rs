@@ -12,7 +12,7 @@ use crate::session::{Config, run};
 
 const SHAPE: Shape = Shape { rows: 23, columns: 400 };
 
-/// Table of mixed numbers that continues from a checkpoint, or fails as soon as there is a checkpoint.
+/// Table of test values that continues from a checkpoint, or fails as soon as there is a checkpoint.
 struct Kept {
     mixed: Mixed,
     dies_of: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Runs a table on all ranks.
+//! Loop that fills a table on all ranks.
 
 use std::fmt;
 

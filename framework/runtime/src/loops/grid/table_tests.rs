@@ -22,7 +22,7 @@ pub(super) fn edge(row: Option<u64>, column: Option<u64>) -> u64 {
     mix(7, row.map_or(3, |row| row + 11), column.map_or(5, |column| column + 13), 0, 0)
 }
 
-/// Table of mixed numbers, with statistics of the rows of this rank.
+/// Table of test values, with statistics of the rows of this rank.
 pub(super) struct Mixed {
     pub(super) shape: Shape,
     /// Number of values that were filled.

@@ -8,9 +8,9 @@ use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Settings, Summary};
 use crate::session::{Balance, Config, run};
 
-/// Successive over-relaxation.
+/// Body of a loop for successive over-relaxation.
 pub(super) struct Sor {
-    /// Sweep and row in which the body fails, and true if it panics.
+    /// Sweep and row in which the body fails; the last value is true if it panics.
     fails: Option<(u64, u64, bool)>,
     sweep: u64,
 }
@@ -252,7 +252,7 @@ fn errors_and_panics_name_rows_and_columns() {
     }
 }
 
-/// Body that fails to create row 7.
+/// Body of a loop that fails to create row 7.
 struct Holey;
 
 impl DoAcross for Holey {
@@ -277,7 +277,7 @@ fn row_initialisation_error_ends_the_job() {
     assert_eq!(error.to_string(), "rank 1: loop holey: no such row (in row 7)");
 }
 
-/// Body that computes a step of the heat equation.
+/// Body of a stencil for the heat equation.
 pub(super) struct Heat;
 
 pub(super) fn heat(b: &[f64], new: &mut [f64], width: usize) {

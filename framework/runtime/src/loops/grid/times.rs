@@ -148,7 +148,7 @@ impl Times {
         }
     }
 
-    /// Returns true if the rank waits.
+    /// Returns true while the rank waits for other ranks or for rows.
     pub(super) fn waits(&self) -> bool {
         self.wait.is_some()
     }

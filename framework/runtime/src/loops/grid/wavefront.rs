@@ -50,7 +50,7 @@ pub(super) struct Wavefront<T> {
     above_until: usize,
     /// First column of the lower halo row whose value of the previous sweep has not arrived.
     below_until: usize,
-    /// First column of the first row that has not been sent to the rank above in this sweep.
+    /// First column of this rank's first row whose value has not been sent to the rank above in this sweep.
     sent_until: usize,
     queues: Neighbours,
     movement: Option<Movement>,
@@ -60,7 +60,7 @@ pub(super) struct Wavefront<T> {
 }
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Creates the worker. Both halo rows of `local` must have the values before the first sweep of the run.
+    /// Creates the worker. Both halo rows of `local` must have the values from before the first sweep of the run.
     pub(super) fn new(
         position: Position,
         local: LocalRows<T>,

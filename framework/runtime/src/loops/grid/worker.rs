@@ -29,12 +29,12 @@ pub(super) enum Step {
     Done,
 }
 
-/// Phase of a worker.
+/// Phase of the worker of a rank with rows. `S` is its state within a sweep.
 #[derive(Debug)]
 pub(super) enum Phase<S> {
     /// The rank is between two sweeps, and may receive a directive that moves rows before the next one.
     Between,
-    /// The rank sends and receives rows that move before the next sweep.
+    /// The rank sends and receives the rows that move before the next sweep.
     Moving(RowMigration),
     /// The rank has done its part of a movement; next, it is at the boundary of a sweep.
     MovementDone,
@@ -101,7 +101,7 @@ pub(super) trait Worker {
     /// Records that user code has computed the piece.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Processes a halo row, rows or a directive of a neighbour.
+    /// Processes a message of a neighbour: a halo row, rows that move, or a directive.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
     /// Issues a directive to all ranks, on rank 0 before it begins a sweep; other ranks call this to process a directive and to forward it.
@@ -119,7 +119,7 @@ pub(super) trait Worker {
         None
     }
 
-    /// Sets the measured costs of an empty message and of a message of the requested size, in seconds.
+    /// Sets the measured costs in seconds of an empty message, and of a message of the size that `probed_neighbour` has returned.
     fn know_costs(&mut self, _empty: f64, _full: f64) {}
 
     /// On rank 0 before a sweep, adapts the block size (columns of a strip). `seconds` is the duration of the previous sweep, if there was one, and
@@ -131,7 +131,7 @@ pub(super) trait Worker {
     /// Ends the loop before the present sweep.
     fn stop(&mut self);
 
-    /// Returns the block size of the sweep that begins, on rank 0; 0 if the loop has no blocks.
+    /// On rank 0, returns the block size (columns of a strip) of the sweep that begins; 0 if the loop has no blocks.
     fn grain(&self) -> u64 {
         0
     }
@@ -151,7 +151,7 @@ pub(super) trait Worker {
         self.report_after() == NEVER && self.save_before() == Some(sweep)
     }
 
-    /// Returns the present rows as pieces of a checkpoint.
+    /// Returns the rows of this rank as pieces of a checkpoint.
     fn pieces(&self) -> Vec<Piece>;
 
     /// Returns the number of rows that this rank holds.
@@ -160,7 +160,7 @@ pub(super) trait Worker {
     /// Returns the number of units in a piece: the piece's fraction of the computed values of a row, times the number of its rows.
     fn units(&self, piece: &Range<usize>) -> f64;
 
-    /// Returns the present sweep.
+    /// Returns the number of the present sweep.
     fn sweep(&self) -> u64;
 
     /// Returns the fraction of the present sweep that is done, less than 1; 0 if the worker does not count it.

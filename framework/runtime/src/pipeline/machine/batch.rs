@@ -10,10 +10,10 @@ use super::super::range::Range;
 use super::sequence_number::SequenceNumber;
 use crate::comm::Part;
 
-/// Batch with its place in the stream. Only stages access its items.
+/// Batch of a stream, with its position in the stream. Only stages access the items.
 pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
-    /// By expanding stage that the batch has passed: the piece of that stage's output that the batch is.
+    /// For each expanding stage that the batch has passed: which piece of the stage's output the batch is.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) kind: BatchKind,
     /// Stage that processes the batch next and takes its items; the number of stages if the sink is next.
@@ -21,7 +21,7 @@ pub(crate) struct Batch {
     pub(crate) range: Range,
     /// Time that stages have spent on the batch so far.
     pub(crate) service: Duration,
-    /// Size in bytes at the widest edge so far, on a wire or between two blocks of one rank; 0 before the first edge.
+    /// Size of the batch in bytes at the edge where it was largest so far, in a message or between two blocks of one rank; 0 before the first edge.
     pub(crate) widest: u64,
     /// Number of items of the source behind this batch, if it is known.
     pub(crate) behind: Option<u64>,
@@ -34,25 +34,25 @@ pub(crate) enum BatchKind {
     /// Batch that carries items of the stream.
     #[default]
     Items,
-    /// Last batch of the stream with items: serial stages emit their last item.
+    /// Last batch of the stream with items, at which serial stages emit their last item.
     End,
     /// Marker of a snapshot, an empty batch: each serial stage saves its state after the items before the batch. The batch collects the states.
     Marker(Vec<SavedStage>),
 }
 
-/// State of a serial stage after all items before a marker.
+/// State of a serial stage after all items before the marker of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedStage {
     pub(crate) stage: u32,
     pub(crate) state: Vec<u8>,
 }
 
-/// Piece of a batch, made by an expanding stage.
+/// Piece that an expanding stage has made of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// True if the stage has finished the batch with this piece.
+    /// True if this is the last piece that the stage makes of the batch.
     pub(crate) is_last: bool,
-    /// Number of items when the piece was made.
+    /// Number of items that the stage put into the piece.
     pub(crate) items: u32,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Payload {
         head: Bytes,
         parts: Vec<Part>,
     },
-    /// The next expanding stage holds the items, and has made `produced` pieces of them.
+    /// No items: the next expanding stage holds them, and has made `produced` pieces of the batch.
     Kept {
         produced: u64,
     },
@@ -103,7 +103,7 @@ impl Batch {
         self.ended() == self.pieces.len() && self.number.pieces.iter().all(|&at| at == 0)
     }
 
-    /// Returns the number of items of the source from which the batch holds items, or held items before they were dropped.
+    /// Returns the number of source items from which items of the batch were made, including items that were dropped since.
     pub(crate) fn sources(&self) -> usize {
         match &self.range.produced {
             Some(produced) if !self.is_whole() => produced.sources().max(1),
@@ -115,7 +115,7 @@ impl Batch {
     pub(crate) fn items_behind(&self) -> Option<u64> {
         match &self.range.produced {
             None => self.behind,
-            // Following items of the source are assumed to yield as many items as those of this batch.
+            // Later items of the source are assumed to yield as many items as those of this batch.
             Some(_) if self.is_whole() => self.behind.map(|behind| {
                 let ratio = self.range.live() as f64 / f64::from(self.range.count.max(1));
                 (behind as f64 * ratio) as u64

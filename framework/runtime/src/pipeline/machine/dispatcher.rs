@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// A sender keeps a batch if it finishes the batch within this multiple of the time that the best receiver needs: sending has a cost, but idle
-/// receivers have a higher one.
+/// Factor on the time in which the best receiver finishes a batch. A sender that finishes the batch within that time keeps it: sending has a cost,
+/// but idle receivers have a higher one.
 const KEEP: f64 = 2.0;
-/// Near the end of the stream, the time of a batch is assumed to exceed its mean by this number of standard deviations, because a batch that takes
+/// Number of standard deviations by which the time of a batch is assumed to exceed its mean near the end of the stream, because a batch that takes
 /// longer than most makes all ranks wait.
 const SURE: f64 = 2.0;
 /// Maximum standard deviation of the time of an item that is assumed, as a fraction of the mean. If a few items are very long, it cannot be predicted
@@ -28,16 +28,16 @@ pub(crate) struct Assignment {
 pub(crate) struct Offered {
     pub(crate) sender: usize,
     pub(crate) items: u32,
-    /// Items of the stream behind this batch, if the source knows their number.
+    /// Number of items of the source behind this batch, if it is known.
     pub(crate) behind: Option<u64>,
 }
 
 /// Service time of a receiver per item, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ItemTime {
-    /// Mean service time; 0 if it is unknown.
+    /// Mean service time of an item; 0 if it is unknown.
     pub(crate) mean: u64,
-    /// Standard deviation between items; 0 if it is unknown.
+    /// Standard deviation of the service time between items; 0 if it is unknown.
     pub(crate) deviation: u64,
 }
 
@@ -62,7 +62,7 @@ struct Receiver {
     waiting: VecDeque<u32>,
     /// Number of items in the batch that the receiver was processing when it sent its last request.
     working: u32,
-    /// Seconds per item, including the receiver's other work between items; `None` until it has finished an item.
+    /// Seconds per item, including the receiver's other work between items; `None` until the receiver has finished an item.
     service_time: Option<f64>,
     /// Standard deviation of the service time as a fraction of the service time; `None` until it is known.
     spread: Option<f64>,
@@ -81,8 +81,8 @@ impl Dispatcher {
         self.offers.insert(number, offered);
     }
 
-    /// Registers that `receiver` has room for `batches` batches, in addition to `held` batches that it requested before and has not started. `time`
-    /// is its service time per item.
+    /// Registers that `receiver` requests `batches` batches, in addition to `held` batches that it requested before and has not started. `time` is
+    /// the service time of the receiver per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
         // Number of assigned batches that the receiver has not started: the `held` requested batches without those that are not assigned yet.
@@ -109,7 +109,7 @@ impl Dispatcher {
         let finish = |receiver: &Receiver| {
             (receiver.backlog() + f64::from(offered.items)) * receiver.service_time.unwrap_or(usual)
         };
-        // If the best receiver has no open request, it has enough batches and will send a request later.
+        // If the best receiver has requested no further batch, no batch is assigned: the receiver has enough batches and will send a request later.
         let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
         let requested = self.receivers.iter().filter(|(_, r)| r.open > 0);
         let spread = self.usual_spread();

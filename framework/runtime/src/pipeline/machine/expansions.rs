@@ -26,11 +26,11 @@ pub(super) enum Room {
 pub(super) struct Expansions {
     /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
-    /// Batches of which pieces have been made and more pieces are to be made.
+    /// Batches of which some but not all pieces have been made.
     open: BTreeMap<SequenceNumber, Open>,
     /// Serial expanding stages that have an unfinished batch. They start the next batch only when that batch is finished.
     busy: BTreeSet<usize>,
-    /// Limits at which a piece is full.
+    /// Limits at which a piece of a batch is full.
     pub(super) fill: Fill,
 }
 
@@ -44,7 +44,7 @@ struct Open {
     produced: u64,
     granted: u64,
     requested: u64,
-    /// True while the compute side makes a piece of the batch.
+    /// True while a job makes a piece of the batch.
     is_in_work: bool,
 }
 
@@ -145,7 +145,7 @@ impl Expansions {
         }
     }
 
-    /// Returns the number of batches of which pieces have been made and more pieces are to be made.
+    /// Returns the number of batches of which some but not all pieces have been made.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }

@@ -9,7 +9,7 @@
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// By level: number of batches or pieces in flight. Negative for a moment if a piece has arrived before room for the next one was requested.
+    /// By level: number of batches or pieces in flight. Negative for a moment if a piece has arrived at the sink before the next one was requested.
     open: Vec<i64>,
 }
 
@@ -19,7 +19,7 @@ impl InFlight {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
 
-    /// Counts a drawn batch.
+    /// Counts a batch that was drawn from the source.
     pub(super) fn drawn(&mut self) {
         self.drawn += 1;
         self.open.iter_mut().for_each(|open| *open += 1);

@@ -15,19 +15,19 @@ use super::service_time::ServiceTime;
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
-    /// Total size of the waiting batches in bytes, each at its widest edge so far.
+    /// Total size of the waiting batches in bytes, where a batch counts with its size at the edge where it was largest so far.
     bytes: u64,
     most: usize,
     /// Number of batches that were requested and have not arrived, for edges on which receivers request batches.
     pub(crate) requested: usize,
-    /// Service time of this rank for the batches of this queue.
+    /// Service time of this rank for the batches of this queue, per item.
     pub(super) service_time: ServiceTime,
     /// Number of batches waiting for an older one in the last report to rank 0.
     out_of_order_reported: usize,
 }
 
 impl InputQueue {
-    /// Adds a batch. Returns false if the batch is in the queue already, which happens only if a rank violates the protocol.
+    /// Adds a batch to the queue. Returns false if the batch is in the queue already, which happens only if a rank violates the protocol.
     #[must_use]
     pub(crate) fn store(&mut self, batch: Batch) -> bool {
         self.requested = self.requested.saturating_sub(1);
@@ -41,26 +41,26 @@ impl InputQueue {
         true
     }
 
-    /// Returns the oldest batch.
+    /// Returns the oldest batch in the queue.
     pub(crate) fn first(&self) -> Option<&Batch> {
         self.waiting.first_key_value().map(|(_, batch)| batch)
     }
 
-    /// Removes and returns the oldest batch.
+    /// Removes the oldest batch from the queue and returns it.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         let (_, batch) = self.waiting.pop_first()?;
         self.bytes -= batch.widest;
         Some(batch)
     }
 
-    /// Removes and returns all batches, and resets the number of requested batches.
+    /// Removes all batches from the queue and returns them, and resets the number of requested batches.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = Batch> + use<> {
         (self.requested, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Requests batches if there is room for more, where a replica holds or has requested at most `ahead` batches. Returns the number of requested
-    /// batches, the number of batches requested before and not started, and the service time of the rank.
+    /// Requests batches for this replica, so that it holds or has requested `ahead` batches. Returns the number of batches that it requests now, the
+    /// number of batches that it requested before and has not started, and its service time.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
         // A replica whose batches take long requests fewer batches: a batch that waits behind a long one could be processed on another rank
@@ -89,7 +89,7 @@ impl InputQueue {
         Some((count, bytes))
     }
 
-    /// Returns the number of waiting batches and the maximum of this number so far.
+    /// Returns the number of batches that wait in the queue, and the maximum of this number so far.
     pub(crate) fn queued(&self) -> (usize, usize) {
         (self.waiting.len(), self.most)
     }

@@ -14,7 +14,7 @@ pub(super) struct Migration {
     leaving: Vec<usize>,
     /// By stage that is being saved: sequence number of the first batch that the stage takes on its next owner.
     saving: BTreeMap<usize, SequenceNumber>,
-    /// Received stages with their states, which this rank has not restored yet.
+    /// Serial stages that have arrived with their states, and that this rank has not restored yet.
     arrived: Vec<(usize, Vec<u8>)>,
     /// By stage that is being restored: sequence number of the first batch that the stage takes on this rank.
     restoring: BTreeMap<usize, SequenceNumber>,
@@ -34,7 +34,7 @@ impl Migration {
             .ok_or_else(|| Error::new(ErrorKind::Wire, format!("stage {stage} was saved without a request")))
     }
 
-    /// Registers a stage that is to continue on this rank.
+    /// Registers a serial stage that has arrived with its state and continues on this rank.
     pub(super) fn receive(&mut self, token: Token) {
         self.restoring.insert(token.stage as usize, token.next);
         self.arrived.push((token.stage as usize, token.state));

@@ -45,12 +45,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// State of one rank in one run.
+/// State of one rank in one run of a pipeline.
 pub(crate) struct Machine {
     me: usize,
     table: Table,
     codecs: Vec<Arc<dyn Codec>>,
-    /// Stage names, for messages.
+    /// Names of the stages, for messages to users.
     names: Vec<String>,
     ahead: usize,
     edges: Edges,
@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     jobs: VecDeque<Job>,
     /// Number of jobs in `jobs`, or started, for whose result the coordinator or worker of this rank waits.
     unanswered: usize,
-    /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
+    /// Mapping for which the stages of this rank are being or have been created, and to which the rank has not switched yet.
     prepared: Option<Table>,
     /// Source of the stream; `None` on ranks other than 0.
     source: Option<Source>,
@@ -74,7 +74,7 @@ pub(crate) struct Machine {
     stamps: bool,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
-    /// Total time that the compute side has spent on stages.
+    /// Total time that this rank has spent on its stages.
     busy: Duration,
 }
 
@@ -129,7 +129,7 @@ impl Machine {
         self.epoch() > 0 && !self.table.hosts(self.me)
     }
 
-    /// Handles a message. A message of a later mapping waits until this rank has switched to that mapping.
+    /// Handles a message of another rank. A message that belongs to a later mapping waits until this rank has switched to that mapping.
     pub(crate) fn on_message(
         &mut self,
         from: usize,
@@ -189,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// Handles the result of a job.
+    /// Handles the result of a job, and sends the messages that follow from it.
     pub(crate) fn on_done(&mut self, done: Done, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Done::Drawn { batch, ended, left } => {
@@ -235,7 +235,7 @@ impl Machine {
                 }
                 Ok(())
             }
-            // The coordinator or the worker of this rank handles these results.
+            // Ignores results that the coordinator or the worker of this rank handles.
             Done::SetUp(_) | Done::Probed(_) | Done::SinkFinished => Ok(()),
         }
     }
@@ -342,7 +342,7 @@ impl Machine {
         Ok(Some((stages, batch)))
     }
 
-    /// Returns the stages that a batch received over `edge` passes in one job on this rank.
+    /// Returns the stages that a batch passes in one job on this rank, if it was received over `edge`.
     fn stages_of(&self, batch: &Batch, edge: usize) -> Range<usize> {
         let end = self.table.blocks().get(edge).map_or(self.table.stage_count() + 1, |b| b.stages.end);
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
@@ -475,7 +475,7 @@ impl Machine {
         out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
-    /// Reports to rank 0 how many batches wait for an older one at this edge, if the number has changed enough.
+    /// Reports to rank 0 how many batches at edge `edge` wait for an older one, if the number has changed enough.
     fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);
@@ -658,17 +658,17 @@ impl Machine {
         self.events.push(Event::TakeOver { stage: name, from, next_batch: token.next.batch });
         self.pass_on(Token { epoch: self.epoch(), ..token }, out)
     }
-    /// Removes and returns the events since the last call.
+    /// Returns the events for the event log since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Returns the source; `None` on ranks other than 0.
+    /// Returns the source of the stream; `None` on ranks other than 0.
     pub(crate) fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// Returns the source to be changed; `None` on ranks other than 0.
+    /// Returns the source of the stream, to be changed; `None` on ranks other than 0.
     pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
         self.source.as_mut()
     }

@@ -35,7 +35,8 @@ impl Resequencer {
         stages.filter(|&s| self.serial.get(s).copied().unwrap_or(false))
     }
 
-    /// Returns true if batch `number` may pass `stages` now: this rank owns every serial stage among them, and each of them takes this batch next.
+    /// Returns true if batch `number` may pass the stages `stages` now: this rank owns every serial stage among them, and each of them takes this
+    /// batch next.
     pub(crate) fn admit(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
         let takes = |next: &SequenceNumber| !self.ordered || next == number;
         self.serial_in(stages).all(|s| self.next[s].as_ref().is_some_and(takes))

@@ -8,8 +8,8 @@ const FRESH: f64 = 1.0 / 8.0;
 /// link.
 const LONG: Duration = Duration::from_millis(10);
 
-/// Time per item between the starts of consecutive batches of a block. It includes the time for the rank's other blocks and excludes waiting. The
-/// machine has no clock; the compute side measures the duration of each job.
+/// Service time per item: time between the starts of consecutive batches of a block. It includes the rank's work for other blocks and excludes
+/// waiting. The duration of each job is measured where the job runs, because the machine has no clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// Busy time of the rank at the start of the last batch, and the number of items in that batch.
@@ -18,7 +18,7 @@ pub(super) struct ServiceTime {
     /// Mean squared deviation of the times per item from their mean.
     variance: f64,
     intervals: u32,
-    /// Number of started batches.
+    /// Number of batches that the rank has started.
     batches: u64,
     first_done: bool,
 }

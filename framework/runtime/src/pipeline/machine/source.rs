@@ -1,4 +1,4 @@
-//! Source of a stream on rank 0: counts drawn and arrived items, and decides whether more may be drawn.
+//! Source of a stream on rank 0: counts the items drawn and those that have reached the sink, and decides whether more may be drawn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,9 +17,9 @@ struct Markers {
     is_due: bool,
     /// True if the stream must end with the marker of a snapshot, which has not been drawn yet.
     at_end: bool,
-    /// Number of items that were drawn before the last marker.
+    /// Number of items that were drawn before the last marker of a snapshot.
     items: u64,
-    /// True if the last drawn batch is a marker.
+    /// True if the last drawn batch is the marker of a snapshot.
     is_last: bool,
 }
 
@@ -27,7 +27,7 @@ struct Markers {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) window: Window,
-    /// Number of expanding stages.
+    /// Number of expanding stages of the pipeline.
     levels: usize,
     next_item: u64,
     /// Items of the source that have reached the sink.
@@ -36,12 +36,12 @@ pub(crate) struct Source {
     delivered: u64,
     /// Items of the source before this run, which an earlier job has processed.
     before: u64,
-    /// True if items arrive in order, so that a marker separates the items before it from those behind it.
+    /// True if items reach the sink in order, so that the marker of a snapshot separates the items before it from those behind it.
     ordered: bool,
     markers: Markers,
     drawing: bool,
     ended: bool,
-    /// True if [`end`](Source::end) has ended the source.
+    /// True if [`end`](Source::end) has ended the source before its last item.
     is_cut: bool,
     /// True if an empty batch must still follow all others, with which serial stages emit their last item.
     wants_end: bool,
@@ -143,12 +143,12 @@ impl Source {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
 
-    /// Returns true if items were drawn after the last marker, and the stream has not ended.
+    /// Returns true if items were drawn after the last marker of a snapshot, and the stream has not ended.
     pub(crate) fn is_marker_useful(&self) -> bool {
         !self.ended && self.next_item > self.markers.items
     }
 
-    /// Returns true if items of the source were not drawn because it was ended.
+    /// Returns true if items of the source were not drawn, because the source was ended early.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }

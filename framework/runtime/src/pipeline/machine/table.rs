@@ -5,10 +5,10 @@ use std::ops::Range;
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use serde::{Deserialize, Serialize};
 
-/// Way in which a batch that leaves over an edge finds its receiver.
+/// Way in which a batch that leaves a block over an edge finds its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// The edge has a single receiver.
+    /// Send the batch to the single receiver of the edge.
     Push(usize),
     /// Batch number n is sent to receiver n modulo the number of receivers.
     RoundRobin,
@@ -82,7 +82,7 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
-    /// Returns the sum of the numbers of hosts of all blocks.
+    /// Returns the total number of hosts of all blocks, where a rank counts once for each block that it hosts.
     pub(crate) fn host_count(&self) -> usize {
         self.blocks().iter().map(|b| b.hosts.len()).sum()
     }

@@ -67,7 +67,7 @@ enum Step {
     Switch(usize),
 }
 
-/// All ranks, the messages between them, and their jobs.
+/// Simulated ranks, the messages between them, and their jobs.
 struct World {
     setting: Setting,
     machines: Vec<Machine>,
@@ -82,9 +82,9 @@ struct World {
     seen: Vec<Vec<u64>>,
     /// State of each serial stage by rank and stage: the number of items that it has processed.
     memory: Vec<Vec<Option<u64>>>,
-    /// Expanding stages by rank and stage.
+    /// Expanding stages of the pipeline, by rank and stage.
     expanding: Vec<Vec<Box<dyn ErasedStage>>>,
-    /// Items that have reached the sink.
+    /// Items that have reached the sink, in order.
     out: Vec<u64>,
     most_in_flight: usize,
     /// Last snapshot: its position and the states of the stages, and the number of items that had reached the sink by then.
@@ -360,8 +360,7 @@ impl World {
     }
 }
 
-/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a
-/// piece.
+/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a piece of a batch.
 fn children(item: u64, stage: usize) -> Vec<u64> {
     let count = match (item + stage as u64) % 23 {
         22 => 15,
@@ -544,7 +543,7 @@ proptest! {
     }
 }
 
-/// Checks that the random runs contain many of the situations that the properties above are about.
+/// Checks that the random runs contain enough remaps, migrations and other situations that the properties above are about.
 #[test]
 fn random_remaps_cover_forwarding_migration_and_overtaking() {
     let mut runner = TestRunner::deterministic();

@@ -48,9 +48,9 @@ pub(crate) struct WindowPlan {
     /// Fixed number of batches in flight, if the user set one.
     pub(crate) fixed: Option<usize>,
     pub(crate) bytes: usize,
-    /// Sum of the numbers of hosts of all blocks.
+    /// Total number of hosts of all blocks, where a rank counts once for each block that it hosts.
     pub(crate) hosts: usize,
-    /// Number of ranks that compute.
+    /// Number of ranks that run stages.
     pub(crate) ranks: usize,
     pub(crate) ahead: usize,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Window {
     rate: Rate,
 }
 
-/// Batches per second at the sink, over spans that are long enough for a meaningful value.
+/// Rate at the sink in batches per second, measured over spans that are long enough for a meaningful value.
 #[derive(Debug, Default)]
 struct Rate {
     since: Duration,
@@ -190,7 +190,7 @@ impl Window {
         self.in_flight() < self.limit()
     }
 
-    /// Returns the number of the next batch.
+    /// Returns the number of the next batch of the source.
     pub(crate) fn next_batch(&self) -> u64 {
         self.in_flight.of_source().1
     }
@@ -200,7 +200,7 @@ impl Window {
         Fill { items: self.batch, time: (self.plan.batch == BatchMode::Auto).then_some(self.plan.batch_time) }
     }
 
-    /// Returns the number of items in a full batch.
+    /// Returns the number of items in a full batch of the source.
     pub(crate) fn batch_items(&self) -> usize {
         self.batch
     }

@@ -15,12 +15,12 @@ use crate::pipeline::range::Range;
 use crate::wire::header::header;
 
 header! {
-    /// Header of a batch, between the message's own header and the pieces.
+    /// Header of a batch, between the message's own header and the [`PieceHeader`]s.
     struct Header {
         epoch: u32, stage: u16,
         /// Number of [`PieceHeader`]s that follow.
         pieces: u8,
-        /// Combination of [`MADE`], [`END`] and [`MARKER`].
+        /// Flags of the batch: a combination of [`MADE`], [`END`] and [`MARKER`].
         flags: u8,
         number: u64,
         first: u64, count: u32,
@@ -56,7 +56,7 @@ const END: u8 = 2;
 const MARKER: u8 = 4;
 /// Size in bytes of the position of a dropped item.
 const PLACE: usize = size_of::<u32>();
-/// Value of [`Header::behind`] for a stream of unknown length.
+/// Value of [`Header::behind`] if the length of the source is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Batch {

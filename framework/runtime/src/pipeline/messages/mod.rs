@@ -33,7 +33,7 @@ messages! {
         Switch { epoch: u32 } = 28,
         /// The rank runs the kernel of the probe and reports its speed.
         MeasureSpeed = 26,
-        /// The stream has ended. The rank sends its last report.
+        /// The stream has ended: the rank sends its last report.
         Finish = 23,
     }
     /// Message from another rank to rank 0.
@@ -75,7 +75,7 @@ messages! {
             epoch: u32,
             edge: u32,
             batches: u32,
-            /// Total size of the waiting batches, each at its widest edge so far.
+            /// Total size of the waiting batches in bytes, where a batch counts with its size at the edge where it was largest so far.
             bytes: u64,
         } = 30,
         Token(token: Token) = 22,
@@ -90,14 +90,14 @@ messages! {
 pub(crate) struct Arrived {
     pub(crate) epoch: u32,
     pub(crate) batch: Batch,
-    /// Size of the message in bytes.
+    /// Size in bytes of the message in which the batch arrived.
     pub(crate) bytes: usize,
     /// Time of sending by the sender's clock, if the message was stamped.
     pub(crate) sent: Option<Duration>,
 }
 
 impl StreamMessage {
-    /// Returns the epoch of the sender.
+    /// Returns the epoch of the mapping that the sender used.
     pub(crate) fn epoch(&self) -> u32 {
         match self {
             StreamMessage::Batch(batch) => batch.epoch,
@@ -163,7 +163,7 @@ pub(crate) struct RoomRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// Batch of which the pieces may be made.
+    /// Sequence number of the batch of which further pieces may be made.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
     /// Number of items in a full piece.

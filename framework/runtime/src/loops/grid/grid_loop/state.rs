@@ -60,12 +60,12 @@ pub(in crate::loops::grid) struct Passes<'d> {
     pub(in crate::loops::grid) findings: Option<Findings>,
 }
 
-/// Run that all ranks have joined.
+/// Run of a loop over a grid that all ranks have joined.
 pub(super) struct Run<'d> {
     pub(super) position: Position,
     /// Number of sweeps that this run has to do, without those that an earlier job has done.
     pub(super) sweeps: u64,
-    /// True if there is nothing to compute.
+    /// True if the run has nothing to compute: no sweep, row or column.
     pub(super) is_empty: bool,
     pub(super) resumed: Resumed,
     passes: Passes<'d>,
