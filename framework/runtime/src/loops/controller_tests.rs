@@ -107,7 +107,7 @@ fn reports_after_a_long_first_report_always_count() {
     assert_eq!(on_report(&mut controller, 0.06), None, "both together are 120 ms");
 }
 
-/// At the beginning of a pass, rank 0 decides without reports. Such a decision says nothing about the share of its core that a rank gets.
+/// At the beginning of a pass, rank 0 decides without reports. This decision contains no information about the share of its core that a rank gets.
 #[test]
 fn decision_without_reports_keeps_the_quantum() {
     let mut controller = controller(&Settings::new(), &[50, 50]);

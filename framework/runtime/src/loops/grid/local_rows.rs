@@ -27,7 +27,7 @@ pub(super) struct LocalRows<T> {
     width: usize,
     /// Numbers of this rank's rows in the whole grid, without the halo rows.
     rows: Range<u64>,
-    /// What lies above the first and below the last row of the whole grid.
+    /// Kind of rows above the first and below the last row of the whole grid, such as fixed edges.
     edges: Edges,
     memory: HugePages<T>,
     /// Number of unused rows in memory before the upper halo row.
@@ -70,7 +70,7 @@ impl<T: Pod> LocalRows<T> {
         self.rows.clone()
     }
 
-    /// Returns what lies above the first and below the last row of the whole grid.
+    /// Returns the kind of rows above the first and below the last row of the whole grid.
     pub(super) fn edges(&self) -> Edges {
         self.edges
     }

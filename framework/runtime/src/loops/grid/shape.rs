@@ -51,7 +51,7 @@ impl Shape {
     }
 }
 
-/// What lies above the first and below the last computed row of a grid.
+/// Kind of rows above the first and below the last computed row of a grid.
 ///
 /// Inside the loops, rows are counted from the row above unit 0, whatever it is, so that unit `u` is row `u + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -233,7 +233,7 @@ impl LoopState {
         }
     }
 
-    /// Returns what lies above the first and below the last computed row of the grid.
+    /// Returns the kind of rows above the first and below the last computed row of the grid, such as fixed edges.
     pub(super) fn edges(&self) -> Edges {
         match self.kind {
             LoopKind::Table => Edges::Above,
