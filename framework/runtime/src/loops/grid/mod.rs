@@ -41,7 +41,7 @@ mod view;
 mod wavefront;
 mod worker;
 
-/// Name of the loop in messages such as "has waited 10 s for rank 3 to reach".
+/// Name of this skeleton in messages such as "has waited 10 s for rank 3 to reach".
 const NAME: &str = "the loop";
 
 pub use doacross::{DoAcross, DoAcrossLoop};
