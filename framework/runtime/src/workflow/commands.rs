@@ -13,9 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Moment;
 use crate::session::RankCommands;
 
-/// Maximum run time of a command that counts as short. Behind a short command another one is dispatched in advance. A rank notices the end
-/// of a command within a millisecond, so after a longer command its core is idle for less than 2 % of the time of the command. A command
-/// that was dispatched in advance waits at most this long while another rank could run it.
+/// Maximum run time of a command that counts as short. If commands are short, a rank gets further commands in advance. A rank notices the end of a
+/// command within a millisecond, so after a longer command its core is idle for less than 2 % of the time of the command. A command that was
+/// dispatched in advance waits at most this long while another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// Commands of a rank.
@@ -24,21 +24,21 @@ pub(super) struct Commands<'s> {
     number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
-    /// Commands that were dispatched and have not ended, by task.
+    /// By task: commands that were passed to the starter process and have not ended.
     running: HashMap<usize, Dispatched>,
     /// True if the last ended command was short.
     are_short: bool,
 }
 
-/// Dispatched command.
+/// Command that was passed to the starter process.
 #[derive(Debug)]
 struct Dispatched {
     attempt: u32,
-    /// Time at which the start of its process was noticed.
+    /// Time at which this rank noticed that the command's process had started.
     began: Option<Duration>,
 }
 
-/// Change of the state of a command.
+/// Start or end of a command that this rank runs.
 #[derive(Debug)]
 pub(super) enum Change {
     /// The process of this task has started.
@@ -46,7 +46,7 @@ pub(super) enum Change {
     Ended(Try),
 }
 
-/// Try of a command that starts: number of earlier failed tries, and memory limit.
+/// Number of earlier failed tries of a command that starts, and its memory limit in bytes.
 pub(super) type Started = (u32, Option<u64>);
 
 /// Ended try of a command.
@@ -58,7 +58,7 @@ pub(super) struct Try {
     pub(super) ended: Ended,
     /// Rank that ran the command.
     pub(super) rank: usize,
-    /// Output file that cannot be sent, and the reason, if files are sent.
+    /// Name of an output file that cannot be sent to rank 0, with the reason; `None` if there is none, or if files are not sent.
     pub(super) fault: Option<String>,
 }
 
@@ -77,11 +77,10 @@ impl Try {
 }
 
 impl<'s> Commands<'s> {
-    /// Creates the commands of a workflow for the rank of this number. They run in `directory`.
+    /// Creates the commands of a workflow on the rank with number `number`. Commands run in `directory`.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if a task is a command and the session starts no commands, or if a task forwards data by a pipe or to another
-    /// file.
+    /// [`ErrorKind::Config`] if a task is a command and the session starts no commands, or if a task forwards data by a pipe or to another file.
     pub(super) fn new(
         (rank, number): (&'s mut Option<RankCommands>, usize),
         description: &'s Description,
@@ -124,7 +123,7 @@ impl<'s> Commands<'s> {
         self.running.is_empty()
     }
 
-    /// Redirects the standard output of commands to this file, if it is collected.
+    /// Redirects the standard output of commands to `file`, if the program has asked for the output to be collected.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -135,7 +134,7 @@ impl<'s> Commands<'s> {
         }
     }
 
-    /// Returns the directory in which rank 0 collects the output of the commands of all ranks, if it does.
+    /// Returns the directory in which rank 0 collects the standard output of the commands of all ranks; `None` if it is not collected.
     pub(super) fn collected(&self) -> Option<&Path> {
         self.rank.as_ref()?.collected.as_deref()
     }
@@ -154,7 +153,7 @@ impl<'s> Commands<'s> {
         began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()
     }
 
-    /// Dispatches a command.
+    /// Passes the command of a task to the starter process.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -163,7 +162,7 @@ impl<'s> Commands<'s> {
         let program = match &of.action {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),
             Action::Shell(line) => Program::shell(line),
-            // A task that is not a command is never passed to this function.
+            // Nothing is started for a closure: this function is only called for tasks that are commands.
             _ => return Ok(()),
         };
         let mut request = Request::new(task as u64, program);
@@ -180,7 +179,7 @@ impl<'s> Commands<'s> {
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
-    /// Returns the changes since the last call.
+    /// Returns the commands that have started or ended since the last call.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -214,7 +213,7 @@ fn environment(
     attempt: u32,
     memory_limit: Option<u64>,
 ) -> Vec<(OsString, OsString)> {
-    /// Unit of memory in pegasus-mpi-cluster.
+    /// Number of bytes in the unit in which pegasus-mpi-cluster states memory.
     const MEGABYTE: u64 = 1 << 20;
     let megabytes = task.memory.unwrap_or(0).div_ceil(MEGABYTE);
     let mut about = vec![

@@ -9,7 +9,7 @@ use armature_workflow_files::{Action, Description, Task};
 use super::commands::is_command;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of doublings of a memory limit; more would exceed any memory.
+/// Maximum number of times that the memory limit of a task is doubled after failed tries; more doublings would exceed any memory.
 const MOST_DOUBLINGS: u32 = 40;
 
 /// Graph of a workflow.
@@ -19,10 +19,10 @@ pub(super) struct Graph {
     pub(super) dag: Dag,
     pub(super) task_memory: TaskMemory,
     tasks: Vec<Needs>,
-    /// Kinds of tasks; `kind_of` has the number of the kind of each task.
+    /// Names of the kinds of tasks. `kind_of` holds the number of the kind of each task.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
-    /// Amount of each named limit.
+    /// Total amount of each named limit, which concurrent tasks share.
     pub(super) limits: Vec<u64>,
     pub(super) limit_names: Vec<String>,
 }
@@ -31,19 +31,17 @@ pub(super) struct Graph {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) priority: i64,
-    /// Maximum number of tries.
     pub(super) tries: u32,
-    /// Amounts of named limits, with the number of each limit.
+    /// Named limits that the task uses: number of the limit, and the amount of it that the task holds while it runs.
     pub(super) limits: Vec<(usize, u64)>,
-    /// Expected size of its value in bytes; 0 for a command, whose files are not in memory.
+    /// Expected size of the task's value in bytes; 0 for a command, whose files are not in memory.
     output: u64,
     pub(super) is_command: bool,
-    /// Time limit of a try.
     pub(super) time_limit: Option<Duration>,
 }
 
 impl Graph {
-    /// Creates the graph of a description. A task without a number of tries is tried `tries` times.
+    /// Creates the graph of a description. A task whose description has no number of tries is tried at most `tries` times.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the description cannot be run.
@@ -87,7 +85,7 @@ impl Graph {
     /// [`ErrorKind::Config`] if a task does not fit.
     pub(super) fn check_memory(&self, budget: u64) -> Result<()> {
         let need = |task: usize| {
-            // Files of commands are not in memory.
+            // Files that commands write are not counted as inputs, because they are not in memory.
             let inputs = self.dag.inputs(task).filter(|edge| !self.tasks[edge.from].is_command);
             let inputs = inputs.map(|edge| edge.size).sum();
             self.memory(task, inputs, 0).saturating_add(inputs)
@@ -107,7 +105,7 @@ impl Graph {
         let mut digest = crc32fast::Hasher::new();
         for task in 0..self.len() {
             digest.update(self.dag.name(task).as_bytes());
-            // No name contains this byte.
+            // A zero byte ends each name: no name contains one, so two different lists of names never give the same bytes.
             digest.update(&[0]);
             self.parents(task).for_each(|parent| digest.update(&(parent as u64).to_le_bytes()));
             digest.update(&u64::MAX.to_le_bytes());
@@ -123,7 +121,6 @@ impl Graph {
         &self.tasks[task]
     }
 
-    /// Returns the expected size of a task's value in bytes.
     pub(super) fn output(&self, task: usize) -> u64 {
         self.tasks[task].output
     }
@@ -141,14 +138,15 @@ impl Graph {
         self.dag.outputs(task).is_empty()
     }
 
-    /// Returns the memory limit of a task's processes, doubled for each try that `exceeded` it; `None` if the description has no memory for
-    /// the task.
+    /// Returns the memory limit in bytes of the processes of a task, doubled for each of the `exceeded` tries that exceeded it; `None` if the
+    /// description has no memory for the task.
     pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
         let memory = self.dag.memory(task);
         (memory > 0).then(|| memory.saturating_mul(1 << exceeded.min(MOST_DOUBLINGS)))
     }
 
-    /// Returns the memory that a task needs in addition to its inputs of `inputs` bytes, after `exceeded` tries that exceeded their memory limit.
+    /// Returns the memory in bytes that a task needs in addition to its inputs of `inputs` bytes, after `exceeded` tries that exceeded their memory
+    /// limit.
     pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: u32) -> u64 {
         let memory = self.memory_limit(task, exceeded).unwrap_or(0);
         let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);
