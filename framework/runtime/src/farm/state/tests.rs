@@ -10,7 +10,7 @@ pub(super) fn fresh<T: Item>(first: u64, tasks: Vec<T>) -> PendingTasks {
     PendingTasks { first, tasks: Box::new(tasks), attempts: Attempts::default(), avoid: None }
 }
 
-/// Returns the attempts of a task that has failed this often.
+/// Returns the attempts of a task that has failed `failed` times.
 fn failed(failed: u32) -> Attempts {
     Attempts { failed, ..Attempts::default() }
 }
@@ -91,14 +91,14 @@ impl World {
         }
     }
 
-    /// Delivers the result of a random worker, which may be a lost one.
+    /// Delivers the result of a random worker, which may have been declared dead.
     fn answer(&mut self) {
         if self.held.is_empty() {
             return;
         }
         let at = self.dice.below(self.held.len());
         let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
-        // Some results cover only the first tasks of the chunk.
+        // The worker returns results of all tasks of the chunk, or only of the first ones.
         let count = 1 + self.dice.below(tasks.len());
         let mut tasks = tasks;
         let rest = tasks.split_off(count);
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// Checks that as many ranks work as the target asks for, or all ranks that can.
+    /// Parks and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);
