@@ -34,7 +34,7 @@ impl Failure {
 pub(crate) struct ChunkResult {
     /// Results of the tasks that did not fail, in order.
     pub(crate) results: Items,
-    /// Tasks that failed, in order.
+    /// Tasks that failed, in the order of the chunk.
     pub(crate) failures: Vec<Failure>,
     /// Tasks that were not run, because the time that a worker spends in a chunk before it sends results was over.
     pub(crate) rest: Option<Items>,

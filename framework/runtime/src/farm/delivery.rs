@@ -229,7 +229,6 @@ impl UserCode for SinkCode<'_> {
     }
 }
 
-/// Delivery of results to the user's sink.
 pub(super) struct Delivery<'scope, 'env> {
     executor: Executor<'scope, 'env, SinkCode<'scope>>,
     queue: VecDeque<Due>,

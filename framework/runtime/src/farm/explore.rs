@@ -35,7 +35,7 @@ impl<I> More<I> {
         self.tasks.push(task);
     }
 
-    /// Takes the added tasks, in their order.
+    /// Removes and returns the added tasks, in the order in which they were added.
     pub(super) fn take(&mut self) -> Vec<I> {
         std::mem::take(&mut self.tasks)
     }
@@ -64,7 +64,6 @@ impl<I> Part<I> {
         Part { task, number: 0, alone, budget: Duration::ZERO }
     }
 
-    /// Returns the number of the task in the worklist.
     #[cfg(test)]
     pub(super) fn number(&self) -> u64 {
         self.number
@@ -97,10 +96,10 @@ pub struct Explored<I, O> {
 
 /// A farm whose tasks create more tasks, such as the nodes of a search tree or the pages that are linked from a page.
 ///
-/// An exploring farm is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or
-/// [`explore_in_order`](Farm::explore_in_order). The farm has the options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
-/// [`FailedTask`](super::FailedTask) and on the display, a task is one task together with the tasks below it that its rank ran before it
-/// returned the rest.
+/// An exploring farm is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or [`explore_in_order`](Farm::explore_in_order). The
+/// farm has the options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
+/// [`FailedTask`](super::FailedTask) and on the display, a task is one task together with the tasks below it that its rank ran before it returned
+/// the rest.
 pub type Exploration<'f, I, O> = Farm<'f, Part<I>, Explored<I, O>>;
 
 impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {

@@ -301,7 +301,6 @@ mod tests {
     use super::*;
     use crate::wire::erased::typed;
 
-    /// Pseudo-random number generator.
     struct Dice(u64);
 
     impl Dice {

@@ -80,7 +80,7 @@ impl FailureDetector {
         here: Duration,
     ) -> Result<Option<Loss>> {
         self.present[from] = true;
-        // Heartbeats of the master have no details.
+        // A heartbeat without details comes from the master, and says nothing about tasks.
         if heartbeat_state.details.is_empty() {
             return Ok(None);
         }

@@ -156,7 +156,7 @@ impl<T: fmt::Debug> fmt::Debug for Incumbent<T> {
     }
 }
 
-/// Value of an incumbent on one rank.
+/// Value of an incumbent on one rank, with its version.
 pub(super) struct Shared<T> {
     /// Result of comparing a better value with a worse one: `Less` if the incumbent is a minimum, and `Greater` if it is a maximum.
     better: Ordering,

@@ -31,7 +31,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Creates a link to rank 0.
     pub(super) fn new(
         endpoint: &Endpoint,
         flight_recorder: Option<FlightRecordLocation>,
@@ -53,7 +52,7 @@ impl Link {
         }
     }
 
-    /// Adds the rank to an error.
+    /// Adds the number of this rank to an error.
     pub(super) fn here(&self, error: Error) -> Error {
         error.at_rank(self.rank)
     }

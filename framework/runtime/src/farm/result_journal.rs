@@ -246,7 +246,7 @@ impl ResultJournal {
         self.journal.tick(now)
     }
 
-    /// Waits until all records are on disk.
+    /// Closes the journal, and waits until all records are on disk.
     pub(crate) fn close(self) -> Result<()> {
         self.journal.close()
     }

@@ -51,7 +51,7 @@ const FIRST_COST: f64 = 100e-6;
 struct Sample {
     since: Duration,
     iterations: u32,
-    /// Number of chunks sent.
+    /// Number of chunks sent to workers.
     chunks: u64,
     /// Number of tasks that workers completed; `here` is the number of tasks that rank 0 ran.
     away: u64,
@@ -89,14 +89,13 @@ pub(crate) struct WorkerController {
     why: Option<String>,
 }
 
-/// Result of a check of the number of workers.
 #[derive(Debug)]
 pub(crate) struct Replan {
     /// New number of workers, if it changes.
     pub(crate) target: Option<usize>,
     /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,
-    /// Events for the log.
+    /// Events about the check, for the event log.
     pub(crate) events: Vec<Event>,
 }
 

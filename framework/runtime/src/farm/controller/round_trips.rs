@@ -28,7 +28,7 @@ impl RoundTrips {
         forget(&mut self.bulk);
     }
 
-    /// Returns the total time of all round trips.
+    /// Returns the time that all round trips together have taken.
     pub(super) fn spent(&self) -> Duration {
         self.spent
     }

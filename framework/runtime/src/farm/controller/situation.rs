@@ -8,7 +8,6 @@ pub(crate) struct Situation {
     /// Number of ranks that run tasks; `most` is the number of ranks that could run tasks.
     pub(crate) workers: usize,
     pub(crate) most: usize,
-    /// True if rank 0 runs tasks.
     pub(crate) computes: bool,
     /// True if a stream of tasks runs, false if a set of tasks of an iteration was run.
     pub(crate) stream: bool,

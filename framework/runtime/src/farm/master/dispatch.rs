@@ -15,7 +15,7 @@ use crate::tasks::{Attempts, Suspicion};
 /// Tasks that are suddenly large are noticed only at the next measured task.
 const SAMPLED: usize = 8;
 
-/// A chunk that is ready to be sent.
+/// Chunk that is encoded as a message and ready to be sent.
 pub(super) struct Packed {
     pub(super) header: ChunkHeader,
     pub(super) attempts: Attempts,

@@ -76,7 +76,7 @@ impl MasterRank {
         self.detector.watch_worker(rank, self.state.workers().state_of(rank))
     }
 
-    /// Handles a heartbeat of a rank.
+    /// Handles a heartbeat of a worker or sub-master.
     pub(super) fn on_heartbeat(
         &mut self,
         from: usize,

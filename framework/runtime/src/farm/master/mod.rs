@@ -149,7 +149,7 @@ impl MasterRank {
         &self.name
     }
 
-    /// Adds the farm and rank 0 to an error.
+    /// Adds the name of the farm and rank 0 to an error.
     fn here(&self, error: Error) -> Error {
         error.in_farm(&self.name).at_rank(0)
     }

@@ -113,8 +113,8 @@ impl MasterRank {
     /// Returns the number of the task before which drawing has to stop, and the attempts that an earlier run of the job has recorded for the tasks
     /// from `first` on. Drawing stops before a task with a known result, which is skipped before more tasks are drawn.
     ///
-    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Attempts::renewed): the earlier run
-    /// ended with its failure, and the job was started again nevertheless.
+    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Attempts::renewed): the earlier
+    /// run ended with its failure, and the job was started again nevertheless.
     pub(super) fn next_stretch(&self, first: u64) -> (u64, Attempts) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);

@@ -16,7 +16,7 @@ use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
 /// A step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
 pub(super) trait Step {
-    /// Returns the receiver of results.
+    /// Returns the object that receives the results during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
     /// Does the work of a turn, after messages have been received. Returns true if there was any.
@@ -160,7 +160,7 @@ impl Step for Stream<'_, '_, '_> {
         self.delivery
     }
 
-    /// Delivers due results, draws tasks, and dispatches them.
+    /// Passes results to the sink, draws tasks from the source, and sends chunks to workers.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = self.delivery.advance()?;
         master.update_progress(self.delivery);

@@ -27,10 +27,10 @@ pub(crate) struct ChunkHeader {
     pub(crate) alone: bool,
 }
 
-/// Execution times of a chunk.
+/// Run times of a chunk and its tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Times {
-    /// Time of the whole chunk.
+    /// Run time of the whole chunk.
     pub(crate) took: Duration,
     /// Sum of the task times, in seconds.
     pub(crate) sum: f64,
@@ -165,7 +165,7 @@ impl Take for Payload {
     }
 }
 
-/// Encodes a result as a message.
+/// Encodes the results of a chunk, or of a part of it, and their header as a message.
 pub(crate) fn encode_result(
     run: u32,
     header: ChunkHeader,

@@ -26,7 +26,6 @@ messages! {
     "a farm":
     /// Message that a rank other than 0 has received: from its master, or, as a sub-master, from a current or former member.
     pub(crate) enum Received;
-    /// Tag of a farm's message on the wire.
     pub(super) enum Tag {
         /// Message that carries only the incumbent.
         Incumbent = 43,
@@ -37,7 +36,7 @@ messages! {
         Join(join: Join) = 34,
         /// Result of a chunk, encoded by the rank that has run it.
         Result(result: R) = 33 raw,
-        /// Results of a sub-master's members.
+        /// Results of a sub-master's members, from the sub-master to rank 0.
         Results(entries: Vec<Entry>) = 40 raw,
         /// The sending rank has been in a task for longer than the time limit of tasks.
         TimedOut {
@@ -53,9 +52,9 @@ messages! {
     }
     /// Message from the master, or from a sub-master to its members.
     pub(crate) enum ToWorker {
-        /// Tasks to run.
+        /// Chunk of tasks that the receiving worker has to run.
         Chunk(header: ChunkHeader, tasks: Payload) = 32 raw,
-        /// Chunks for the members of a sub-master.
+        /// Chunks for the members of the receiving sub-master.
         Chunks {
             /// Number of chunks that each member may hold in addition to the chunk that it runs.
             ahead: u32,
@@ -97,15 +96,15 @@ pub(crate) struct Status {
 /// Thread on which the tasks of a rank run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ExecutionMode {
-    /// A compute thread.
+    /// On a compute thread, so that heartbeats are sent while a task runs.
     OnThread,
-    /// The communicating thread, because the last chunks were short. The next chunk may be long nevertheless.
+    /// On the communicating thread, because the last chunks were short. The next chunk may be long nevertheless.
     Interleaved,
-    /// The communicating thread, however long tasks are, because the user has chosen it.
+    /// On the communicating thread, however long tasks are, because the user has chosen it.
     Inline,
 }
 
-/// Order to become a sub-master.
+/// Order of the master that a worker becomes a sub-master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
     /// Ranks that become members of the sub-master, each with true if it has joined the farm.
