@@ -227,7 +227,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.failing_fast() };
-        // A failed task has ended the job, so all results are present.
+        // All results are present, because a failed task would have ended the job.
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
@@ -436,9 +436,9 @@ fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     Err(Error::new(ErrorKind::User, "the farm has more iterations than can be counted").at_rank(0))
 }
 
-/// Sets of tasks, each made from the results of the previous set.
+/// Sets of tasks of an iteration, each made from the results of the previous set.
 pub(super) trait Sets: Send {
-    /// Returns the first set.
+    /// Returns the tasks of the first iteration.
     fn first(&mut self) -> Items;
 
     /// Returns the tasks of a set as an iterator, and a sink for their results.

@@ -39,7 +39,7 @@ impl Submaster {
         self.state.holds()
     }
 
-    /// Records a message from a rank.
+    /// Records that a message has arrived from a worker, which is therefore alive.
     pub(super) fn readmit(&mut self, rank: usize) {
         self.state.readmit(rank);
     }
@@ -102,7 +102,7 @@ impl Submaster {
         Ok(has_progressed)
     }
 
-    /// Sends the collected results to the master.
+    /// Sends the collected results of the members to the master.
     fn deliver(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         match self.state.deliver() {
             results if results.is_empty() => Ok(()),

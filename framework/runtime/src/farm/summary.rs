@@ -16,7 +16,7 @@ pub struct RankReport {
     pub tasks: u64,
     /// Number of chunks that the rank ran.
     pub chunks: u64,
-    /// Time in tasks.
+    /// Time that the rank spent in tasks.
     pub busy: Duration,
     /// Time in which the user's worker was created.
     pub warm_up: Duration,

@@ -40,7 +40,7 @@ pub(crate) struct InFlight {
     pub(crate) back: u64,
     /// Bytes of results that wait for those of earlier tasks.
     pub(crate) early: u64,
-    /// Tasks and bytes of due results that the sink has not received yet.
+    /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
     pub(crate) due: (u64, u64),
 }
 

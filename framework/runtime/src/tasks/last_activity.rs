@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecordReader};
 
-/// Last known activity of a lost rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LastActivity {
     /// The rank is alive, or died for a reason that has nothing to do with its tasks.

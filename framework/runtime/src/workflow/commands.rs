@@ -18,7 +18,7 @@ use crate::session::RankCommands;
 /// dispatched in advance waits at most this long while another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Commands of a rank.
+/// Commands that one rank runs, and the process that starts them.
 pub(super) struct Commands<'s> {
     rank: &'s mut Option<RankCommands>,
     number: usize,
@@ -26,7 +26,7 @@ pub(super) struct Commands<'s> {
     directory: Option<PathBuf>,
     /// By task: commands that were passed to the starter process and have not ended.
     running: HashMap<usize, Dispatched>,
-    /// True if the last ended command was short.
+    /// True if the run time of the command that ended last was below [`SHORT`].
     are_short: bool,
 }
 
@@ -41,7 +41,7 @@ struct Dispatched {
 /// Start or end of a command that this rank runs.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// The process of this task has started.
+    /// The process of this task's command has started.
     Began(usize),
     Ended(Try),
 }
@@ -49,7 +49,7 @@ pub(super) enum Change {
 /// Number of earlier failed tries of a command that starts, and its memory limit in bytes.
 pub(super) type Started = (u32, Option<u64>);
 
-/// Ended try of a command.
+/// Try of a command that has ended.
 #[derive(Debug)]
 pub(super) struct Try {
     pub(super) task: usize,
@@ -231,7 +231,7 @@ fn environment(
     about.into_iter().map(|(name, value)| (name.into(), value.into())).chain(own).collect()
 }
 
-/// Returns true if the task is a command.
+/// Returns true if the task runs a command or a shell line, not a closure.
 pub(super) fn is_command(task: &Task) -> bool {
     matches!(task.action, Action::Command { .. } | Action::Shell(_))
 }

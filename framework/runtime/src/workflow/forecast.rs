@@ -32,7 +32,7 @@ const ROUNDS: usize = 20;
 pub(super) struct Sample {
     pub(super) task: usize,
     pub(super) rank: usize,
-    /// Run time in seconds.
+    /// Run time of the task in seconds.
     pub(super) took: f64,
     /// Size in bytes of the value of the task.
     pub(super) bytes: u64,

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Maximum number of times that the memory limit of a task is doubled after failed tries; more doublings would exceed any memory.
 const MOST_DOUBLINGS: u32 = 40;
 
-/// Graph of a workflow.
+/// Tasks of a workflow with their needs and dependencies.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     pub(super) name: String,

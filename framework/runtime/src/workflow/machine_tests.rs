@@ -34,9 +34,9 @@ pub(super) struct Setting {
     /// Mean number of attempts for each one that fails; `None` if no attempt fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
-    /// Number of ranks that die.
+    /// Number of ranks that die during the run.
     pub(super) deaths: usize,
-    /// Closure in which each rank except rank 0 dies.
+    /// Number of a closure in which every rank except rank 0 dies.
     pub(super) deadly: Option<usize>,
     /// True if the flight record of a dead rank names the closure in which it died.
     pub(super) flight_records: bool,

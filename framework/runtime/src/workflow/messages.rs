@@ -32,7 +32,7 @@ pub(super) struct Order {
     pub(super) sources: Vec<usize>,
 }
 
-/// Orders of the master for a rank.
+/// Message of the master to a rank about the tasks that the rank has to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) orders: Vec<Order>,
@@ -69,7 +69,7 @@ pub(super) struct Done {
     pub(super) attempt: u32,
     /// Size in bytes of the value of the task.
     pub(super) bytes: u64,
-    /// Run time in nanoseconds.
+    /// Run time of the task in nanoseconds.
     pub(super) took: u64,
     /// For a command: peak memory of its processes in bytes.
     pub(super) peak_memory: Option<u64>,
@@ -125,7 +125,7 @@ pub(super) type Sizes = Vec<(usize, u64)>;
 messages! {
     "a workflow";
     pub(super) enum Tag {}
-    /// Message of a workflow.
+    /// Message between two ranks of a workflow.
     pub(super) enum Content {
         /// Orders, from the master to a rank.
         Orders(orders: Orders) = 32,

@@ -141,13 +141,13 @@ pub(super) enum TaskProgress {
 #[derive(Debug)]
 pub(super) struct ReplanQuestion {
     pub(super) clusters: Arc<Clusters>,
-    /// Speed of each rank.
+    /// By rank: speed, as corrected by measurements.
     pub(super) speeds: Vec<f64>,
     pub(super) lost: Vec<usize>,
     pub(super) weights: Weights,
     pub(super) progress: Vec<TaskProgress>,
     pub(super) plan: Arc<Plan>,
-    /// Expected planning time in seconds.
+    /// Expected time of planning in seconds.
     pub(super) takes: f64,
 }
 

@@ -137,7 +137,7 @@ impl Root {
         }
     }
 
-    /// Returns the event of the beginning of the run.
+    /// Returns the log event of the beginning of the run.
     pub(super) fn start_event(&self, ranks: usize) -> Event {
         let (known, tasks) = self.master.progress();
         let name = self.graph.name.clone();

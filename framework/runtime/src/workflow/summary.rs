@@ -32,7 +32,7 @@ pub struct RankReport {
 pub struct Measured {
     /// Rank that ran the task.
     pub rank: usize,
-    /// Run time of the completed try.
+    /// Run time of the try that completed the task.
     pub run_time: Duration,
     /// For a command: peak memory of its processes in bytes.
     pub peak_memory: Option<u64>,

@@ -36,9 +36,9 @@ pub(super) enum Job {
     Run { task: usize, attempt: u32, exceeded: u32, inputs: Vec<Value> },
     /// Call the program's function `after_command` for an ended command.
     AfterCommand(Box<Try>),
-    /// Write a value to disk.
+    /// Write the value of a task to disk.
     Spill(usize, Value),
-    /// Read a value from disk.
+    /// Read the value of a task from disk.
     Load(usize),
     /// Write the values of the given tasks from the journal to disk, on rank 0.
     Restore(Box<JournalPlace>, BTreeSet<usize>),

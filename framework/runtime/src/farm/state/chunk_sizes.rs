@@ -98,12 +98,12 @@ impl ChunkSizes {
         if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
 
-    /// Adds a worker.
+    /// Reports a further worker to the policy.
     pub(super) fn join(&mut self, worker: usize) {
         self.chunker.join(worker);
     }
 
-    /// Removes a worker.
+    /// Reports to the policy that a worker gets no more tasks.
     pub(super) fn leave(&mut self, worker: usize) {
         self.chunker.leave(worker);
     }

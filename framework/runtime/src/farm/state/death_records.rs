@@ -23,7 +23,6 @@ pub(crate) struct DeathRecords {
 }
 
 impl DeathRecords {
-    /// Removes all records before another set of tasks.
     pub(super) fn clear(&mut self) {
         self.deaths.clear();
         self.suspect_ranges.clear();

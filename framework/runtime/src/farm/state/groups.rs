@@ -27,12 +27,10 @@ impl Groups {
         self.groups.contains_key(&rank)
     }
 
-    /// Returns the sub-masters.
     pub(crate) fn leaders(&self) -> Vec<usize> {
         self.groups.keys().copied().collect()
     }
 
-    /// Returns the number of sub-masters.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }

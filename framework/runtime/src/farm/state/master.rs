@@ -37,7 +37,7 @@ pub(crate) type Sent = OutstandingChunk<SentChunk>;
 pub(crate) enum Joined {
     /// The rank gets tasks, as a worker or a sub-master.
     Works,
-    /// The rank is to be parked.
+    /// The rank has to be parked: enough other ranks run tasks.
     Parked,
     /// Nothing changes: the rank has joined before, for example as a member of a sub-master.
     Again,
@@ -54,7 +54,6 @@ pub(crate) struct MasterState {
     pub(crate) sizes: ChunkSizes,
     /// Number of chunks that a worker may hold in addition to the running one, if the user has set it.
     request_ahead: Option<u32>,
-    /// True if rank 0 runs tasks.
     pub(crate) computes: bool,
     pub(crate) reports: Vec<RankReport>,
     pub(crate) lost: Vec<usize>,
@@ -64,7 +63,7 @@ pub(crate) struct MasterState {
     pub(crate) undelivered: (u64, u64),
     /// Tasks that failed because ranks died in them.
     pub(crate) died_of: Vec<u64>,
-    /// True if the sink needs no more results.
+    /// True if the sink wants no more results.
     pub(crate) stopped: bool,
     /// True while the run ends and workers are dismissed.
     pub(crate) ending: bool,
@@ -305,7 +304,7 @@ impl MasterState {
             self.sizes.leave(rank);
             return Joined::Parked;
         }
-        // A sub-master gets no chunks of its own, because it runs no tasks.
+        // A sub-master is not reported to the policy for chunk sizes, because it runs no tasks.
         if !self.groups.is_leader(rank) {
             self.sizes.join(rank);
         }

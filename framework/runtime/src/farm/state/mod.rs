@@ -31,7 +31,7 @@ pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 /// Consecutive tasks that wait on the master: they were drawn and not dispatched, or requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first task.
+    /// Number of the first of the tasks.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Earlier attempts of each task.
@@ -82,12 +82,10 @@ pub(crate) struct TaskTable<K> {
     deaths: Deaths,
     /// Number of dispatched tasks without a result, over all chunks in `outstanding`.
     out: u64,
-    /// Number of requeued tasks in `back`.
     waiting: u64,
     counts: TaskCounts,
 }
 
-/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TaskCounts {
     /// Number of tasks that have a result or failed at every attempt; `failed` is the number of those that failed.
@@ -166,12 +164,11 @@ impl<K> TaskTable<K> {
         self.counts
     }
 
-    /// Returns the number of the next chunk.
+    /// Returns the number that the next chunk will get.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
 
-    /// Returns the number of requeued tasks.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
@@ -239,7 +236,6 @@ impl<K> TaskTable<K> {
         attempts.is_hopeless(self.tries, self.workers.others())
     }
 
-    /// Returns the maximum number of attempts of a task.
     pub(crate) fn tries(&self) -> u32 {
         self.tries
     }

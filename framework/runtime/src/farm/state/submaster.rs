@@ -18,7 +18,7 @@ pub(crate) struct SubmasterState<K, R> {
     /// Chunks that no member holds, in the order of dispatch.
     stock: VecDeque<(ChunkHeader, K)>,
     outstanding: BTreeMap<u64, (usize, ChunkHeader, K)>,
-    /// Results to be sent to the master.
+    /// Results of members that were not sent to the master.
     results: Vec<R>,
     /// Number of chunks that a member may hold in addition to the running one.
     ahead: u32,

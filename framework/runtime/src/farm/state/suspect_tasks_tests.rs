@@ -86,7 +86,7 @@ struct World {
     killed: BTreeSet<u64>,
     drawn: u64,
     total: u64,
-    /// Chunks that each rank holds.
+    /// By rank: the chunks that the rank holds, each with its number and tasks.
     held: BTreeMap<usize, Vec<(u64, Vec<u64>)>>,
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,

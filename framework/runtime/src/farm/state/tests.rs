@@ -15,7 +15,6 @@ fn failed(failed: u32) -> Attempts {
     Attempts { failed, ..Attempts::default() }
 }
 
-/// Pseudo-random number generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -176,7 +175,7 @@ impl World {
                         assert_eq!(self.master.join(rank, 0), !enough);
                     }
                 }
-                // Rank 0 does not die.
+                // Any rank except rank 0 may die.
                 1 if self.dice.below(4) == 0 => {
                     let rank = self.dice.below(size);
                     if rank > 0 && self.master.workers().state_of(rank) != WorkerState::Dead {

@@ -157,7 +157,7 @@ impl WorkerTable {
         }
     }
 
-    /// Records that a rank holds no chunks any more.
+    /// Records that a rank no longer holds any chunks.
     pub(super) fn forget(&mut self, rank: usize) {
         self.count(rank, 0);
     }
@@ -175,7 +175,7 @@ impl WorkerTable {
         self.held[rank]
     }
 
-    /// Returns the ranks other than 0 that hold chunks.
+    /// Returns the ranks that hold chunks, except rank 0.
     pub(crate) fn holders(&self) -> impl Iterator<Item = usize> {
         self.held.iter().enumerate().skip(1).filter(|&(_, held)| *held > 0).map(|(rank, _)| rank)
     }
@@ -243,7 +243,7 @@ impl WorkerTable {
         fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)
     }
 
-    /// Returns the first of the [requesting](WorkerTable::requesting) ranks.
+    /// Returns the first of the ranks that request chunks, in the order of [`requesting`](WorkerTable::requesting).
     pub(crate) fn next_requesting(&self, ahead: u32) -> Option<usize> {
         self.requesting(ahead).next()
     }

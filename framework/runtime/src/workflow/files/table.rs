@@ -104,12 +104,12 @@ impl FileTable {
         self.names.get(file).map(String::as_str)
     }
 
-    /// Returns the files that a command reads.
+    /// Returns the files that the command of a task reads.
     pub(in crate::workflow) fn inputs(&self, task: usize) -> &[Input] {
         &self.inputs[task]
     }
 
-    /// Returns the files that a command writes.
+    /// Returns the numbers of the files that the command of a task writes.
     pub(in crate::workflow) fn outputs(&self, task: usize) -> &[usize] {
         &self.outputs[task]
     }

@@ -37,7 +37,7 @@ pub(in crate::workflow) enum Settled {
 #[derive(Debug)]
 struct Transfer {
     from: usize,
-    /// Number of bytes received.
+    /// Number of bytes of the file that this rank has received.
     offset: u64,
     /// Size of the file in bytes, once it is known.
     total: Option<u64>,

@@ -121,8 +121,8 @@ impl Master {
     /// Returns the closures in one of which the rank `lost` may have died; if there is none, the first command that may have been running on the
     /// rank.
     fn suspect_tasks(&self, lost: usize, last: LastActivity) -> Vec<usize> {
-        // Outstanding closures are candidates even if their parents are not reported as done: values go directly between ranks, so a closure may have
-        // run before the reports arrived.
+        // All closures ordered on the dead rank may have been running, even if their parents are not reported as done: values go directly between
+        // ranks, so a closure may have run before the reports arrived.
         let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
         let (commands, closures): (Vec<usize>, Vec<usize>) =
             outstanding.partition(|&task| self.graph.needs(task).is_command);

@@ -28,7 +28,7 @@ use supply::Supply;
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The task has to be run.
+    /// The task has to be run, and is not ordered on any rank.
     Waiting,
     /// The task is ordered on this rank, which may have begun it.
     Ordered(usize),
@@ -77,11 +77,11 @@ struct Task {
     was_recalled: bool,
 }
 
-/// State of a rank.
+/// State of a rank, as the master sees it.
 #[derive(Debug, Default)]
 struct Rank {
     is_lost: bool,
-    /// Maximum number of bytes that the rank may hold.
+    /// Maximum number of bytes that values and running tasks may occupy on the rank.
     memory: u64,
     /// Bytes of the values that were computed on the rank and are still needed, plus the expected bytes of the values of its ordered tasks.
     values: u64,
@@ -114,7 +114,7 @@ pub(super) struct Master {
     /// Number of tasks that have not ended.
     left: usize,
     max_failures: usize,
-    /// Number of tasks that each rank runs at once.
+    /// Number of tasks that each rank runs at the same time.
     at_once: usize,
     failed: Vec<FailedTask>,
     /// Sum of the run times of completed tasks in nanoseconds, and the number of completed tasks.
@@ -131,7 +131,7 @@ pub(super) struct Master {
     journalled: Vec<bool>,
     /// By task: run time and memory of the completed try; `None` if the task was not run.
     pub(super) measured: Vec<Option<Measured>>,
-    /// State of replanning; `None` without a plan.
+    /// Plan and measurements from which a new plan may follow; `None` without a plan.
     replanning: Option<Replanning>,
 }
 

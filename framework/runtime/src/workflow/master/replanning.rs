@@ -9,7 +9,7 @@ use armature_planner::workflow::Plan;
 use crate::workflow::forecast::{Deviation, Forecast};
 use crate::workflow::planning::Clusters;
 
-/// Reason for a new plan.
+/// Reason for computing a new plan during a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::workflow) enum Cause {
     /// This rank is lost, so the plan, which has tasks for it, is no longer used.
@@ -27,7 +27,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// State of replanning during a run.
+/// Plan of a run, and everything on which the decision about a new plan depends.
 #[derive(Debug)]
 pub(super) struct Replanning {
     pub(super) forecast: Forecast,
@@ -41,7 +41,7 @@ pub(super) struct Replanning {
     pub(super) requested: Option<usize>,
 }
 
-/// Result of replanning.
+/// Result of asking the planner for a new plan during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) enum Change {
     /// A new plan replaces the current one. The number is the predicted time to the end of the run in seconds.

@@ -20,7 +20,7 @@ struct Pool {
     ahead: BTreeSet<Key>,
 }
 
-/// Active plan.
+/// Assignment of tasks to ranks, and their sequence, in the active plan.
 #[derive(Debug)]
 struct Planned {
     /// Rank of each task.

@@ -44,7 +44,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Reports that a command cannot begin.
+    /// Reports that a command cannot begin, as a failed try of its task.
     fn abandon(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
         self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;

@@ -73,7 +73,7 @@ impl WorkflowWorker {
         }
     }
 
-    /// Handles orders of the master.
+    /// Handles a message of the master about the tasks that this rank has to run.
     pub(super) fn on_orders(&mut self, orders: Orders, out: &mut Outgoing<'_>) -> Result<()> {
         for task in orders.cancelled {
             self.unqueue(task);
@@ -401,7 +401,7 @@ impl WorkflowWorker {
         self.values.disk_operation_ended(task);
     }
 
-    /// Handles the value of a completed task.
+    /// Handles the value of a task that this rank has completed.
     pub(super) fn on_done(
         &mut self,
         (task, value): (usize, Value),
@@ -429,7 +429,7 @@ impl WorkflowWorker {
         self.fetch_ahead(out)
     }
 
-    /// Handles a failed try.
+    /// Handles a failed try of a task on this rank.
     pub(super) fn on_failed(
         &mut self,
         task: usize,

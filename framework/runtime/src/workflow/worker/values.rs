@@ -102,7 +102,7 @@ pub(super) struct Values {
     all: Vec<Held>,
     /// Tasks whose values are in memory, if memory is limited.
     in_memory: BTreeSet<usize>,
-    /// Bytes of values in memory, and of reserved memory.
+    /// Bytes of all values in memory, plus the bytes that are reserved for arriving values.
     held: u64,
     /// Bytes that running tasks may occupy in addition to their inputs.
     working: u64,
@@ -251,7 +251,7 @@ impl Values {
         self.update_peak();
     }
 
-    /// Releases the memory of a task that has ended.
+    /// Releases the memory that a task occupied in addition to its inputs.
     pub(super) fn release(&mut self, memory: u64) {
         self.working -= memory;
     }
