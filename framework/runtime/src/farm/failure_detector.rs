@@ -155,7 +155,7 @@ impl FailureDetector {
         }
     }
 
-    /// Handles the silence of the master or of the sub-master, or the end of its process.
+    /// Handles a master or sub-master that has sent no message for too long, or whose process has ended.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`], unless the rank is a sub-master that rank 0 may still replace.

@@ -45,7 +45,7 @@ impl Value {
         (content + self.parts.iter().map(Part::len).sum::<usize>()) as u64
     }
 
-    /// Returns the bytes to store the value in a file: a header, and the pieces behind it. [`unpack`](Value::unpack) reads the value back.
+    /// Returns the bytes to store the value in a file: a header, and the blocks behind the header. [`unpack`](Value::unpack) reads the value back.
     pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
         (packed::lengths(&self.head, &self.parts), pieces)

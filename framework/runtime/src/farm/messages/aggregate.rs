@@ -1,5 +1,5 @@
 //! Messages with several chunks, from the master to a sub-master, or several results, from a sub-master to the master. Each chunk or result is
-//! encoded as in a message of its own.
+//! encoded as in a separate message.
 
 use std::mem::take;
 

@@ -1,5 +1,4 @@
-//! Tests the verdicts on deaths in a simulation with tasks that kill every rank that runs them, and with unrelated
-//! deaths.
+//! Tests which tasks are blamed for deaths of ranks, in a simulation with tasks that kill every rank that runs them, and with unrelated deaths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -44,7 +44,7 @@ pub(crate) struct WorkerTable {
     held: Vec<u32>,
     /// True for a rank with a chunk that must run alone: the rank gets no other chunk until that chunk is completed.
     exclusive: Vec<bool>,
-    /// Number of workers that a rank stands for: the members of a sub-master, and 1 for any other rank.
+    /// Number of workers behind a rank: the members of a sub-master, and 1 for any other rank.
     span: Vec<u32>,
     /// Active ranks, each with the number of chunks that it holds per worker, sorted by that number.
     requesting: BTreeSet<(u32, usize)>,
@@ -102,7 +102,7 @@ impl WorkerTable {
         span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
     }
 
-    /// Sets the number of workers that a rank stands for to `span`.
+    /// Sets the number of workers behind a rank to `span`.
     pub(crate) fn set_capacity(&mut self, rank: usize, span: u32) {
         let state = self.state[rank];
         self.remove(rank);
@@ -138,7 +138,7 @@ impl WorkerTable {
         self.state.len()
     }
 
-    /// Returns the number of workers that a rank stands for: the members of a sub-master, and 1 for any other rank.
+    /// Returns the number of workers behind a rank: the members of a sub-master, and 1 for any other rank.
     pub(super) fn span(&self, rank: usize) -> usize {
         self.span[rank] as usize
     }

@@ -145,7 +145,7 @@ impl Master {
     }
 
     /// Counts a death as a try of the task in which the rank died, or, if several tasks may be the cause, as a suspicion of each. A command is not
-    /// suspected: it runs in processes of its own, so the rank that tries it next is not in danger.
+    /// suspected: it runs in separate processes, so the rank that tries it next is not in danger.
     fn blame(&mut self, suspect_tasks: &[usize], lost: usize) {
         self.deaths.last += 1;
         let blame = if suspect_tasks.len() == 1 { Blame::Guilty } else { Blame::Suspect(1) };

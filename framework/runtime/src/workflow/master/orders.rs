@@ -272,7 +272,7 @@ impl Master {
         self.tasks[task].announced_to = Some(rank);
     }
 
-    /// Withdraws the announcement of a task, if there is one.
+    /// Withdraws the announcement that a rank will run a task, if there is one.
     pub(super) fn take_announcement_back(&mut self, task: usize) {
         if let Some(rank) = self.tasks[task].announced_to.take() {
             self.ranks[rank].announced -= 1;
