@@ -10,7 +10,7 @@ use super::commands::is_command;
 use super::messages::Exceeded;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of doublings of a memory limit; more would exceed any memory.
+/// Maximum number of times that the memory limit of a task is doubled after failed tries; more doublings would exceed any memory.
 const MOST_DOUBLINGS: u32 = 40;
 
 /// Maximum number of doublings of a time limit, which is a factor of a billion.
@@ -30,7 +30,7 @@ pub(super) struct Graph {
     /// Kinds of tasks; `kind_of` has the number of the kind of each task.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
-    /// Amount of each named limit.
+    /// Total amount of each named limit, which concurrent tasks share.
     pub(super) limits: Vec<u64>,
     pub(super) limit_names: Vec<String>,
 }
@@ -39,19 +39,17 @@ pub(super) struct Graph {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) priority: i64,
-    /// Maximum number of tries.
     pub(super) tries: u32,
-    /// Amounts of named limits, with the number of each limit.
+    /// Named limits that the task uses: number of the limit, and the amount of it that the task holds while it runs.
     pub(super) limits: Vec<(usize, u64)>,
-    /// Expected size of its value in bytes; 0 for a command, whose files are not in memory.
+    /// Expected size of the task's value in bytes; 0 for a command, whose files are not in memory.
     output: u64,
     pub(super) is_command: bool,
-    /// Time limit of a try.
     pub(super) time_limit: Option<Duration>,
 }
 
 impl Graph {
-    /// Creates the graph of a description. A task without a number of tries is tried `tries` times.
+    /// Creates the graph of a description. A task whose description has no number of tries is tried at most `tries` times.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the description cannot be run.
@@ -98,7 +96,7 @@ impl Graph {
     pub(super) fn has_memory(&mut self, budget: u64) -> Result<()> {
         self.most_memory = budget;
         let need = |task: usize| {
-            // Files of commands are not in memory.
+            // Files that commands write are not counted as inputs, because they are not in memory.
             let inputs = self.dag.inputs(task).filter(|edge| !self.tasks[edge.from].is_command);
             let inputs = inputs.map(|edge| edge.size).sum();
             self.memory(task, inputs, Exceeded::default()).saturating_add(inputs)
@@ -118,7 +116,7 @@ impl Graph {
         let mut digest = crc32fast::Hasher::new();
         for task in 0..self.len() {
             digest.update(self.dag.name(task).as_bytes());
-            // No name contains this byte.
+            // A zero byte ends each name: no name contains one, so two different lists of names never give the same bytes.
             digest.update(&[0]);
             self.parents(task).for_each(|parent| digest.update(&(parent as u64).to_le_bytes()));
             digest.update(&u64::MAX.to_le_bytes());

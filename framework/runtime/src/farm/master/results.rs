@@ -1,4 +1,4 @@
-//! Results and failed tasks on rank 0.
+//! Results of tasks and failed tasks on rank 0: what becomes of them until they reach the sink.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::tasks::Attempts;
 use crate::wire::erased::Items;
 
 impl MasterRank {
-    /// Handles results of members, as sent by a sub-master.
+    /// Handles results of a sub-master's members, which the sub-master has sent together.
     pub(super) fn on_results(
         &mut self,
         from: usize,
@@ -68,7 +68,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Handles a result that rank 0 has computed itself.
+    /// Handles the result of a chunk, or of a part of one, that rank 0 has computed itself.
     pub(super) fn on_own_result(
         &mut self,
         header: ChunkHeader,
@@ -87,7 +87,8 @@ impl MasterRank {
         self.settle(&done, 0, (&chunk, is_last), (result.results, bytes as u64), delivery, out)
     }
 
-    /// Settles every task of a chunk or of a part of it: the task has a result, has failed, or is retried. The results have `bytes` bytes.
+    /// Handles every task of a chunk, or of a completed part of it: delivers its result, retries it or lets it fail. The results have `bytes` bytes
+    /// in total.
     fn settle(
         &mut self,
         done: &ResultHeader,
@@ -98,7 +99,7 @@ impl MasterRank {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         self.state.count_result(done, by, (chunk, is_last), self.clock.now());
-        // Results between two failures are delivered together.
+        // Results of consecutive tasks without a failure between them are delivered together.
         let each = bytes / results.len().max(1) as u64;
         let whole = done.failures.is_empty();
         let gaps = done.failures.iter().enumerate().map(|(n, failure)| failure.place as usize - n);
@@ -134,7 +135,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Requeues failed tasks of a chunk, or ends them if their attempts are used up.
+    /// Requeues failed tasks of a chunk for another try, or lets them fail for good if their tries are used up.
     pub(super) fn retry_or_fail(
         &mut self,
         chunk: &Sent,
@@ -164,7 +165,7 @@ impl MasterRank {
         self.adjust_workers(out)
     }
 
-    /// Ends a task that has failed at every attempt.
+    /// Handles a task that has failed at every try: delivers it as a failed task, or ends the job.
     fn fail(&mut self, chunk: &Sent, by: usize, failure: &Failure, delivery: &mut dyn Deliver) -> Result<()> {
         let Failure { place, panicked, ref message } = *failure;
         let task = chunk.first + u64::from(place);
@@ -218,7 +219,7 @@ impl MasterRank {
         self.deliver(first, (run, bytes), delivery)
     }
 
-    /// Passes due results to the sink; the others wait for the results before them.
+    /// Passes results to the sink, or keeps them until the results of earlier tasks have been passed.
     pub(super) fn deliver(
         &mut self,
         first: u64,
@@ -235,7 +236,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Updates the progress of the sink.
+    /// Updates the number of results that the sink has not received, and whether it wants more results.
     pub(super) fn update_progress(&mut self, delivery: &dyn Deliver) {
         let (undelivered, stopped) = delivery.progress();
         self.state.undelivered = undelivered;

@@ -31,10 +31,10 @@ pub(crate) use submaster::SubmasterState;
 pub(crate) use suspect_tasks::Share;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
-/// Consecutive tasks at the master: drawn but not dispatched, or requeued.
+/// Consecutive tasks that wait on the master: they were drawn and not dispatched, or requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first task.
+    /// Number of the first of the tasks.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Earlier attempts of each task.
@@ -53,7 +53,7 @@ impl PendingTasks {
     }
 }
 
-/// A chunk held by a rank: its tasks without a result, and the data that restores all its tasks if they are requeued.
+/// Chunk that a rank holds: the tasks whose results have not arrived, and data from which all its tasks can be restored if they are requeued.
 #[derive(Clone, Debug)]
 pub(crate) struct OutstandingChunk<K> {
     pub(crate) id: u64,
@@ -65,7 +65,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.
     pub(crate) since: Duration,
-    /// True if the worker held no other chunk at dispatch and has sent no partial result.
+    /// True if the worker held no other chunk when the chunk was dispatched and has sent no partial result, so that its round trip can be measured.
     pub(crate) alone: bool,
     /// True if the chunk is a second copy of a chunk of another worker.
     pub(crate) is_copy: bool,
@@ -76,13 +76,13 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) kept: K,
 }
 
-/// Tasks of a run as the master tracks them. `K` is the data kept of a dispatched chunk.
+/// All tasks of a run, as the master tracks them. `K` is the type of the data that is kept of a dispatched chunk.
 #[derive(Debug)]
 pub(crate) struct TaskTable<K> {
     workers: WorkerTable,
     /// Maximum number of attempts of a task.
     tries: u32,
-    /// Target number of active ranks.
+    /// Number of ranks that should run tasks.
     target: usize,
     /// Requeued tasks, oldest first.
     back: VecDeque<PendingTasks>,
@@ -92,20 +92,18 @@ pub(crate) struct TaskTable<K> {
     deaths: Deaths,
     /// Number of tasks in `outstanding`, without superseded chunks.
     out: u64,
-    /// Number of requeued tasks in `back`.
     waiting: u64,
     counts: TaskCounts,
 }
 
-/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TaskCounts {
-    /// Number of tasks that have a result or failed at every attempt, and of those that failed.
+    /// Number of tasks that have a result or failed at every attempt; `failed` is the number of those that failed.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Number of attempts of tasks after an error of the task or a death in it.
+    /// Number of attempts that followed an error of a task or a death in it.
     pub(crate) retried: u64,
-    /// Number of requeued tasks of lost workers.
+    /// Number of tasks that were requeued because their worker was lost.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
     /// Number of chunks that are second copies, and of tasks that ended in one.
@@ -145,27 +143,27 @@ impl<K> TaskTable<K> {
         self.target
     }
 
-    /// Sets the target number of active ranks, at least 1; [`adjust_active`](TaskTable::adjust_active) then parks and wakes ranks.
+    /// Sets the number of ranks that should run tasks, at least 1. Has to be followed by [`adjust_active`](TaskTable::adjust_active).
     pub(crate) fn set_target(&mut self, target: usize) {
         self.target = target.max(1);
     }
 
-    /// Adds a rank that has joined: as active, or as parked if the active ranks and `expected` further ones reach the target. Returns true
-    /// if the rank is active.
+    /// Adds a rank that has joined the farm. The rank is active, or parked if the ranks that already run tasks, and `expected` further ranks, are
+    /// as many as should run tasks. Returns true if the rank is active.
     pub(crate) fn join(&mut self, rank: usize, expected: usize) -> bool {
         let works = self.workers.working() + expected < self.target;
         self.workers.set(rank, if works { WorkerState::Active } else { WorkerState::Parked });
         works
     }
 
-    /// Parks and wakes ranks so that the number of active ranks matches the target. Must be called when the target has changed, when ranks
-    /// have joined or are lost, and when tasks have failed: a second rank is woken if the only active rank should not run a requeued task.
-    /// `seconds` returns the time of a task on a rank, if it is known.
+    /// Parks and wakes ranks so that as many ranks run tasks as should. Has to be called when that number has changed, when ranks have joined or
+    /// are lost, and when tasks have failed: another rank is woken if the only active rank should not run a requeued task. `seconds` returns the
+    /// time of a task on a rank, if it is known.
     pub(crate) fn adjust_active(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let workers = &self.workers;
         let shunned =
             |p: &PendingTasks| p.avoid.is_some_and(|rank| workers.state_of(rank) == WorkerState::Active);
-        // Rank 0 never runs tasks in which ranks may have died.
+        // Another rank is also needed if only rank 0 is active: rank 0 never runs tasks in which ranks may have died.
         let only_0 = workers.state_of(0) == WorkerState::Active && workers.working() == 1;
         let needs_other = |p: &PendingTasks| shunned(p) || (only_0 && p.attempts.is_suspect());
         let stuck =
@@ -180,12 +178,11 @@ impl<K> TaskTable<K> {
         self.counts
     }
 
-    /// Returns the number of the next chunk.
+    /// Returns the number that the next chunk will get.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
 
-    /// Returns the number of requeued tasks.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
@@ -195,7 +192,7 @@ impl<K> TaskTable<K> {
         self.out
     }
 
-    /// Returns true if no task is dispatched or requeued. If the source has ended as well, the run is complete.
+    /// Returns true if no task is dispatched or requeued. The run is complete if there are also no tasks left in the source.
     pub(crate) fn is_empty(&self) -> bool {
         self.out == 0 && self.back.is_empty()
     }
@@ -241,7 +238,8 @@ impl<K> TaskTable<K> {
         Some(pending)
     }
 
-    /// Returns true if `worker` may run these suspects now, or, with `idle`, if it may run them once it holds no chunk.
+    /// Returns true if `worker` may run tasks in which ranks may have died, and whose attempts are `attempts`: now or, if `idle` is true, once it
+    /// holds no chunk.
     fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
         let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
         worker != 0 && free && !self.is_hopeless(attempts)
@@ -252,12 +250,11 @@ impl<K> TaskTable<K> {
         attempts.is_hopeless(self.tries, self.workers.others())
     }
 
-    /// Returns the maximum number of attempts of a task.
     pub(crate) fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// Records that `worker` holds `count` tasks from `first` on. Returns the number of the new chunk.
+    /// Records that `worker` holds a chunk of `count` tasks, from number `first` on. Returns the number of the chunk.
     pub(crate) fn dispatch(
         &mut self,
         worker: usize,
@@ -338,7 +335,7 @@ impl<K> TaskTable<K> {
         Some(chunk)
     }
 
-    /// Requeues tasks, because they failed or their worker was lost.
+    /// Puts tasks back that failed or whose worker was lost, so that they are dispatched again.
     pub(crate) fn requeue(&mut self, pending: PendingTasks) {
         if pending.tasks.len() > 0 {
             self.waiting += pending.tasks.len() as u64;
@@ -362,7 +359,7 @@ impl<K> TaskTable<K> {
         self.take_from(&ids)
     }
 
-    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, one of whose workers is lost. Returns the chunks like
+    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, which has lost the worker that held them. Returns the chunks like
     /// [`lose`](TaskTable::lose).
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let its = |id: &u64| self.outstanding.get(id).is_some_and(|g| g.worker == leader);

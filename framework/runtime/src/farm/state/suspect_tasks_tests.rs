@@ -1,5 +1,4 @@
-//! Tests the verdicts on deaths in a simulation with tasks that kill every rank that runs them, and with unrelated
-//! deaths.
+//! Tests which tasks are blamed for deaths of ranks, in a simulation with tasks that kill every rank that runs them, and with unrelated deaths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,7 +26,7 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
     }
 }
 
-/// Returns the verdicts of a death: index of the chunk, positions of the tasks and blame.
+/// Returns which tasks of a dead rank are blamed for its death: index of the chunk, positions of the tasks, and degree of blame.
 fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Blame)> {
     blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
 }
@@ -39,12 +38,12 @@ fn only_the_task_in_the_trail_is_guilty() {
     let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
     let rest = (1, 0..5, Innocent);
     assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
-    // The flight record names only the chunk.
+    // A flight record that names only the chunk: all tasks of the chunk are suspected.
     let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
     assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
     assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
     assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
-    // The flight record names a chunk that the rank has completed.
+    // A flight record that names a chunk which the rank has completed: no task is suspected.
     assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
 }
 
@@ -60,7 +59,7 @@ fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
     let two = [chunk(4, 10, 1), chunk(5, 11, 1)];
     assert_eq!(said(&two, LastActivity::Behind(None)), [(0, 0..1, Suspect(1)), (1, 0..1, Suspect(1))]);
-    // Dispatching 41,000 suspects one by one would take too long, so they are divided into chunks of eleven tasks.
+    // 41,000 suspected tasks are divided into chunks of eleven tasks, because dispatching them one by one would take too long.
     assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
@@ -74,7 +73,7 @@ fn suspect_missing_from_the_trail_is_innocent() {
     let suspect = || OutstandingChunk { attempts, ..chunk(4, 10, 1) };
     assert_eq!(said(&[suspect()], LastActivity::Unrecorded(None)), [(0, 0..1, Innocent)]);
     assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
-    // Flight records do not name short chunks, so a task that is no suspect is blamed although the flight record names nothing.
+    // A task in which no rank has died is blamed although the flight record names nothing, because flight records do not name short chunks.
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unrecorded(None)), [(0, 0..1, Guilty)]);
     let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unrecorded(None));
     assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
@@ -89,7 +88,7 @@ struct World {
     killed: BTreeSet<u64>,
     drawn: u64,
     total: u64,
-    /// Chunks that each rank holds.
+    /// By rank: the chunks that the rank holds, each with its number and tasks.
     held: BTreeMap<usize, Vec<(u64, Vec<u64>)>>,
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,
@@ -125,7 +124,7 @@ impl World {
         }
     }
 
-    /// Completes tasks of the rank's oldest chunk, or kills the rank if the chunk contains a deadly task.
+    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task.
     fn work(&mut self, rank: usize) {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
@@ -136,13 +135,13 @@ impl World {
             return;
         }
         if rank == 0 {
-            // A deadly task is unknown before it has killed a rank, so rank 0 may receive one; the simulation then
-            // treats it as harmless.
+            // Rank 0 may receive a deadly task that has not killed a rank yet, because the task is then unknown; the simulation treats it as
+            // harmless on rank 0.
             assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
             self.deadly.retain(|task| !tasks.contains(task));
         }
         let Some(&deadly) = tasks.iter().find(|task| self.deadly.contains(task)) else {
-            // Some results cover only the first tasks of the chunk.
+            // The rank completes all tasks of the chunk, or only the first ones.
             let count = 1 + self.dice.below(tasks.len());
             let (tasks, rest) = tasks.split_at(count);
             if rest.is_empty() {
@@ -272,8 +271,8 @@ fn only_the_deadly_task_fails_and_workers_survive() {
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         failed += world.failed.len();
-        // The task kills at most one rank in its first chunk, one in a smaller chunk of suspects, and `retries` + 1
-        // ranks alone.
+        // A deadly task kills at most one rank in its first chunk, one rank in a smaller chunk of suspected tasks, and `retries` + 1 ranks when it
+        // runs alone.
         assert!(world.deaths <= 3 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         assert!(size < 5 || world.deaths < size - 1, "seed {seed}: {} of {size} died", world.deaths);
     }

@@ -10,12 +10,11 @@ pub(super) fn fresh<T: Item>(first: u64, tasks: Vec<T>) -> PendingTasks {
     PendingTasks { first, tasks: Box::new(tasks), attempts: Attempts::default(), avoid: None }
 }
 
-/// Returns the attempts of a task that has failed this often.
+/// Returns the attempts of a task that has failed `failed` times.
 fn failed(failed: u32) -> Attempts {
     Attempts { failed, ..Attempts::default() }
 }
 
-/// Pseudo-random number generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -119,7 +118,7 @@ impl World {
         }
         let at = self.dice.below(self.held.len());
         let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
-        // Some results cover only the first tasks of the chunk.
+        // The worker returns results of all tasks of the chunk, or only of the first ones.
         let count = 1 + self.dice.below(tasks.len());
         let mut tasks = tasks;
         let rest = tasks.split_off(count);
@@ -174,7 +173,7 @@ impl World {
         }
     }
 
-    /// Checks that as many ranks work as the target asks for, or all ranks that can.
+    /// Parks and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);
@@ -207,7 +206,7 @@ impl World {
                         assert_eq!(self.master.join(rank, 0), !enough);
                     }
                 }
-                // Rank 0 does not die.
+                // Any rank except rank 0 may die.
                 1 if self.dice.below(4) == 0 => {
                     let rank = self.dice.below(size);
                     if rank > 0 && self.master.workers().state_of(rank) != WorkerState::Dead {

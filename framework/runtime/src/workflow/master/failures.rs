@@ -20,15 +20,15 @@ impl Master {
             return Ok(());
         }
         self.withdraw(task, rank);
-        // The signal that stops the job may have ended the command too, so the task has not failed.
+        // A command that fails while the job stops is not counted as failed: the signal that stops the job may have ended the command too.
         if self.is_stopping && self.graph.needs(task).is_command {
             return Ok(());
         }
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {
-            // The rank refused the task before it began, so no try has failed. The task is urgent, because orders of other tasks may wait for its
-            // value.
+            // No try is counted, because the rank refused the task for lack of memory before it began. The task is made urgent, because orders of
+            // other tasks may wait for its value.
             self.tasks[task].is_urgent = true;
             if !self.order(task, larger) {
                 self.order_again(task);
@@ -105,13 +105,13 @@ impl Master {
         Err(Error::new(kind, description).at_rank(rank).on_item(task).in_workflow(&self.graph.name))
     }
 
-    /// Returns the rank with the most memory among those that may try the task, if it has more memory than `rank`.
+    /// Returns the rank with the most memory among those that may try the task; `None` if `rank`, which refused the task, has as much memory.
     fn larger_than(&self, rank: usize, task: usize) -> Option<usize> {
         let largest = self.ranks_for(task).max_by_key(|&other| self.ranks[other].memory)?;
         (self.ranks[largest].memory > self.ranks[rank].memory).then_some(largest)
     }
 
-    /// Removes an order from the state of a rank: the task waits again.
+    /// Takes a task back from the rank on which it was ordered: the task waits again.
     pub(super) fn withdraw(&mut self, task: usize, rank: usize) {
         self.ranks[rank].outstanding.remove(&task);
         self.release(task);
@@ -123,7 +123,7 @@ impl Master {
         }
     }
 
-    /// Cancels an order: removes it if it has not been sent, and otherwise sends a cancellation to the rank.
+    /// Cancels the order of a task on a rank: deletes the order if it has not been sent, and sends a cancellation otherwise.
     pub(super) fn cancel(&mut self, task: usize, rank: usize) {
         let orders = &mut self.ranks[rank].orders;
         if !orders.forget(task) {
@@ -131,13 +131,13 @@ impl Master {
         }
     }
 
-    /// Makes a task urgent, because orders of other tasks may wait for its value.
+    /// Makes a task urgent, so that it is ordered before all others, because orders of other tasks may wait for its value.
     pub(super) fn order_again(&mut self, task: usize) {
         self.tasks[task].is_urgent = true;
         self.consider(task);
     }
 
-    /// Gives up a task and all tasks that depend on it.
+    /// Marks a task as failed, and all tasks that depend on it as skipped.
     fn abandon(&mut self, task: usize) {
         let graph = self.graph.clone();
         let mut to_skip = vec![task];
