@@ -25,13 +25,13 @@ pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     peer.wakes_early_and_waits_no_longer_than_told();
 }
 
-/// Rank with the frames that have arrived, by sender, so that a check can read from the senders in any order.
+/// A rank and the frames that have arrived at it, by sender, so that a check can read from the senders in any order.
 struct Peer<'a, T> {
     transport: &'a mut T,
     arrived: Vec<VecDeque<Frame>>,
 }
 
-/// Returns bytes that depend on sender, number and length, so that frames cannot be confused without a failure.
+/// Returns bytes that depend on a frame's sender, number and length, so that a test detects frames that are confused.
 fn pattern(from: usize, number: usize, length: usize) -> Bytes {
     let mut state = (from as u64 + 1) << 32 | (number as u64 + 1) ^ (length as u64) << 20;
     let mut bytes = Vec::with_capacity(length);
@@ -51,7 +51,7 @@ fn next(mut x: u64) -> u64 {
 }
 
 fn same(found: &Frame, expected: &Frame, what: &str) {
-    // `assert_eq` would print megabytes of differing bytes.
+    // Only the sizes are compared with `assert_eq`, which would print megabytes of differing bytes.
     let sizes = |m: &Frame| (m.head.len(), m.parts.iter().map(Part::len).collect::<Vec<_>>());
     assert_eq!(sizes(found), sizes(expected), "{what}: sizes of head and parts");
     assert!(found == expected, "{what}: the bytes differ");
@@ -154,7 +154,8 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("carries_messages_of_no_bytes");
     }
 
-    /// Each sender sends large and small messages in turn. A small message completes earlier, but must arrive in order.
+    /// Each sender sends large and small messages in turn. A small message completes earlier, but must arrive after the large messages that were
+    /// sent before it.
     fn keeps_the_order_behind_large_messages(&mut self, bulk: usize) {
         let frame = |from: usize, number: usize| {
             let head = pattern(from, number, 16);
@@ -249,7 +250,7 @@ impl<'a, T: Transport> Peer<'a, T> {
             assert_eq!((&found.head[..], found.parts.len()), (&b"numbers"[..], 5));
             let mut parts = found.parts.into_iter();
             let mut next = || parts.next().expect("five parts");
-            // `assert_eq` would print megabytes of differing values.
+            // The values are compared with `assert!`, because `assert_eq` would print megabytes of differing values.
             assert!(
                 next().into_values().is_ok_and(|found: Vec<u64>| found == words(from)),
                 "u64 of rank {from}"
@@ -341,7 +342,7 @@ impl<'a, T: Transport> Peer<'a, T> {
                 std::thread::sleep(Duration::from_millis(20));
                 waker.wake();
             });
-            // A wait may end early without a reason, but must not exceed its limit.
+            // A wait of the transport may end early without a reason, but must not exceed its limit.
             self.transport.wait(Some(Duration::from_secs(20))).expect("wait");
             assert!(start.elapsed() < Duration::from_secs(10), "nobody woke it");
             thread.join().expect("join");
@@ -356,7 +357,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 }
 
-/// Checks ranks that are threads; `mpi/tests.rs` checks ranks that are processes.
+/// Runs the checks on ranks that are threads; `mpi/tests.rs` runs them on ranks that are processes.
 mod on_local {
     use super::everything;
     use crate::comm::local::{LocalTransport, World};

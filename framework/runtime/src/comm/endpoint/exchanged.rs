@@ -7,7 +7,7 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
 }
 
-/// Message counts of an endpoint.
+/// Numbers of messages and bytes that a rank has sent and received.
 #[derive(Debug)]
 pub(super) struct Exchanged {
     /// Sent messages and bytes, by receiver.

@@ -1,4 +1,4 @@
-//! MPI bindings for use by programs.
+//! MPI bindings that programs use for their own MPI calls.
 
 pub use ::mpi;
 
