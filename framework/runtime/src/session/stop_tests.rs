@@ -1,4 +1,4 @@
-//! Tests of jobs that are asked to stop by a file: each skeleton ends in order, and the same call continues it.
+//! Tests of jobs that are asked to stop by a file: each skeleton ends in order, and the same call in a new job continues its work.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::loops::{Checkpoint, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, R
 use crate::pipeline::Pipeline;
 use crate::workflow::{Action, Description, Task, Workflow};
 
-/// Directory of a run, and the work that its jobs have done.
+/// Run directory, and counts of the work that the jobs in it have done.
 struct Run {
     dir: tempfile::TempDir,
     done: Mutex<Vec<u64>>,
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Checks that the job was stopped, and that `kept` is in the sentence.
+    /// Checks that the job was stopped, and that the error message contains `kept`, which describes the kept results.
     #[track_caller]
     fn is_stopped<R>(&self, result: Result<R>, kept: &str) {
         let error = result.err().expect("the job stops");
