@@ -203,7 +203,7 @@ messages! {
         Dismiss = 4,
         /// To all other ranks: a rank has failed, with its error, which ends the job.
         Failure = 5,
-        /// From rank 0: announcement of the next run.
+        /// From rank 0: announcement of the next run of a skeleton or collective operation.
         Announce = 6,
         Heartbeat = 7,
         /// From rank 0, forwarded from rank to rank: a piece of a broadcast value, but not the last piece. The first piece also announces the

@@ -73,8 +73,9 @@ impl Register {
     }
 }
 
-/// Runs the exchange on every rank, binds ranks if configured, and logs the table of ranks on rank 0. `attempt` is the number of the
-/// [attempt](crate::observe::newest_attempt) that rank 0 has reserved for the log of events, 0 if events are not logged.
+/// Runs the start-up on every rank: registers the ranks with rank 0, binds them to cores if configured, and logs the table of ranks on rank 0.
+/// `attempt` is the number of the [attempt](crate::observe::newest_attempt) that rank 0 has reserved for the log of events, 0 if events are not
+/// logged.
 ///
 /// Returns the directory of the attempt and, on rank 0, the groups of ranks that share cores.
 pub(super) fn exchange(

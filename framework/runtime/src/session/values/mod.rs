@@ -32,6 +32,13 @@ fn announced<T>(what: &str) -> Announcement {
 }
 
 /// Collective operations on values. Every rank calls the operations in the same order, between skeletons as well as before and after skeletons.
+///
+/// A rank that runs something else in the meantime, or calls an operation with another type, ends the job with an error that names both
+/// operations. Ranks wait for each other as long as they do before a skeleton ([`Config::join_limit`](crate::Config::join_limit)). A time-out
+/// error names the waiting rank, the awaited rank and the place in the program.
+///
+/// If a farm or a workflow has continued without dead ranks, `broadcast` and `barrier` continue without them, too. The other operations
+/// need a value of each rank and end the job.
 impl Session {
     /// Sends the value of rank 0 to all ranks. Values of other ranks are dropped; they can pass `None`.
     ///

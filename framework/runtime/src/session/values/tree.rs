@@ -8,7 +8,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Creates the tree of `size` ranks without the `lost` ranks; rank 0 must not be lost.
+    /// Creates the tree of `size` ranks without the ranks in `lost`, which are dead; rank 0 must not be among them.
     pub(super) fn new(size: usize, lost: &[usize]) -> Self {
         Tree { members: (0..size).filter(|rank| !lost.contains(rank)).collect() }
     }
