@@ -15,8 +15,8 @@ use crate::balance::probe::Probed;
 
 /// Event of a run. Its `Display` is one sentence.
 ///
-/// Times are in seconds per item. For a stage it is the service time of one item, for a mapping the production time, which is the time between two
-/// results. An *epoch* is the period of one mapping.
+/// Times are in seconds per item. The time of a stage is the service time of one item; the time of a mapping (assignment of stages to ranks) is
+/// the production time, which is the time between two results of the pipeline. An *epoch* is the period of one mapping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -25,9 +25,9 @@ pub enum Event {
     Start {
         /// Number of ranks.
         ranks: usize,
-        /// First mapping, in its text form.
+        /// First mapping of stages to ranks, in its text form.
         mapping: String,
-        /// Mode of balancing: `off`, `once` or `live`.
+        /// Mode of balancing, which changes the mapping: `off`, `once` or `live`.
         balance: String,
     },
     /// The ranks and their links to rank 0 were measured.
@@ -56,12 +56,12 @@ pub enum Event {
         /// The estimate, in seconds per item.
         #[serde(with = "figure")]
         seconds_per_item: f64,
-        /// Name of the estimator.
+        /// Name of the method that made the estimate.
         by: String,
-        /// True if the estimate has converged.
+        /// True if the estimate no longer changes much with further measurements.
         settled: bool,
     },
-    /// Messages over a link took a time other than the probe had predicted.
+    /// Messages over a link took another time than the initial measurement had predicted.
     Link {
         /// Sending rank.
         from: usize,
@@ -73,9 +73,9 @@ pub enum Event {
         /// Estimated time until the first byte of a message arrives, in seconds.
         #[serde(with = "figure")]
         setup: f64,
-        /// Name of the estimator.
+        /// Name of the method that made the estimate.
         by: String,
-        /// True if the estimate has converged.
+        /// True if the estimate no longer changes much with further measurements.
         settled: bool,
     },
     /// The run of a farm begins.
@@ -84,14 +84,14 @@ pub enum Event {
         farm: String,
         /// Number of ranks.
         ranks: usize,
-        /// Number of active workers; the other ranks are parked.
+        /// Number of active workers; the other ranks are parked: they get no tasks until they are woken.
         workers: usize,
         /// Name of the policy that divides tasks into chunks.
         chunking: String,
         /// Mode of balancing, which changes the number of workers: `off`, `once` or `live`.
         balance: String,
     },
-    /// The controller compared the current arrangement with another one.
+    /// Rank 0 compared the current arrangement (a mapping, or a distribution of the work) with another arrangement.
     Decision {
         /// Subject of the decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
@@ -106,13 +106,13 @@ pub enum Event {
         /// Predicted time of the candidate, in seconds per item.
         #[serde(with = "figure::optional")]
         candidate_s: Option<f64>,
-        /// Predicted saving as a fraction of the current time.
+        /// Predicted saving by the change, as a fraction of the current time.
         #[serde(with = "figure")]
         gain: f64,
-        /// Smallest gain for which a change is considered.
+        /// Smallest predicted gain for which a change is considered.
         #[serde(with = "figure")]
         threshold: f64,
-        /// Predicted saving in the remaining run, in seconds.
+        /// Predicted saving by the change in the remaining run, in seconds.
         #[serde(with = "figure")]
         benefit_s: f64,
         /// Predicted cost of the change, in seconds.
@@ -124,7 +124,7 @@ pub enum Event {
         /// Speed of each rank relative to the fastest rank (1), as used for the decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         speeds: Vec<f64>,
-        /// Other measurements behind the decision.
+        /// Other measurements on which the decision is based.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
         /// True if the change is made.
@@ -132,29 +132,29 @@ pub enum Event {
         /// Reason for the decision, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
     },
-    /// Rank 0 announced the next mapping to the ranks, which prepare for it.
+    /// Rank 0 announced the next mapping of a pipeline to the ranks, which prepare for it.
     Prepare {
-        /// The epoch of the next mapping.
+        /// The epoch (period of one mapping) in which the announced mapping applies.
         epoch: u32,
         /// The next mapping.
         mapping: String,
     },
-    /// A stage was set up on the logging rank.
+    /// A stage of a pipeline was set up on the logging rank.
     WarmUp {
         /// Name of the stage.
         stage: String,
-        /// Duration in seconds.
+        /// Duration of the set-up in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// The logging rank is ready for the next mapping; on rank 0, all ranks are ready.
+    /// The logging rank is ready for the next mapping of a pipeline; on rank 0: all ranks are ready.
     Ready {
-        /// The epoch of the next mapping.
+        /// The epoch (period of one mapping) of the next mapping.
         epoch: u32,
     },
-    /// The next mapping takes effect.
+    /// The next mapping of a pipeline takes effect.
     Switch {
-        /// Epoch of the mapping.
+        /// Epoch (period of one mapping) that begins.
         epoch: u32,
         /// Text form of the mapping.
         mapping: String,
@@ -179,34 +179,34 @@ pub enum Event {
         /// First batch of the stage on this rank.
         next_batch: u64,
     },
-    /// The logging rank forwarded batches that were sent to it under an earlier mapping.
+    /// The logging rank forwarded batches that were sent to it under an earlier mapping of the pipeline.
     Forwarded {
-        /// Epoch of the forwarding.
+        /// Epoch (period of one mapping) in which the rank forwarded the batches.
         epoch: u32,
         /// Number of batches.
         batches: u64,
     },
-    /// A snapshot of a pipeline is complete.
+    /// A snapshot of a pipeline, from which a killed job can continue, is complete.
     Snapshot {
-        /// Number of source items before the snapshot, through all starts of the job.
+        /// Number of source items before the snapshot, summed over all starts of the job.
         items: u64,
         /// Size of the states of stages and sink in bytes.
         bytes: u64,
         /// Time in which stages saved their states and the sink committed, in seconds.
         #[serde(with = "figure")]
         took_s: f64,
-        /// Time in which the files were written, concurrently with the stream, in seconds.
+        /// Time in which the files of the snapshot were written, while the stream ran, in seconds.
         #[serde(with = "figure")]
         written_s: f64,
         /// Scheduled time between the starts of this snapshot and the next one, in seconds.
         #[serde(with = "figure")]
         next_s: f64,
     },
-    /// The automatic choice of a farm's chunk policy changed.
+    /// The policy that divides the tasks of a farm into chunks was changed automatically.
     Chunks {
-        /// New policy.
+        /// Name of the new policy.
         by: String,
-        /// Earlier policy.
+        /// Name of the earlier policy.
         before: String,
         /// Number of remaining tasks.
         left: u64,
@@ -218,7 +218,7 @@ pub enum Event {
         /// Standard deviation of a task's time, in seconds.
         #[serde(with = "figure")]
         deviation_s: f64,
-        /// Number of neighbouring tasks with similar times; 1 if the times are independent.
+        /// Number of neighbouring tasks with similar times; 1 if the times of tasks are independent.
         #[serde(with = "figure")]
         block: f64,
         /// Cost of a message with one task, in seconds.
@@ -235,9 +235,9 @@ pub enum Event {
     },
     /// A rank is lost, because it died or hangs.
     Lost {
-        /// Lost rank.
+        /// Rank that died or hangs.
         rank: usize,
-        /// Number of its tasks that other ranks run again.
+        /// Number of tasks of the lost rank that other ranks run again.
         tasks: u64,
         /// Evidence of the loss, as a sentence without a full stop.
         why: String,
@@ -256,7 +256,7 @@ pub enum Event {
         /// Number of tasks that were dispatched again because their rank was lost.
         again: u64,
     },
-    /// Workers of a farm are parked and get no tasks.
+    /// Workers of a farm are parked: they get no tasks until they are woken.
     Parked {
         /// Ranks of the workers.
         ranks: Vec<usize>,
@@ -266,29 +266,29 @@ pub enum Event {
         /// Ranks of the workers.
         ranks: Vec<usize>,
     },
-    /// Workers of a farm are assigned to sub-masters.
+    /// Workers of a farm are assigned to sub-masters, which forward their tasks and results.
     Split {
         /// Ranks of the sub-masters.
         sub_masters: Vec<usize>,
-        /// Number of workers of all sub-masters.
+        /// Number of workers of all sub-masters together.
         workers: usize,
-        /// Reason, as the end of a sentence.
+        /// Reason for the sub-masters, as the end of a sentence.
         reason: String,
     },
     /// The run of a loop begins.
     LoopStart {
         /// Name of the loop.
         name: String,
-        /// Number of units.
+        /// Number of units of the loop.
         units: u64,
-        /// Number of units on each rank at first.
+        /// Number of units on each rank at the start.
         held: Vec<u64>,
         /// Mode of balancing, which moves units: `off`, `once` or `live`.
         balance: String,
     },
     /// The run of a loop ended without an error.
     LoopEnd {
-        /// Number of passes over the units.
+        /// Number of completed passes over the units.
         passes: u64,
         /// Time since the start of the run, in seconds.
         #[serde(with = "figure")]
@@ -296,10 +296,10 @@ pub enum Event {
     },
     /// Units of a loop were moved between ranks.
     Moved {
-        /// Number of the movement, from 1.
+        /// Number of the movement of units in the run, from 1.
         number: u64,
-        /// Number of units that the decision named; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
-        /// that has computed some of its units meanwhile sends fewer.
+        /// Number of units that rank 0 decided to move; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
+        /// that has computed some of the units meanwhile sends fewer units.
         units: u64,
         /// Number of messages with units.
         messages: u64,
@@ -330,23 +330,23 @@ pub enum Event {
     ValueCame(ValueCame),
     /// The logging rank spilled the value of a task to disk, because memory was short.
     ValueSpilled(ValueOnDisk),
-    /// The logging rank read a spilled value from disk.
+    /// The logging rank read the spilled value of a task from disk.
     ValueLoaded(ValueOnDisk),
-    /// Memory held by the logging rank for the tasks of a workflow.
+    /// The memory that the logging rank holds for the tasks of a workflow has changed.
     Held(Held),
     /// The run of a workflow ended.
     WorkflowEnd(WorkflowEnd),
     /// Measured result of a change, some time after it took effect.
     Outcome {
-        /// Subject of the change.
+        /// Subject of the change, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
         /// Epoch of the new mapping, or number of the change.
         epoch: u32,
-        /// Time before the change, in seconds per item.
+        /// Measured time before the change, in seconds per item.
         #[serde(with = "figure")]
         before_s: f64,
-        /// Predicted time, in seconds per item.
+        /// Predicted time after the change, in seconds per item.
         #[serde(with = "figure")]
         predicted_s: f64,
         /// Measured time after the change, in seconds per item.
@@ -355,11 +355,11 @@ pub enum Event {
     },
     /// A rank begins its part of a run.
     RankStart(RankStart),
-    /// Activities of a rank in one interval.
+    /// Account of a rank's time in one interval.
     Activity(Activity),
-    /// Time of calls of user code.
+    /// Times of a rank's calls of user code.
     Work(Work),
-    /// Messages sent by a rank.
+    /// Messages sent by a rank, and its memory use.
     Traffic(Traffic),
     /// Progress of the run.
     Progress(Reached),
@@ -376,7 +376,7 @@ pub enum Event {
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// Totals of a run's summary by rank. The activity log of the ranks adds up to the same totals.
+    /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
         /// Number of items, tasks or units that the rank did; a unit that was done in parts counts with its parts.
         #[serde(with = "figure::list")]
@@ -397,7 +397,7 @@ impl Event {
         }
     }
 
-    /// Creates the event of a probe; `sharing` are the groups of ranks that share cores.
+    /// Creates the event about the measured speeds and links of the ranks; `sharing` are the groups of ranks that share cores.
     pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
         let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
         Event::Probe {
@@ -413,7 +413,7 @@ impl Event {
         matches!(self, Event::Finish { .. } | Event::LoopEnd { .. } | Event::WorkflowEnd(_))
     }
 
-    /// Returns true for events about the time of a rank.
+    /// Returns true for events that account for the time of a rank.
     pub fn is_of_activity(&self) -> bool {
         use Event::{Activity, Progress, RankEnd, RankStart, Traffic, Work};
         matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Progress(_) | RankEnd { .. })

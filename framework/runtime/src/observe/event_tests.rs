@@ -1,4 +1,4 @@
-//! Tests of each event as a sentence and as a line of the log.
+//! Tests of the text forms of each event: as a sentence and as a line of the log.
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
@@ -198,7 +198,7 @@ fn workflow_events_are_displayed_as_sentences() {
     assert_eq!(texts[12], "The rank holds 4 KiB for tasks (limit 1 MiB).");
 }
 
-/// Returns a decision about the number of workers of a farm.
+/// Returns an event about a decision on the number of workers of a farm.
 fn workers() -> Event {
     Event::Decision {
         of: Subject::Workers,
@@ -223,7 +223,7 @@ fn workers() -> Event {
     }
 }
 
-/// Returns a choice of chunks.
+/// Returns an event about the choice of a farm's policy that divides tasks into chunks.
 fn chunks(before_s: Option<f64>) -> Event {
     Event::Chunks {
         by: "fac2".to_string(),
