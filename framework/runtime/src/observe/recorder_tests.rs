@@ -118,8 +118,7 @@ fn loop_records_its_units() {
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
 }
 
-/// Ranks whose user code runs on a separate thread record a call once while it runs, and not again after it, when they
-/// wait.
+/// Ranks whose user code runs on a separate thread record a call once while the call runs, and not again after its end, when the ranks wait.
 #[test]
 fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,19 +1,19 @@
-//! Binary format of a journal, as `README.md` describes it. Pure functions.
+//! Binary format of a journal, the file with completed results. `README.md` describes the format. Pure functions.
 
 use super::Identity;
 use crate::wire::header::header;
 
 /// First bytes of every journal.
 pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
-/// Version of the format that this program reads and writes.
+/// Version of the journal's format that this program reads and writes.
 pub(super) const VERSION: u32 = 1;
 /// Size of a checksum in bytes.
 pub(super) const SUM: usize = size_of::<u32>();
-/// Maximum size of an identity in bytes.
+/// Maximum size in bytes of the encoded identity of a journal.
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
 
 header! {
-    /// Start of a journal, before the identity.
+    /// Start of a journal file, before the identity of the job.
     pub(super) struct Start {
         magic: u64, version: u32,
         /// Size of the identity in bytes.
@@ -21,7 +21,7 @@ header! {
     }
 }
 
-/// Returns the header of a journal of `identity`, or an error message with the part of the identity that is too long.
+/// Returns the header of the journal of a job with `identity`, or an error message with the part of the identity that is too long.
 pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     let Identity { name, version, fingerprint } = identity;
     let mut body = Vec::new();
@@ -58,19 +58,19 @@ pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
 }
 
 header! {
-    /// Head of a record, before its payload.
+    /// Head of a record in a journal, before its payload.
     pub(super) struct Head {
-        /// Size of the payload in bytes.
+        /// Size of the record's payload in bytes.
         length: u32,
-        /// Checksum of the record and its position in the journal, see [`Head::hasher`].
+        /// Checksum of the record and of its position in the journal, see [`Head::hasher`].
         sum: u32,
-        /// Number of the task.
+        /// Number of the task whose result is the payload.
         task: u64,
     }
 }
 
 impl Head {
-    /// Creates the head of a record that follows the record (or header) with the checksum `before`.
+    /// Creates the head of a record that follows the record (or header) whose checksum is `before`.
     pub(super) fn new(before: u32, task: u64, length: u32, parts: &[&[u8]]) -> Self {
         let mut head = Head { length, sum: 0, task };
         let mut hasher = head.hasher(before);
@@ -79,7 +79,7 @@ impl Head {
         head
     }
 
-    /// Returns a hasher that computes the checksum of a record with this head after a record with the checksum `before`, once it receives the
+    /// Returns a hasher for the checksum of a record with this head that follows a record with the checksum `before`. The caller adds the
     /// payload. Because of `before`, an intact record that was moved to another position does not match its checksum.
     pub(super) fn hasher(&self, before: u32) -> crc32fast::Hasher {
         let mut hasher = crc32fast::Hasher::new();

@@ -1,4 +1,4 @@
-//! Tests that the bytes of a journal do not change.
+//! Tests that the bytes of a journal file do not change from version to version.
 
 use super::{Identity, Journal};
 use crate::golden::{check_file, place};
