@@ -47,7 +47,7 @@ pub struct Context {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankPlace {
     pub(crate) rank: usize,
-    /// Number of ranks.
+    /// Number of ranks of the job.
     pub(crate) ranks: usize,
     /// Number of threads that the rank may run at once without taking cores from other ranks.
     pub(crate) threads: usize,
@@ -63,12 +63,13 @@ impl Context {
         Context { place, name: name.into(), number: 0, attempt: 0, is_suspect: false, clock: Clock::wall() }
     }
 
-    /// Returns a context for tests that call user code directly: the first attempt at number 0 of `test`, on the only rank.
+    /// Returns a context for tests that call user code directly. It describes the first attempt at item or task 0, on the only rank; the name is
+    /// `test`.
     pub fn for_test() -> Self {
         Context::new(RankPlace::ALONE, "test")
     }
 
-    /// Returns the rank that runs the call.
+    /// Returns the rank that runs the current call.
     pub fn rank(&self) -> usize {
         self.place.rank
     }

@@ -37,7 +37,7 @@ struct Inner {
     is_printed: bool,
 }
 
-/// Error that user code returned.
+/// Owner of an error that user code returned.
 pub(crate) trait Cause: Send + Sync {
     /// Returns the error that user code returned, as its own type.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
@@ -81,7 +81,7 @@ pub enum ErrorKind {
     Io,
     /// The message layer failed, or was started in a way that cannot work.
     Transport,
-    /// A frame from another rank could not be understood.
+    /// A message from another rank could not be decoded.
     Wire,
     /// User code returned an `Err`.
     User,
@@ -89,7 +89,7 @@ pub enum ErrorKind {
     Panic,
     /// Another rank failed; the message names the rank and its error.
     Peer,
-    /// A wait reached its limit; the message names the rank that waited and what it waited for.
+    /// A wait reached its limit; the message names the rank that waited and describes what the rank waited for.
     Timeout,
     /// The job was asked to stop, by a signal or a file, and has ended in order. The message describes which results are kept.
     Stopped,
@@ -128,7 +128,7 @@ impl Error {
         if self.inner.kind == ErrorKind::Peer { self } else { self.of_rank(rank) }
     }
 
-    /// Sets the rank on which the error arose, unless one is set.
+    /// Sets the rank on which the error arose, unless a rank is set.
     pub(crate) fn of_rank(mut self, rank: usize) -> Self {
         self.inner.rank.get_or_insert(rank);
         self
@@ -262,7 +262,7 @@ impl fmt::Display for Error {
     }
 }
 
-// `main` prints a returned error with `Debug`, so `Debug` is as readable as `Display`.
+// `Debug` is as readable as `Display`, because `main` prints a returned error with `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self} [{:?}]", self.inner.kind)

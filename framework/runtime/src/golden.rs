@@ -34,7 +34,7 @@ pub(crate) fn check_file(name: &str, written: &Path) {
     }
 }
 
-/// Messages as bytes, each with a description that does not depend on the names of types.
+/// Encoded messages, each with a description that does not depend on the names of types.
 #[derive(Default)]
 pub(crate) struct Messages(Vec<(String, Vec<u8>)>);
 

@@ -22,7 +22,7 @@ pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) ->
     }
 }
 
-/// Converts an error of user code. An [`Error`] is returned unchanged.
+/// Converts an error that user code returned. If it is an [`Error`] already, it is returned unchanged.
 pub(crate) fn described(error: BoxError) -> Error {
     let theirs = match error.downcast::<Error>() {
         Ok(ours) => return *ours,
@@ -71,7 +71,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .to_string()
 }
 
-/// Calls `work` and returns the message of its panic if it panics.
+/// Calls `work`. If `work` panics, the panic is caught and its message is returned.
 fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(into_text)
 }

@@ -1,4 +1,4 @@
-//! Measurement of links: round-trip times of messages to another rank. Every rank answers probes.
+//! Measurement of links: round-trip times of messages to another rank. Every rank answers these messages, which are called probes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 /// because it was disturbed least by other load. One message of each kind would be sensitive to short load peaks; more messages only take
 /// longer.
 pub(crate) const ROUNDS: [u32; 2] = [5, 3];
-/// Maximum measurable bandwidth in bytes per second. It keeps the numbers of the model finite.
+/// Maximum measurable bandwidth in bytes per second. The maximum keeps the numbers of the performance model finite.
 pub(super) const FASTEST: f64 = 1e12;
 
 /// Probe of the link to one rank: first messages without content, then messages with content. The answers have no content.
@@ -22,7 +22,7 @@ pub(super) const FASTEST: f64 = 1e12;
 /// answer with [`answered`](LinkProbe::answered).
 #[derive(Clone, Debug)]
 pub(crate) struct LinkProbe {
-    /// Rank that answers.
+    /// Rank at the other end of the measured link, which answers.
     pub(crate) to: usize,
     questions: [Frame; 2],
     /// Number of messages that are still to be sent, first of those without content, then of those with content.

@@ -1,4 +1,4 @@
-//! Measurements and limits that all balancers share.
+//! Measurements of ranks and links, and limits of their cost, which the balancing of all skeletons uses.
 
 pub(crate) mod link_probe;
 pub(crate) mod probe;

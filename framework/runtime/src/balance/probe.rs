@@ -48,9 +48,9 @@ impl Speed {
 /// Measured speeds and links of the ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Probed {
-    /// Platform in which each rank has its core to itself.
+    /// Speeds and links of the ranks, as if each rank had its core to itself.
     pub(crate) platform: Platform,
-    /// Fraction of its core that each rank had.
+    /// Fraction of its core that each rank had while it was measured.
     pub(crate) shares: Vec<f64>,
 }
 

@@ -14,7 +14,7 @@ const FIRST_SLEEP: Duration = Duration::from_micros(10);
 /// separate thread take a millisecond or more.
 const FIRST_SLEEP_WHILE_COMPUTING: Duration = Duration::from_micros(160);
 
-/// A wait that becomes longer at each call of [`wait`](Backoff::wait), until [`reset`](Backoff::reset) is called.
+/// A wait for messages that becomes longer at each call of [`wait`](Backoff::wait), until [`reset`](Backoff::reset) is called.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     spin: Duration,

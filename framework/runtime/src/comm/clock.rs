@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Clock of a rank. It is cheap to copy; the clocks of different ranks are not comparable.
+/// Clock of a rank. A clock is cheap to copy; the clocks of different ranks are not comparable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
     /// Wall time since the creation of the clock.

@@ -10,7 +10,8 @@ use bytes::Bytes;
 
 use super::{Frame, Part, Transport};
 
-/// Runs all checks. `bulk` is the size in bytes of a large part: larger than the transport's eager and split sizes.
+/// Runs all checks of a transport. `bulk` is the size in bytes of a large part, which exceeds the transport's sizes for eager messages and for
+/// splitting.
 pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     let mut peer = Peer::new(transport);
     peer.knows_the_world();
@@ -76,7 +77,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.transport.send(to, frame).expect("send");
     }
 
-    /// Polls once, and sleeps for a moment if no frame has arrived.
+    /// Polls the transport once, and sleeps for a moment if no frame has arrived.
     fn step(&mut self) {
         match self.transport.poll().expect("poll") {
             Some((from, frame)) => self.arrived[from].push_back(frame),
@@ -295,7 +296,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("queues_more_than_the_receiver_takes");
     }
 
-    /// Messages of sizes around every threshold are sent between all ranks, in an order that depends on the seed.
+    /// Messages with sizes near every size limit of the transport are sent between all ranks, in an order that depends on the seed.
     fn finds_its_way_through_a_random_mixture(&mut self, seed: u64, bulk: usize) {
         const MANY: usize = 150;
         let frame = |from: usize, to: usize, number: usize| {
@@ -334,7 +335,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 
     fn wakes_early_and_waits_no_longer_than_told(&mut self) {
-        // In a simulator there is no second thread that could call the waker.
+        // The waker is tested only on real ranks: in a simulator there is no second thread that could call the waker.
         if !self.transport.clock().is_simulated() {
             let waker = self.transport.waker();
             let start = Instant::now();

@@ -13,14 +13,14 @@ use super::{Capabilities, Frame, Group, Transport, Waker};
 use crate::comm::clock::Clock;
 use crate::error::{Error, Result};
 
-/// State shared by the ranks of a local job.
+/// State shared by the ranks (threads) of a local job.
 #[derive(Debug)]
 pub(crate) struct World {
     boxes: Vec<Mailbox>,
     /// Set once, when a rank fails. The flag is atomic and outside of the mutex, because every poll reads it.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
-    /// The enclosing world, if this world is a group of ranks.
+    /// State of the enclosing job, if this value belongs to a group of its ranks.
     whole: Option<Arc<World>>,
     /// Groups of ranks whose creation is in progress, by run number and group number.
     groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,
@@ -72,7 +72,7 @@ impl World {
         })
     }
 
-    /// Returns the failure that ended this world, if a rank has failed.
+    /// Returns the failure that ended the local job, if a rank has failed.
     pub(crate) fn failure(&self) -> Option<Error> {
         if self.poisoned.load(Ordering::Acquire) {
             return lock(&self.poison).clone();
@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-/// Transport of one rank in a [`World`].
+/// Transport of one rank of a local job, whose ranks are threads.
 #[derive(Debug)]
 pub(crate) struct LocalTransport {
     world: Arc<World>,

@@ -84,7 +84,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Returns the error that rank `from` sent this message and `expected` was expected.
+            /// Returns the error that rank `from` sent this message although the message `expected` was expected.
             #[allow(dead_code)]
             $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                 match self { $($received::$name(message) => message.unexpected(from, expected)),* }
@@ -172,7 +172,7 @@ macro_rules! messages {
                     })
                 }
 
-                /// Returns the error that rank `from` sent this message and `expected` was expected.
+                /// Returns the error that rank `from` sent this message although the message `expected` was expected.
                 #[allow(dead_code)]
                 $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                     let tag = match self { $($name::$variant { .. } => $tag::$variant),* };
@@ -197,7 +197,7 @@ messages! {
         Register = 1,
         /// From rank 0: all ranks have registered. Contains the receiver's position among the ranks of its machine.
         Placement = 2,
-        /// To rank 0: a rank has finished its part of the job.
+        /// To rank 0: a rank has finished its part of the job and wants to leave.
         Leave = 3,
         /// From rank 0: all ranks have finished and may end.
         Dismiss = 4,
@@ -209,13 +209,13 @@ messages! {
         /// From rank 0, forwarded from rank to rank: a piece of a broadcast value, but not the last piece. The first piece also announces the
         /// broadcast.
         Piece = 8,
-        /// From rank 0, forwarded from rank to rank: the last piece of a broadcast value.
+        /// From rank 0, forwarded from rank to rank: the last piece of a broadcast value. After it the broadcast is complete.
         LastPiece = 9,
         /// Request for an immediate echo, to measure the round-trip time. The content has no meaning.
         Probe = 10,
-        /// Answer to a probe.
+        /// Answer to a `Probe` message, which measures the round-trip time.
         Echo = 11,
-        /// Towards rank 0, forwarded from rank to rank: values of the sender and of the ranks below it in the tree.
+        /// Towards rank 0, forwarded from rank to rank: values of the sender and of the ranks below it in the tree of a collective operation.
         Values = 12,
         /// To rank 0 after a failure: the user code of a rank has ended, and the rank can leave.
         Answer = 13,
@@ -246,7 +246,7 @@ pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
 }
 
-/// A message that can be sent.
+/// A message that can be encoded and sent.
 pub(crate) trait Encode {
     /// Encodes the message for the run with number `run`.
     ///
@@ -354,7 +354,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Returns the content of a message with this tag.
+    /// Returns the content of a received message; its tag is known.
     pub(crate) fn of<T: Tagged>(message: Message, _: T) -> Self {
         let describe = |code| T::from_byte(code).map_or(String::new(), |tag| format!("{tag:?} of {}", T::OF));
         let Message { from, code, body: head, parts } = message;
@@ -404,7 +404,7 @@ impl Body {
         (take(&mut self.head), take(&mut self.parts))
     }
 
-    /// Checks that the whole content has been decoded.
+    /// Checks that the whole content of the message has been decoded.
     pub(crate) fn end(&self) -> Result<()> {
         if self.head.is_empty() && self.parts.is_empty() {
             return Ok(());
@@ -419,7 +419,7 @@ impl Body {
     }
 }
 
-/// Returns the error that rank `from` sent a message with `tag` and `expected` was expected.
+/// Returns the error that rank `from` sent a message with `tag` although the message `expected` was expected.
 pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} of {}, expected {expected}", T::OF))
 }
@@ -446,7 +446,7 @@ pub(super) struct Arrival {
     pub(super) frame: Frame,
 }
 
-/// An opened message: sender, tag, and the content without the header.
+/// A received message: sender, tag, and the content without the header.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) from: usize,

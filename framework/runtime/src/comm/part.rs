@@ -87,7 +87,7 @@ impl Part {
         }
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the part in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }

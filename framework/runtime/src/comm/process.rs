@@ -18,7 +18,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Returns the process of the caller.
+    /// Returns the operating-system process of the caller.
     pub(crate) fn own() -> Self {
         let number = std::process::id();
         match read_stat(number) {
@@ -36,7 +36,7 @@ impl Process {
         !self.place.is_empty() && self.place == other.place && self.number != other.number
     }
 
-    /// Returns true if the process has ended. Valid only if the calling process can [observe](Process::sees) it.
+    /// Returns true if the operating-system process has ended. Valid only if the calling process can [observe](Process::sees) it.
     pub(crate) fn has_ended(&self) -> bool {
         match read_stat(self.number) {
             // A process counts as ended if it is a zombie, or if its number belongs to a process with another start time.

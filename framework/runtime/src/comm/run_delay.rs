@@ -37,7 +37,7 @@ impl RunDelay {
     }
 }
 
-/// Returns the second of the three numbers in a `schedstat` file: the time on the run queue.
+/// Returns the second of the three numbers in a `schedstat` file: the time for which the thread waited for a core.
 fn parse(text: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(text).ok()?;
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());

@@ -39,7 +39,7 @@ impl Frame {
     }
 }
 
-/// Properties of the ranks of a transport. Code that depends on them queries this type instead of the name of the transport.
+/// Properties of the ranks that a transport connects. Code that depends on them queries this type instead of the name of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// True if each rank is a separate process on a real machine: the process can die alone, its death can be observed, and it can be ended

@@ -1,4 +1,4 @@
-//! Waiting for other ranks: backoff, time limit and log messages.
+//! Waits of a rank for messages of other ranks: sleeps between polls, time limit and log messages.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Waiting {
         }
     }
 
-    /// Restarts the time limit and the backoff, because a message has arrived from a rank that this rank waits for.
+    /// Restarts the time limit of the wait and shortens the next sleep, because a message has arrived from a rank that this rank waits for.
     pub(crate) fn record_message(&mut self, endpoint: &mut Endpoint) {
         let now = endpoint.clock().now();
         self.last = endpoint.record_poll(now);
@@ -106,9 +106,9 @@ impl Waiting {
 /// Longest permitted silence of a rank while another rank waits for its messages. A rank that is silent for longer counts as dead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Limit before the first heartbeat of the rank, which may still be in the program's own code.
+    /// Longest permitted silence before the first heartbeat of the rank, which may still be in the program's own code.
     pub(crate) join: Duration,
-    /// Limit after the first heartbeat: the rank is waiting as well and sends a heartbeat every second.
+    /// Longest permitted silence after the first heartbeat: the rank is waiting as well and sends a heartbeat every second.
     pub(crate) peer: Duration,
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn attempt_directory(dir: &Path, number: u32) -> PathBuf {
     if dir.ends_with(&directory) { dir.to_path_buf() } else { dir.join(directory) }
 }
 
-/// Returns the number of the attempt if `dir` is the directory of an attempt; 0 otherwise.
+/// Returns the number of the attempt (start of the job) if `dir` is the directory of an attempt; 0 otherwise.
 fn own_number(dir: &Path) -> u32 {
     let number = || dir.file_name()?.to_str()?.parse().ok();
     number().filter(|number| dir.is_dir() && attempt_directory(dir, *number) == dir).unwrap_or(0)

@@ -89,7 +89,7 @@ pub enum State {
     Finished,
     /// The job has ended with an error.
     Failed,
-    /// The job was asked to stop, by a signal for example, and has ended in order. The same command continues it.
+    /// The job was asked to stop, by a signal for example, and has ended in order. The same command continues the work of the job.
     Stopped,
 }
 

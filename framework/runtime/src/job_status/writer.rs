@@ -84,7 +84,7 @@ impl StatusWriter {
         self.write()
     }
 
-    /// Returns true if the number of completed tasks is due to be written at time `now`.
+    /// Returns true if the number of completed tasks is due to be written to the job status at time `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.rank == 0 && self.file().is_some() && now >= self.next
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!((copy.state, copy.restarts, copy.starter), (State::Running, 2, 77));
         assert_eq!(copy, read(&path));
         drop(writer);
-        // Without a separate status file, the file in the event directory is the status file.
+        // Without a separate status file, the job status in the directory of events is the only one.
         let mut writer = StatusWriter::start(None, attempt(), 0, 3).unwrap();
         writer.lost(2);
         let copy = read(&events.join("attempts/2").join(EVENTS_COPY));

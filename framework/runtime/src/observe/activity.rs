@@ -43,7 +43,8 @@ pub struct RankStart {
 pub struct Activity {
     /// Length of the part in seconds.
     pub seconds: f64,
-    /// Time in items, tasks, units and commands, in seconds. The busy time of the summary is the same measurement.
+    /// Time in user code for items, tasks and units, and in commands, in seconds. The busy time in the summary of the run is the same
+    /// measurement.
     pub work_s: f64,
     /// Time in which the rank waited for messages and had nothing to compute, in seconds.
     pub idle_s: f64,

@@ -25,7 +25,7 @@ fn columns() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(WIDE)
 }
 
-/// Display of the progress of one run.
+/// Display of the progress of one run of a skeleton.
 #[derive(Debug)]
 pub(crate) struct Display {
     choice: Choice,
@@ -105,7 +105,7 @@ impl Display {
         Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
     }
 
-    /// Returns true if a call of [`show`](Display::show) is due.
+    /// Returns true if a call of [`show`](Display::show) is due, which shows the progress.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.next

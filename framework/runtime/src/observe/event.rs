@@ -32,7 +32,7 @@ pub enum Event {
     },
     /// The ranks and their links to rank 0 were measured.
     Probe {
-        /// Speed of each rank, relative to the fastest rank (1).
+        /// Measured speed of each rank, relative to the fastest rank (1).
         #[serde(with = "figure::list")]
         speeds: Vec<f64>,
         /// Bandwidth of the slowest link to rank 0, in bytes per second; `None` on one rank.
@@ -51,9 +51,9 @@ pub enum Event {
         stage: String,
         /// Rank that runs the stage.
         rank: usize,
-        /// Number of items behind the estimate.
+        /// Number of items on which the estimate of the stage's service time is based.
         items: u64,
-        /// The estimate, in seconds per item.
+        /// The estimated service time of the stage, in seconds per item.
         #[serde(with = "figure")]
         seconds_per_item: f64,
         /// Name of the method that made the estimate.
@@ -96,14 +96,14 @@ pub enum Event {
         /// Subject of the decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Current arrangement: a mapping or a number.
+        /// Current arrangement: a mapping of stages, or a number of workers.
         current: String,
-        /// Best other arrangement, if one was found.
+        /// Best other arrangement that was considered, if there was one.
         candidate: Option<String>,
-        /// Time of the current arrangement, in seconds per item.
+        /// Time of the current arrangement of the work, in seconds per item.
         #[serde(with = "figure")]
         current_s: f64,
-        /// Predicted time of the candidate, in seconds per item.
+        /// Predicted time of the best other arrangement, in seconds per item.
         #[serde(with = "figure::optional")]
         candidate_s: Option<f64>,
         /// Predicted saving by the change, as a fraction of the current time.
@@ -115,7 +115,7 @@ pub enum Event {
         /// Predicted saving by the change in the remaining run, in seconds.
         #[serde(with = "figure")]
         benefit_s: f64,
-        /// Predicted cost of the change, in seconds.
+        /// Predicted cost of the change of the arrangement, in seconds.
         #[serde(with = "figure")]
         cost_s: f64,
         /// Service time of each stage on the fastest rank, in seconds, as used for the decision; empty if measurements are missing.
@@ -127,7 +127,7 @@ pub enum Event {
         /// Other measurements on which the decision is based.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
-        /// True if the change is made.
+        /// True if the other arrangement is adopted.
         acted: bool,
         /// Reason for the decision, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
@@ -136,12 +136,12 @@ pub enum Event {
     Prepare {
         /// The epoch (period of one mapping) in which the announced mapping applies.
         epoch: u32,
-        /// The next mapping.
+        /// The next mapping of stages to ranks, in its text form.
         mapping: String,
     },
     /// A stage of a pipeline was set up on the logging rank.
     WarmUp {
-        /// Name of the stage.
+        /// Name of the stage that was set up.
         stage: String,
         /// Duration of the set-up in seconds.
         #[serde(with = "figure")]
@@ -156,7 +156,7 @@ pub enum Event {
     Switch {
         /// Epoch (period of one mapping) that begins.
         epoch: u32,
-        /// Text form of the mapping.
+        /// Text form of the mapping that takes effect.
         mapping: String,
     },
     /// The logging rank sent a serial stage and its state to another rank.
@@ -183,22 +183,22 @@ pub enum Event {
     Forwarded {
         /// Epoch (period of one mapping) in which the rank forwarded the batches.
         epoch: u32,
-        /// Number of batches.
+        /// Number of forwarded batches.
         batches: u64,
     },
     /// A snapshot of a pipeline, from which a killed job can continue, is complete.
     Snapshot {
         /// Number of source items before the snapshot, summed over all starts of the job.
         items: u64,
-        /// Size of the states of stages and sink in bytes.
+        /// Size of the states of stages and sink in the snapshot, in bytes.
         bytes: u64,
-        /// Time in which stages saved their states and the sink committed, in seconds.
+        /// Time in which stages saved their states for the snapshot and the sink committed, in seconds.
         #[serde(with = "figure")]
         took_s: f64,
         /// Time in which the files of the snapshot were written, while the stream ran, in seconds.
         #[serde(with = "figure")]
         written_s: f64,
-        /// Scheduled time between the starts of this snapshot and the next one, in seconds.
+        /// Scheduled time between the starts of this snapshot and of the next one, in seconds.
         #[serde(with = "figure")]
         next_s: f64,
     },
@@ -208,67 +208,67 @@ pub enum Event {
         by: String,
         /// Name of the earlier policy.
         before: String,
-        /// Number of remaining tasks.
+        /// Number of remaining tasks of the farm.
         left: u64,
-        /// Number of active workers.
+        /// Number of active workers of the farm.
         workers: usize,
-        /// Mean time of a task, in seconds.
+        /// Mean time of a task of the farm, in seconds.
         #[serde(with = "figure")]
         mean_s: f64,
-        /// Standard deviation of a task's time, in seconds.
+        /// Standard deviation of the time of a farm's task, in seconds.
         #[serde(with = "figure")]
         deviation_s: f64,
-        /// Number of neighbouring tasks with similar times; 1 if the times of tasks are independent.
+        /// Number of neighbouring tasks of the farm with similar times; 1 if the times of tasks are independent.
         #[serde(with = "figure")]
         block: f64,
-        /// Cost of a message with one task, in seconds.
+        /// Cost of a message with one task of the farm, in seconds.
         #[serde(with = "figure")]
         message_s: f64,
-        /// Predicted time for the remaining tasks with the new policy, in seconds.
+        /// Predicted time for the remaining tasks with the new chunk policy, in seconds.
         #[serde(with = "figure")]
         predicted_s: f64,
-        /// Predicted time for the remaining tasks with the earlier policy, in seconds, if it was predicted.
+        /// Predicted time for the remaining tasks with the earlier chunk policy, in seconds, if it was predicted.
         #[serde(with = "figure::optional")]
         before_s: Option<f64>,
-        /// Number of policies that were compared.
+        /// Number of chunk policies that were compared.
         compared: usize,
     },
-    /// A rank is lost, because it died or hangs.
+    /// A rank is lost: it has died or hangs, and other ranks do its work.
     Lost {
         /// Rank that died or hangs.
         rank: usize,
         /// Number of tasks of the lost rank that other ranks run again.
         tasks: u64,
-        /// Evidence of the loss, as a sentence without a full stop.
+        /// Evidence that the rank is dead or hangs, as a sentence without a full stop.
         why: String,
     },
     /// A rank that a farm had lost because of its silence takes part again.
     Heard {
-        /// Rank that takes part again.
+        /// Rank that was taken for dead and takes part again.
         rank: usize,
     },
     /// Failures and repeated tasks of a farm.
     Failures {
-        /// Number of tasks that failed at every attempt.
+        /// Number of tasks of the farm that failed at every attempt.
         failed: u64,
-        /// Number of retries after an error.
+        /// Number of retries of tasks after an error.
         retried: u64,
         /// Number of tasks that were dispatched again because their rank was lost.
         again: u64,
     },
     /// Workers of a farm are parked: they get no tasks until they are woken.
     Parked {
-        /// Ranks of the workers.
+        /// Ranks of the parked workers.
         ranks: Vec<usize>,
     },
     /// Parked workers of a farm take part again.
     Woken {
-        /// Ranks of the workers.
+        /// Ranks of the workers that take part again.
         ranks: Vec<usize>,
     },
     /// Workers of a farm are assigned to sub-masters, which forward their tasks and results.
     Split {
-        /// Ranks of the sub-masters.
+        /// Ranks that forward tasks and results between rank 0 and other workers.
         sub_masters: Vec<usize>,
         /// Number of workers of all sub-masters together.
         workers: usize,
@@ -283,7 +283,7 @@ pub enum Event {
         units: u64,
         /// Number of units on each rank at the start.
         held: Vec<u64>,
-        /// Mode of balancing, which moves units: `off`, `once` or `live`.
+        /// Mode of balancing, which moves units of the loop: `off`, `once` or `live`.
         balance: String,
     },
     /// The run of a loop ended without an error.
@@ -301,17 +301,17 @@ pub enum Event {
         /// Number of units that rank 0 decided to move; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
         /// that has computed some of the units meanwhile sends fewer units.
         units: u64,
-        /// Number of messages with units.
+        /// Number of messages with the moved units.
         messages: u64,
-        /// Longest time that a rank spent on the movement, in seconds.
+        /// Longest time that a rank spent on the movement of units, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
     /// The block size of a loop changed.
     Grain {
-        /// Number of units in a block, or of iterations of a pipelined loop.
+        /// Number of units of the loop in a block, or of iterations of a pipelined loop.
         block: u64,
-        /// Reason, as the end of a sentence.
+        /// Reason for the new block size, as the end of a sentence.
         reason: String,
     },
     /// The run of a workflow begins.
@@ -320,7 +320,7 @@ pub enum Event {
     Planned(Planned),
     /// A plan for a workflow takes effect.
     Plan(PlanInForce),
-    /// A task of a workflow waits for a named limit.
+    /// A task of a workflow waits for a named limit that other tasks use up.
     TaskHeld(TaskHeld),
     /// The logging rank began a task of a workflow.
     TaskBegan(TaskBegan),
@@ -336,12 +336,12 @@ pub enum Event {
     Held(Held),
     /// The run of a workflow ended.
     WorkflowEnd(WorkflowEnd),
-    /// Measured result of a change, some time after it took effect.
+    /// Measured result of a change of the mapping or of the distribution of work, some time after the change took effect.
     Outcome {
         /// Subject of the change, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Epoch of the new mapping, or number of the change.
+        /// Epoch (period of one mapping) of the new mapping, or number of the change.
         epoch: u32,
         /// Measured time before the change, in seconds per item.
         #[serde(with = "figure")]
@@ -349,11 +349,11 @@ pub enum Event {
         /// Predicted time after the change, in seconds per item.
         #[serde(with = "figure")]
         predicted_s: f64,
-        /// Measured time after the change, in seconds per item.
+        /// Measured time after the change took effect, in seconds per item.
         #[serde(with = "figure")]
         after_s: f64,
     },
-    /// A rank begins its part of a run.
+    /// A rank begins its part of a run of a skeleton.
     RankStart(RankStart),
     /// Account of a rank's time in one interval.
     Activity(Activity),
@@ -361,16 +361,16 @@ pub enum Event {
     Work(Work),
     /// Messages sent by a rank, and its memory use.
     Traffic(Traffic),
-    /// Progress of the run.
+    /// Progress of the run: amount of finished work.
     Progress(Reached),
-    /// A rank ends its part of a run.
+    /// A rank ends its part of a run of a skeleton.
     RankEnd {
-        /// Time since the rank began, in seconds.
+        /// Time since the rank began its part, in seconds.
         seconds: f64,
     },
     /// The run of a pipeline ended without an error.
     Finish {
-        /// Number of items from the source.
+        /// Number of items that the source of the pipeline produced.
         items: u64,
         /// Time since the start of the run, in seconds.
         #[serde(with = "figure")]
@@ -378,10 +378,10 @@ pub enum Event {
     },
     /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
-        /// Number of items, tasks or units that the rank did; a unit that was done in parts counts with its parts.
+        /// Number of items, tasks or units that each rank did; a unit that was done in parts counts with its parts.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
-        /// Time of the rank in user code and commands, in seconds.
+        /// Time of each rank in user code and commands, in seconds.
         #[serde(with = "figure::list")]
         busy_s: Vec<f64>,
     },

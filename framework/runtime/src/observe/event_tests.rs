@@ -4,7 +4,7 @@ use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
-/// Returns one event of each kind.
+/// Returns one sample event of each kind.
 pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();
@@ -128,7 +128,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
     .collect()
 }
 
-/// Returns one event of each kind that occurs in a workflow.
+/// Returns one sample event of each kind that occurs in a workflow.
 fn of_a_workflow() -> Vec<Event> {
     let task = || "sort".to_string();
     let wait =

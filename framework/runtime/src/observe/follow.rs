@@ -18,7 +18,7 @@ use crate::job_status::newest_attempt;
 /// Maximum length in bytes of a line in a log file. The longest events list all ranks. A damaged file may have lines without end.
 const LONGEST: u64 = 16 << 20;
 
-/// New contents of a log.
+/// Events that were added to a log since it was last read.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewRecords {
@@ -183,7 +183,7 @@ pub(super) fn sort(records: &mut [Record]) {
     records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
 }
 
-/// Returns the log files in order of their ranks.
+/// Returns the log files in a directory, in the order of their ranks.
 fn find(dir: &Path) -> Result<Vec<(Stem, usize, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable(dir))? {
@@ -205,7 +205,7 @@ impl Tail {
         Tail { path, read: 0, lines: 0, first_line: Vec::new() }
     }
 
-    /// Returns true if the first line of the file is unchanged and the file has not become shorter since it was last read.
+    /// Returns true if the log file is the one that was read before: its first line is unchanged and the file has not become shorter.
     fn is_continued(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
         let mut begin = vec![0; self.first_line.len()];
         match file.read_exact(&mut begin) {
@@ -321,7 +321,7 @@ pub(super) mod tests {
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         write(1, &line(0.5, 1, 0, 9));
         assert_eq!(follower.poll().unwrap().records.len(), 1);
-        // The error about an invalid line contains the line number in the file.
+        // The error about an invalid line names the number of the line in the file.
         write(0, &(whole + "x\n"));
         let error = follower.poll().unwrap_err().to_string();
         assert!(error.contains("rank-0.jsonl, line 4: expected an event of rank 0"), "{error}");

@@ -16,13 +16,13 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Maximum size in bytes of the events that stay in memory before they are written to the log file.
 const FLUSH_ABOVE: usize = 64 << 10;
 
-/// Event log of a rank. A disabled log costs a test of a pointer: no event is created, nothing is allocated.
+/// Event log of a rank. A disabled log costs only a test of a pointer: no event is created, nothing is allocated.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     open: Option<Box<Open>>,
 }
 
-/// Origin of the events in a log.
+/// Origin of the events in a log: rank, run, and offset of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Rank that writes the log.
@@ -45,7 +45,7 @@ struct Open {
 }
 
 impl EventLog {
-    /// Creates a disabled log.
+    /// Creates a disabled log, which drops all events.
     pub(crate) fn off() -> Self {
         EventLog { open: None }
     }

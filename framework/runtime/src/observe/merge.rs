@@ -1,4 +1,4 @@
-//! Reading of the events of all ranks as one list.
+//! Reading of the event logs of all ranks as one list.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates a log of `records`, without notes.
+    /// Creates a log of `records`, without notes about missing parts.
     pub fn new(records: Vec<Record>) -> Self {
         Log { records, notes: Vec::new() }
     }

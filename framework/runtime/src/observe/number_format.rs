@@ -1,4 +1,4 @@
-//! Numbers as text for people.
+//! Formats numbers and times as text for people.
 
 use std::time::Duration;
 

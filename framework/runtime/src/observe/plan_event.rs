@@ -1,4 +1,4 @@
-//! Plan of a workflow in the log of events. Its size is bounded for any number of tasks.
+//! Event with the plan of a workflow. The size of the event is bounded for any number of tasks.
 
 use std::fmt;
 

@@ -6,7 +6,7 @@ use super::activity::Reached;
 use super::event::Event;
 use super::number_format::{hours, per_second, short, whole_percent};
 
-/// Number of parts in which fractional progress is shown: far more than the columns of a terminal.
+/// Number of steps in which the progress bar shows fractions: far more than the columns of a terminal.
 pub(super) const PARTS: f64 = 1e4;
 
 /// Parts of the text about the progress, the most important first. Less important parts are left out if space is short.
@@ -31,9 +31,9 @@ pub(crate) struct Progress {
     pub(crate) before: u64,
     /// Finished fraction of the item, task or sweep in progress, less than 1.
     pub(crate) part: f64,
-    /// Total amount of work, if it is certain.
+    /// Total amount of work, if the total is certain.
     pub(crate) total: Option<u64>,
-    /// Unit of the amounts, as a plural: `items`.
+    /// Unit of the amounts of work, as a plural: `items`.
     pub(crate) what: &'static str,
     /// Further text that the skeleton adds.
     pub(crate) rest: String,

@@ -47,7 +47,7 @@ impl Event {
         )
     }
 
-    /// Writes a decision as a sentence.
+    /// Writes the event about a balancing decision as a sentence.
     pub(super) fn decision(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Decision {
             of,
@@ -122,7 +122,7 @@ impl Event {
     }
 }
 
-/// Returns the names of the stages in a mapping's text form, in order.
+/// Returns the names of the stages in the text form of a pipeline's mapping, in order.
 fn stages(mapping: &str) -> Vec<&str> {
     let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
     blocks.flat_map(|block| block.split('+')).map(str::trim).collect()

@@ -47,7 +47,7 @@ pub(crate) enum Doing {
     Parked,
 }
 
-/// Accounts for one rank's time in one run, or does nothing.
+/// Keeps the account of one rank's time in one run, or does nothing if events are not logged.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     open: Option<Box<Open>>,
@@ -70,7 +70,7 @@ struct Open {
     /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
     parts_since_tally: u32,
-    /// Time of the next line with the progress of the run.
+    /// Time at which the next line with the progress of the run is due.
     progress_due: Duration,
     /// Messages sent until the end of the last part of the rank's time; `sent_written` are those already in the log.
     sent: Vec<Sent>,

@@ -15,7 +15,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// Formats an event as a sentence, without escaping names and messages.
+/// Formats an event as a sentence, without escaping control characters in names and messages.
 struct Sentence<'a>(&'a Event);
 
 impl fmt::Display for Sentence<'_> {

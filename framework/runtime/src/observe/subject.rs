@@ -50,7 +50,7 @@ impl Subject {
     }
 }
 
-/// Measurement behind a decision.
+/// Measurement on which a balancing decision is based.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
@@ -59,7 +59,7 @@ pub struct Input {
     /// Measured value.
     #[serde(with = "figure")]
     pub value: f64,
-    /// Unit: `s`, `s/byte` or `bytes`; empty for a number without a unit.
+    /// Unit of the value: `s`, `s/byte` or `bytes`; empty for a number without a unit.
     pub unit: String,
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Ve
     Ok(())
 }
 
-/// Formats a time for a table.
+/// Formats a time for a cell of the table.
 pub(crate) fn cell(time: Duration) -> String {
     seconds(time.as_secs_f64())
 }

@@ -29,7 +29,7 @@ impl SharedTally {
 pub(crate) struct Tally {
     pub(super) kinds: Vec<Kind>,
     pub(super) longest: Option<Longest>,
-    /// Current job of user code.
+    /// Job of user code that is running now.
     job: Option<Job>,
     /// For each ended job whose outcome has not been fetched: its time, zero for set-up.
     unfetched: VecDeque<Duration>,
@@ -128,7 +128,7 @@ impl Tally {
     /// Counts units of a loop that were computed in fractions.
     pub(crate) fn add_parts(&mut self, units: f64, took: Duration) {
         let Some(kind) = self.kinds.first_mut() else { return };
-        // Tolerance for rounding errors in sums of fractions.
+        // Tolerance for rounding errors in sums of fractions of a unit.
         const ROUNDING: f64 = 1e-6;
         let units = kind.fraction + units;
         let whole = (units + ROUNDING).floor();

@@ -30,10 +30,10 @@ pub struct Planned {
     /// Planned end of the last task, in seconds after the event.
     #[serde(with = "figure::optional")]
     pub ends_s: Option<f64>,
-    /// Duration of the planning, in seconds.
+    /// Duration of the planning of the workflow, in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
-    /// Reason for the planning, as the end of a sentence.
+    /// Reason for the planning of the workflow, as the end of a sentence.
     pub reason: String,
     /// True if the earlier plan of the workflow was kept.
     pub kept: bool,
@@ -55,7 +55,7 @@ pub struct TaskBegan {
     pub task: String,
     /// Number of earlier attempts of the task.
     pub attempt: u32,
-    /// Waits of the task since it was dispatched to the rank, in order of time.
+    /// Waits of the task between its dispatch to the rank and its start, in order of time.
     pub waits: Vec<TaskWait>,
     /// Tasks whose values the task reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,11 +66,11 @@ pub struct TaskBegan {
 /// limits of running tasks. The event is logged when the memory has changed, at most as often as the activities of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Held memory in bytes.
+    /// Memory that the rank holds for tasks, in bytes.
     pub bytes: u64,
     /// Maximum of the held memory since the last event of this kind, in bytes.
     pub most: u64,
-    /// Limit of the memory in bytes, if there is one.
+    /// Limit of the memory that the rank may hold for tasks, in bytes, if there is a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<u64>,
 }
@@ -78,7 +78,7 @@ pub struct Held {
 /// A wait of a workflow's task between its dispatch to a rank and its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskWait {
-    /// Cause of the wait.
+    /// Cause for which the task waited.
     #[serde(rename = "for")]
     pub waited_for: WaitedFor,
     /// If the task waited until its inputs were computed: the task that computed the last input.
@@ -96,11 +96,11 @@ pub struct TaskWait {
 pub enum WaitedFor {
     /// Inputs of the task were not computed yet by other tasks.
     Input,
-    /// Inputs were being received from other ranks or read from disk, or waited for free memory.
+    /// Inputs of the task were being received from other ranks or read from disk, or waited for free memory.
     Transfer,
-    /// The inputs were in memory, but too little memory was free for the task itself.
+    /// The inputs of the task were in memory, but too little memory was free for the task itself.
     Memory,
-    /// The rank was busy with other tasks.
+    /// The rank was busy with other tasks of the workflow.
     Core,
 }
 

@@ -1,4 +1,4 @@
-//! Identity of the runs that share a journal or checkpoints.
+//! Identity of a run: journals and checkpoints can be used only by runs with the same identity.
 
 use serde::Serialize;
 

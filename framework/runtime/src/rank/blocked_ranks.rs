@@ -16,7 +16,7 @@ pub(super) struct LastState<'s> {
 }
 
 impl LastState<'_> {
-    /// Returns true if the rank may be stuck, or too busy to send heartbeats.
+    /// Returns true if no recent heartbeat shows that the rank is alive: the rank may be stuck, or too busy to send heartbeats.
     pub(super) fn is_silent(&self) -> bool {
         self.silent >= FIRST_REMINDER
     }
@@ -72,7 +72,7 @@ impl BlockedRanks {
     }
 }
 
-/// Formats ascending ranks: `ranks 0, 3-5`.
+/// Formats ascending rank numbers: `ranks 0, 3-5`.
 pub(crate) fn ranks_of(ranks: &[usize]) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &rank in ranks {

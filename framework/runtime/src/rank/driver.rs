@@ -125,7 +125,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(())
     }
 
-    /// Returns the activity of a rank that is not waiting.
+    /// Returns the current activity of this rank if it is not waiting.
     fn doing(&self) -> Doing {
         if self.executor.leaves_the_core() { Doing::Communicating } else { Doing::Computing }
     }
@@ -385,7 +385,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 }
 
-/// Writes the number of completed items, tasks or units to the job status.
+/// Writes the number of completed items, tasks or units to the job status, the file that shows the state of the job.
 fn record_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
     if let Some(progress) = protocol.progress() {
         endpoint.record_done(progress.done);

@@ -39,7 +39,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,
-    /// True if the user has chosen [`Driver::Inline`].
+    /// True if the user has chosen that user code always runs on the communicating thread ([`Driver::Inline`]).
     is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,

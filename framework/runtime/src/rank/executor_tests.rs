@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// User code whose task waits for a message from outside.
+/// User code whose task waits until the test sends a message to it.
 struct Waits;
 
 impl UserCode for Waits {

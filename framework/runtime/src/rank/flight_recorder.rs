@@ -49,7 +49,7 @@ impl FlightRecorder {
         FlightRecordLocation { process: Process::own(), file: self.file.as_raw_fd() }
     }
 
-    /// Records that chunk `id`, or its task `task`, starts.
+    /// Records that the chunk of tasks `id`, or its task `task`, starts.
     pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
         let mut record = FlightRecord::default();
         record[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());

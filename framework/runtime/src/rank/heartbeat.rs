@@ -37,7 +37,7 @@ pub(crate) enum Watch {
     },
 }
 
-/// A rank whose process has ended or whose silence has reached its limit.
+/// A rank that may be dead: its process has ended, or it has been silent for as long as permitted.
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) rank: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// Returns true if the rank may be dead; false if its process is known to run, or if ranks are threads.
+    /// Returns true if the rank may be dead; false if the process of the rank is known to run, or if ranks are threads.
     pub(crate) fn may_be_death(&self, endpoint: &Endpoint) -> bool {
         self.has_ended || (endpoint.is_process() && !endpoint.is_seen(self.rank))
     }
@@ -148,7 +148,7 @@ impl Heartbeat {
         (0..endpoint.size()).filter(|&other| other != me).map(|other| (other, within_limits(other))).collect()
     }
 
-    /// Sends a heartbeat to the ranks with which this rank exchanges them, according to `watch`.
+    /// Sends a heartbeat to the ranks with which this rank exchanges heartbeats, according to `watch`.
     pub(crate) fn send(
         &self,
         endpoint: &mut Endpoint,
@@ -251,7 +251,7 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the message about a rank that has died or is silent.
+    /// Returns the error message about a rank that has died or is silent.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
         let last = self.heartbeat_states[other].as_ref();
         let last = last.map_or("it has sent no heartbeat".to_string(), |heartbeat_state| {
@@ -293,7 +293,7 @@ impl Heartbeat {
         Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
     }
 
-    /// Returns the state of every rank, one line each. Only on rank 0.
+    /// Returns the last known state of every rank, one line each. Only on rank 0.
     fn all(&self, mine: &HeartbeatState) -> String {
         let mut lines = vec![format!("  rank 0: {}", mine.state)];
         for (rank, heartbeat_state) in self.heartbeat_states.iter().enumerate().skip(1) {

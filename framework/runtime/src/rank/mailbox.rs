@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Queue<T> = Arc<Mutex<VecDeque<T>>>;
 
-/// Sending end of a channel.
+/// Sending end of a channel between two threads.
 #[derive(Debug)]
 pub(super) struct Sending<T> {
     queue: Queue<T>,
     signal: Sender<()>,
 }
 
-/// Receiving end of a channel.
+/// Receiving end of a channel between two threads.
 #[derive(Debug)]
 pub(super) struct Receiving<T> {
     queue: Queue<T>,
@@ -61,7 +61,7 @@ impl<T> Receiving<T> {
     }
 }
 
-/// The sending end of a channel was dropped.
+/// Error of a receive: the sending end of the channel was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Disconnected;
 

@@ -125,7 +125,7 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns true if the rank may spin while it waits, because no other thread and no command of the rank computes.
+    /// Returns true if the rank may poll without sleeping while it waits, because no other thread and no command of the rank computes.
     fn leaves_the_core(&self) -> bool {
         true
     }
@@ -201,7 +201,7 @@ impl Moment {
         Moment { clock, messages_progress: !is_inline || !real_time, computed_since_poll, user_code }
     }
 
-    /// Returns a moment for tests, at time zero, on a rank whose user code runs on a compute thread.
+    /// Returns a `Moment` for tests, at time zero, on a rank whose user code runs on a compute thread.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
         let user_code = Place { is_inline: false, is_fixed: true, is_idle: true };

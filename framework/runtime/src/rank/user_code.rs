@@ -1,4 +1,4 @@
-//! User code as the [executor](super::executor) runs it.
+//! User code of a rank, as the [executor](super::executor) calls it.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub(crate) trait UserCode: Send {
     /// Runs one task of user code. An error ends the job.
     fn run(&mut self, task: Self::Task) -> Result<Option<Self::Outcome>>;
 
-    /// Returns true if the task has an outcome.
+    /// Returns true if the task has an outcome, which the protocol receives.
     fn answers(task: &Self::Task) -> bool;
 
-    /// Returns true if the task is an item, a task or a unit of the skeleton, and false if it is set-up.
+    /// Returns true if the task processes items, tasks or units of the skeleton, and false if it only prepares for them.
     fn is_work(_: &Self::Task) -> bool {
         true
     }

@@ -51,7 +51,7 @@ impl Write for Hashed {
 }
 
 impl Announcement {
-    /// Creates the announcement of a collective operation; `what` describes it in words that follow "rank 1".
+    /// Creates the announcement of a collective operation; `what` describes the operation in words that follow "rank 1".
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Announcement { what: what.into(), details: Vec::new(), survives: false }
     }
@@ -126,7 +126,7 @@ pub(super) struct Opening {
     pub(super) lost: Vec<usize>,
 }
 
-/// Remedy at the end of each error message about a disagreement.
+/// Remedy at the end of each error message about ranks that are about to run different skeletons.
 const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; they must \
                       not depend on values that only rank 0 has, such as the results of a farm";
 
@@ -243,7 +243,8 @@ impl Endpoint {
         let before = u32::try_from(self.rank()).unwrap_or(u32::MAX).saturating_sub(1);
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
-            // The poll receives no message: it returns failures of other ranks as errors, and all other messages stay in their queue.
+            // Failures of other ranks are received as errors of this poll, for which no message is wanted; all other messages stay in their
+            // queue.
             self.poll_for(|_, _| false)?;
             self.transport().wait(Some(TURN / 10))?;
         }

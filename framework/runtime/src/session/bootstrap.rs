@@ -38,7 +38,7 @@ pub(super) struct Register {
     pub(super) node: Option<Node>,
 }
 
-/// Node and process of a rank.
+/// Node of a rank, its process, and the program that it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
     pub(super) topology: Topology,
@@ -48,7 +48,7 @@ pub(super) struct Node {
 }
 
 impl Register {
-    /// Returns the registration of this rank, one of `size` ranks.
+    /// Returns the first message of this rank, one of `size` ranks, to rank 0.
     fn own(transport: String, size: usize, capabilities: Capabilities, config: &Config) -> Self {
         let is_compared = capabilities.processes && size > 1;
         let node = || Node {
@@ -192,7 +192,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
     Ok((placement, u32::from_le_bytes(attempt)))
 }
 
-/// Parses the registration of a rank. Another version of armature may use another format.
+/// Parses the first message of a rank. Another version of armature may use another format.
 fn read(message: Message) -> Result<Register> {
     let from = message.from;
     message.expect(Control::Register)?.value().map_err(|error| {

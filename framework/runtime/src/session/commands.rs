@@ -25,7 +25,7 @@ impl Default for Commands {
 }
 
 impl Commands {
-    /// Allows commands on one core of each rank and drops their output.
+    /// Allows commands on one core of each rank, and drops their output.
     pub fn new() -> Self {
         Commands::default()
     }
@@ -58,7 +58,7 @@ impl Commands {
         self
     }
 
-    /// Starts the process that starts commands for a rank.
+    /// Starts the process that will start the commands of a rank.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process cannot be started.

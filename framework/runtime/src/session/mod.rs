@@ -78,7 +78,7 @@ pub(crate) struct Parts<'s> {
     pub(crate) commands: &'s mut Option<RankCommands>,
     /// Groups of ranks that share cores with each other; known on rank 0.
     pub(crate) sharing: &'s Sharing,
-    /// Last measurement of speeds and links on rank 0, for skeletons that run soon after each other.
+    /// Last measurement of the speeds and links of the ranks, kept on rank 0, for skeletons that run soon after each other.
     pub(crate) probed: &'s mut Probed,
 }
 
@@ -158,7 +158,7 @@ impl Session {
         Parts { config, endpoint, commands, sharing, probed }
     }
 
-    /// Borrows the endpoint and the settings.
+    /// Borrows the endpoint, which sends and receives messages, and the settings.
     pub(crate) fn endpoint(&mut self) -> (&mut Endpoint, &Config) {
         (&mut self.endpoint, &self.config)
     }
@@ -254,7 +254,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// State of a rank before its session is opened.
+/// Resources of a rank that are created before its session is opened.
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,

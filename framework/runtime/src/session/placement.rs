@@ -74,7 +74,7 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
         let host = topology.host.as_str();
         let mut cores: BTreeSet<usize> = cores_of(topology, &places[rank]).into_iter().collect();
         let mut ranks = vec![rank];
-        // The rank's group is merged with all groups of ranks that may use one of the rank's cores.
+        // All groups of ranks that share a core with this rank are merged into the group of this rank.
         groups.retain(|(of, theirs, members)| {
             let apart = *of != host || theirs.is_disjoint(&cores);
             if !apart {

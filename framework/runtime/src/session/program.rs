@@ -310,7 +310,7 @@ mod tests {
         let text = refused(&[&long("1")], &[&long("2")]);
         assert!(text.chars().count() < 300, "{text}");
         assert!(text.contains(&format!("…{}1b", "a".repeat(20))) && text.contains("a2b"), "{text}");
-        // Only the first part of a command line is sent.
+        // The command line is longer than the part of it that a rank sends.
         let names: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
         let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
         let root = names.clone();
@@ -330,7 +330,7 @@ mod tests {
         let copy = dir.path().join("copy");
         std::fs::copy(&own, &copy).unwrap();
         assert_eq!(build(&own).unwrap(), build(&copy).unwrap());
-        // A file without a build ID, such as a script, is compared by its content.
+        // A file without a build id, such as a script, is compared by its content.
         let [one, same, other] = ["one", "same", "other"].map(|name| dir.path().join(name));
         for (file, text) in [(&one, "a program"), (&same, "a program"), (&other, "b program")] {
             std::fs::write(file, text).unwrap();

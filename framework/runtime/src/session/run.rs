@@ -1,4 +1,4 @@
-//! Start of the ranks as threads or as processes.
+//! Start of the ranks of a job, as threads or as MPI processes.
 
 #[cfg(feature = "mpi")]
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,7 +16,7 @@ use crate::workflow::{Action, Description, Task, Workflow};
 struct Run {
     dir: tempfile::TempDir,
     done: Mutex<Vec<u64>>,
-    /// Amount of work after which the job is asked to stop.
+    /// Number of completed units of work after which the job is asked to stop.
     stops_after: usize,
 }
 
@@ -36,7 +36,7 @@ impl Run {
             .job_status(Some(self.path("status")))
     }
 
-    /// Does a unit of work in about `millis` milliseconds.
+    /// Does a unit of work, which takes about `millis` milliseconds.
     fn work(&self, unit: u64, millis: u64) {
         std::thread::sleep(Duration::from_millis(millis));
         let mut done = self.done.lock().unwrap();
@@ -58,7 +58,7 @@ impl Run {
         assert!(!self.path("stop").exists());
     }
 
-    /// Checks that each unit of work below `units` was done once.
+    /// Checks that each unit of work below `units` was done exactly once, by one of the jobs.
     #[track_caller]
     fn did_each_once(&self, units: u64) {
         let done = self.done.lock().unwrap();

@@ -54,7 +54,7 @@ impl Agreement {
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
     }
 
-    /// Starts a batch of `count` further items.
+    /// Starts the encoding of a batch of `count` further items.
     pub(super) fn batch(&self, count: usize) -> Batch<'_> {
         let number = self.items.fetch_add(count as u64, Relaxed);
         let watch = Watch::new(self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone());
@@ -94,7 +94,7 @@ impl Agreement {
     }
 }
 
-/// Batch of items of one type that are being encoded.
+/// Encoding of one batch of items, which checks some of the items.
 pub(super) struct Batch<'a> {
     agreement: &'a Agreement,
     watch: Watch,
@@ -134,7 +134,7 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // If the process continues after this error, the next items of the type are examined like the first ones.
+            // If the process continues after this error, the next items of the type are examined like the first 64 items.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));
@@ -157,7 +157,7 @@ impl Batch<'_> {
     }
 }
 
-/// Checks that an item is read from its `bytes` as the same value; otherwise returns the difference as an error message.
+/// Checks that an item with the encoded form `bytes` is read as an equal value. Otherwise returns the difference as an error message.
 fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Result<(), String> {
     let back: T = get(bytes).map_err(|why| format!("the encoded value cannot be decoded: {why}"))?;
     let number =

@@ -60,7 +60,7 @@ fn skipped_variant_before_others_is_detected() {
         refused(&[figures], &[why]);
     }
     refused(&[Figure::Disc(2)], &["the encoded value cannot be decoded"]);
-    // Items of the first variant alone are decoded correctly.
+    // Items of the first variant are decoded correctly, because no skipped variant precedes it.
     codec::encode(vec![Figure::Dot(7); 9], &mut Vec::new(), &mut Vec::new()).unwrap();
 }
 
@@ -302,7 +302,7 @@ fn only_a_sample_of_items_is_checked() {
     Codec::of_type().check(&batch).unwrap();
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
 
-    // Items that take long are checked once, and again only if they are written differently.
+    // Items whose examination takes long are examined once, and again only if they are written differently.
     let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
     codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     Codec::of_type().check(&slow).unwrap();

@@ -14,7 +14,7 @@ const APART: u32 = u32::MAX;
 
 /// An item that consists of contiguous bytes, such as a `String` or a `Vec` of numbers.
 pub(super) trait Block: Sized + Send {
-    /// Codec number of the type in frames. Never reused.
+    /// Codec number of the item type in messages, which is never reused for another type.
     const ID: u8;
 
     /// Size in bytes of an element of the item; encoded lengths must be multiples of this size.
@@ -22,7 +22,7 @@ pub(super) trait Block: Sized + Send {
 
     fn bytes(&self) -> &[u8];
 
-    /// Returns the memory of the item as a part, without a copy.
+    /// Returns the memory of the item as a part of a message, without a copy.
     fn into_part(self) -> Part;
 
     /// Creates an item from its own part of a message; `None` if the bytes are not a value of the type.

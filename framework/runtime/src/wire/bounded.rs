@@ -19,7 +19,7 @@ use serde::de::{
 /// Maximum number of elements that take no bytes (such as units) in an input.
 const EMPTY_ELEMENTS: usize = 1 << 20;
 
-/// Maximum nesting depth of values, as in serde_json.
+/// Maximum nesting depth of decoded values: the limit of serde_json.
 const MOST_NESTED: u8 = 128;
 
 /// Returns the number of elements that all sequences, tuples and maps of an input of `size` bytes may announce in total.
@@ -269,7 +269,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Bounded<'_, A> {
     }
 }
 
-/// Passes borrowed text and bytes to a visitor as owned values.
+/// A visitor that passes borrowed text and bytes on to another visitor as owned values.
 struct Owned<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Owned<V> {

@@ -21,10 +21,10 @@ use super::{
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Codec number of plain old data in frames.
+/// Codec number of plain old data in messages.
 const PLAIN: u8 = Id::Plain as u8;
 
-/// Calls a macro with every scalar type. A batch of scalars, or of vectors of scalars, is sent as its memory.
+/// Calls a macro with every scalar type (numbers, `bool`, `char`). A batch of scalars, or of vectors of scalars, is sent as its memory.
 macro_rules! scalars {
     ($call:ident) => {
         $call!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64 bool char)
@@ -90,7 +90,7 @@ impl Known {
         }
     }
 
-    /// Returns the codec of `T`, or `None` if `T` is serialised with serde.
+    /// Returns the codec of `T`, or `None` if values of `T` are serialised with serde.
     fn of<T: 'static>() -> Option<&'static Known> {
         static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
             macro_rules! all {
@@ -171,7 +171,7 @@ fn check_count(count: usize, what: &str) -> Result<()> {
 pub(crate) struct Codec<T> {
     encode: Encode<T>,
     decode: Decode<T>,
-    /// Checks of the type, for items that are serialised with serde.
+    /// Check that `Serialize` and `Deserialize` of the type agree; `None` if the type is not serialised with serde.
     agreement: Option<&'static Agreement>,
     is_plain: bool,
 }
@@ -212,12 +212,12 @@ impl<T> Codec<T> {
         if self.is_plain { format!("{name}, sent as plain memory") } else { name.to_string() }
     }
 
-    /// Appends a batch to a message. See [`encode`].
+    /// Appends a batch of items to a message. See [`encode`].
     pub(crate) fn encode(&self, items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         (self.encode)(items, head, parts)
     }
 
-    /// Decodes a batch of `count` items. See [`decode`].
+    /// Decodes a batch of `count` items from a message. See [`decode`].
     pub(crate) fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
         (self.decode)(head, parts, count)
     }

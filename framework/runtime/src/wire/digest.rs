@@ -202,12 +202,12 @@ struct Parts {
 }
 
 impl Parts {
-    /// Starts the digest of the fields of a struct, or of the enum variant with this number.
+    /// Starts the digest of the fields of a struct or of an enum variant with the number `variant`. The order of the fields counts.
     fn in_order(variant: u32) -> Self {
         Parts { ordered: true, count: 0, sum: variant.into(), key: 0 }
     }
 
-    /// Starts the digest of the elements of a sequence or map.
+    /// Starts the digest of the elements of a sequence or map. The order of the elements does not count.
     fn in_any_order() -> Self {
         Parts { ordered: false, count: 0, sum: 0, key: 0 }
     }

@@ -13,7 +13,7 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
-/// Items of one type: a `Vec<T>`.
+/// A batch of items of one type, which its user does not know: a `Vec<T>`.
 pub(crate) trait Batch: Any + Send {
     fn len(&self) -> usize;
     /// Removes the items from position `at` on, and returns them.
@@ -103,7 +103,7 @@ impl Shape {
     }
 }
 
-/// Receiver of the encoded bytes of an item: the head of a message, and its parts.
+/// Function that receives the encoded bytes of an item: the head of a message, and its parts.
 type Receive<'a> = dyn FnMut(&[u8], &[Part]) -> Result<()> + 'a;
 
 /// Codec for batches of one type of items. Panics of user code, which may implement `Serialize`, are returned as errors.

@@ -1,4 +1,4 @@
-//! Headers of messages and records: numbers of fixed sizes in a fixed order, each little-endian.
+//! Headers of messages and of records in files: numbers of fixed sizes in a fixed order, each little-endian.
 
 /// Defines a header as a struct whose fields have the order and sizes of the numbers in the encoded form. The size of a header is `SIZE`,
 /// and the offset of a field is `offset_of!(Header, field)`; no other code defines the layout.

@@ -1,6 +1,6 @@
 //! Numbers that identify the codec of an encoded batch.
 
-/// Codecs with their numbers in frames. Numbers are never reused.
+/// Codecs with their numbers in messages. A number is never reused for another codec.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Id {
     U8 = 0x01,

@@ -1,4 +1,4 @@
-//! Start of an encoded batch (codec and layout), and checked reading of the rest.
+//! Header of an encoded batch of items (codec and layout), and checked reading of the rest of the batch.
 
 use bytes::{Buf, Bytes};
 
@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Version of the format of an encoded batch. The top bit indicates the byte order of the writer, in which all numbers are written.
 pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { OTHER_ORDER } else { 0 };
 
-/// Bit of the version that differs between the two byte orders.
+/// Bit of the format version that differs between little-endian and big-endian machines.
 const OTHER_ORDER: u8 = 1 << 7;
 
 header! {

@@ -64,7 +64,7 @@ macro_rules! scalars_round_trip {
                 there_and_back(&items);
                 there_and_back(&lists);
             });
-            // Sizes around the limit from which on data has a separate part.
+            // The batches have sizes around the limit from which on data is sent as a separate part.
             let border = OWN_PART / size_of::<$scalar>();
             for count in [border - 1, border, border + 1] {
                 let items = vec![<$scalar>::default(); count];

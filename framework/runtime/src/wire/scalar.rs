@@ -1,4 +1,4 @@
-//! Numbers, `bool` and `char`: a batch of them is encoded as its memory.
+//! Numbers, `bool` and `char`: a batch of such values is encoded as its memory.
 
 use super::{OWN_PART, id::Id, memory, reader::Reader};
 use crate::comm::Part;
@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// A type of numbers whose `Vec` can be sent as its memory.
 pub(super) trait Scalar: bytemuck::NoUninit + Send {
-    /// Codec number of the type in frames. Never reused.
+    /// Codec number of the type in messages, which is never reused for another type.
     const ID: u8;
 
     /// Returns the values that `bytes` contain; `None` if some bits are not a value of the type. The caller has checked that the length is a

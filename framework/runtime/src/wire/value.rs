@@ -57,7 +57,7 @@ pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     }
 }
 
-/// Reads `count` values from the start of `bytes`; returns them and the number of bytes that they took.
+/// Reads `count` values from the start of `bytes`; returns the values and the number of bytes that they took.
 pub(super) fn get_many<T: DeserializeOwned>(bytes: &[u8], count: usize) -> Result<(Vec<T>, usize), String> {
     let budget = budget(bytes.len());
     let seed = Many::<T>(Bounds::new(&budget), count, PhantomData);

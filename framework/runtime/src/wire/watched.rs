@@ -11,7 +11,7 @@ pub(super) const REMEDY: &str = "Items travel without the names of their fields,
     must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; send a \
     type with `flatten`, `untagged`, `tag` or `skip_serializing_if` as `armature::Named`";
 
-/// A value whose serialization is recorded.
+/// A value whose structs, enum variants and omitted fields are recorded while it is serialized.
 pub(super) struct Watched<'w, T: ?Sized> {
     pub(super) value: &'w T,
     pub(super) watch: &'w Watch,

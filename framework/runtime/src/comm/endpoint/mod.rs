@@ -62,7 +62,7 @@ pub(crate) struct Endpoint {
     seen: BTreeMap<usize, Process>,
     exchanged: Exchanged,
     stops: StopRequests,
-    /// Journals and directories of checkpoints that runs of this job have used.
+    /// Paths of the journals and of the directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
     /// Total duration of skeleton runs since progress was last reported.
     pub(crate) unreported_progress: Duration,
@@ -293,7 +293,7 @@ impl Endpoint {
         self.exchanged.messages
     }
 
-    /// Returns the next received frame, of any run.
+    /// Returns the next received frame, whichever run it belongs to.
     fn arrival(&mut self) -> Result<Option<Arrival>> {
         while let Some((from, frame)) = self.transport.poll()? {
             self.exchanged.messages += 1;

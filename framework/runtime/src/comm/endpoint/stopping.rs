@@ -74,12 +74,12 @@ impl Endpoint {
         self.stops.stopped.insert(self.run, stopped.message().to_string());
     }
 
-    /// Returns true if the current run was stopped.
+    /// Returns true if the current run was stopped because of a request to stop the job.
     pub(crate) fn is_run_stopped(&self) -> bool {
         self.stops.stopped.contains_key(&self.run)
     }
 
-    /// Checks that the current run was not stopped.
+    /// Checks that the current run was not stopped by a request to stop the job.
     ///
     /// # Errors
     /// [`ErrorKind::Stopped`] if the run was stopped.
@@ -90,7 +90,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the error of the last stopped run of the job, if there was one.
+    /// Returns the error of the last run of the job that was stopped by a request, if there was one.
     pub(crate) fn stopped(&self) -> Option<Error> {
         let (_, text) = self.stops.stopped.last_key_value()?;
         Some(Error::new(ErrorKind::Stopped, text))

@@ -1,4 +1,4 @@
-//! Assembly of messages in the order of each sender, and reception of their bulk data.
+//! Assembly of received messages in the order in which each sender has sent them, and reception of their bulk data.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
     largest: u64,
-    /// Maximum number of posted receives for one sender.
+    /// Maximum number of posted receives of bulk data for one sender, [`POSTED`] or [`POSTED_SIMULATED`].
     most_posted: usize,
     /// Set under the simulator: a known pattern at the start of each buffer (see `sentinel.rs`) shows whether a receive is complete, and
     /// requests are not tested.
@@ -168,7 +168,7 @@ impl Assembly {
         }
     }
 
-    /// Accepts a control message and appends the messages that it completes to `ready`.
+    /// Accepts a received control message, and appends the messages that are now complete to `ready`.
     #[inline]
     pub(super) fn accept(&mut self, control: Control, ready: &mut Ready) -> Result<()> {
         let Control { from, tag, data } = control;
@@ -217,7 +217,8 @@ impl Assembly {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {
-                // If the envelope itself is sent as bulk data, the pieces after it are known only after the envelope has been read.
+                // If the envelope itself is sent as bulk data, its length is the only known one: the pieces after it are known only when the
+                // envelope has been read.
                 if message.far {
                     break;
                 }
@@ -236,7 +237,7 @@ impl Assembly {
             let bytes = (*length - offset).min(self.split);
             let start = buffer.start().wrapping_add(offset);
             let sentinel = (self.has_sentinels && bytes >= sentinel::LENGTH).then(|| {
-                // SAFETY: the buffer has room for `bytes` bytes at `offset`.
+                // SAFETY: the receive buffer has capacity for `bytes` bytes at `offset`.
                 unsafe { sentinel::set(start) };
                 start.cast_const()
             });
@@ -294,7 +295,7 @@ impl Assembly {
         let from = self.cursor;
         let window = (self.requests.len() - from).min(WINDOW);
         let mut found: c_int = 0;
-        // SAFETY: `window` active requests start at the cursor; indices and statuses have room for as many.
+        // SAFETY: the slices start at the cursor and contain `window` active requests; indices and statuses have capacity for as many.
         let code = unsafe {
             ffi::MPI_Testsome(
                 window as c_int,
@@ -328,7 +329,7 @@ impl Assembly {
     /// whose buffer has no sentinel is completed when the rank waits for any request.
     fn test_sentinels(&mut self, ready: &mut Ready) -> Result<bool> {
         let is_filled = |owner: &Owner| {
-            // SAFETY: the receive is posted, so its buffer exists, has a sentinel, and only the simulator writes to it.
+            // SAFETY: the receive is posted, so its buffer exists, has a sentinel (a pattern at its start), and only the simulator writes to it.
             owner.sentinel.is_some_and(|start| unsafe { sentinel::is_overwritten(start) })
         };
         let Some(index) = self.owners.iter().position(is_filled) else { return Ok(false) };

@@ -2,5 +2,5 @@
 
 pub use ::mpi;
 
-/// A communicator, as a type of the MPI bindings that this crate uses.
+/// An MPI communicator, as a type of the Rust bindings of MPI that this crate uses.
 pub type Communicator = ::mpi::topology::SimpleCommunicator;

@@ -1,4 +1,4 @@
-//! Return codes of MPI calls as errors.
+//! Converts the return codes of MPI calls to errors.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};

@@ -15,11 +15,11 @@ use super::bindings::Communicator;
 use super::call::{check, transport};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Remedy in error messages if MPI must outlive a run.
+/// Remedy at the end of error messages for programs that need MPI after the end of a run.
 const BEFORE: &str = "initialise MPI yourself before the first run, by armature::mpi::initialize_with_threading(Threading::Funneled), and \
                       finalise it after the last one";
 
-/// A communicator of the program, on which the ranks run.
+/// A communicator of the program, whose ranks are the ranks of the session.
 #[derive(Clone)]
 pub(crate) struct EmbeddedCommunicator(Arc<Held>);
 

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// message. If the whole message fits a control message, all pieces are sent inside the envelope.
 pub(super) const INLINE: usize = 4096;
 
-/// Maximum total size in bytes of the inline pieces of one envelope.
+/// Maximum total size in bytes of the pieces of a message that are sent inside its envelope.
 const INLINE_TOTAL: usize = 16 << 20;
 
 /// Maximum number of parts of one message.
@@ -77,7 +77,7 @@ pub(super) enum Kind {
     /// Head of a message without parts, which is sent as a single MPI message.
     Head = 0,
     Envelope = 1,
-    /// Length of an envelope that is itself sent as the first piece of bulk data.
+    /// Length of an envelope that is too long for a control message and is sent as the first piece of bulk data.
     Far = 2,
 }
 

@@ -31,7 +31,7 @@ impl ExitWithin {
                 exit(1);
             }
         };
-        // If the thread cannot be started, the rank still ends when its user code returns.
+        // An error is ignored: if the thread that ends the process cannot be started, the rank still ends when its user code returns.
         let _ = std::thread::Builder::new().name("leaving".to_string()).spawn(end);
         ExitWithin(guard)
     }

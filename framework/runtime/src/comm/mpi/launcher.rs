@@ -1,6 +1,6 @@
 //! Detection of the launcher of this process from the environment. Pure functions.
 
-/// Facts about the launcher of this process, from the environment.
+/// Facts about the launcher that started this process, from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LauncherFacts {
     /// Name of the launcher, for error messages.

@@ -27,7 +27,7 @@ pub(super) enum Landing {
 }
 
 impl Landing {
-    /// Creates a buffer without capacity.
+    /// Creates a receive buffer without capacity, for data of the given unit.
     pub(super) fn empty(unit: Unit) -> Self {
         match unit {
             Unit::Byte => Landing::Bytes(Vec::new()),
@@ -36,7 +36,7 @@ impl Landing {
         }
     }
 
-    /// Reserves exactly `length` bytes, which must be a whole number of units.
+    /// Reserves capacity for exactly `length` bytes, which must be a whole number of units.
     pub(super) fn reserve(&mut self, length: usize) -> Result<(), TryReserveError> {
         match self {
             Landing::Bytes(bytes) => bytes.try_reserve_exact(length),
@@ -45,7 +45,7 @@ impl Landing {
         }
     }
 
-    /// Returns the address of the start of the buffer.
+    /// Returns the address of the start of the receive buffer.
     pub(super) fn start(&mut self) -> *mut u8 {
         match self {
             Landing::Bytes(bytes) => bytes.as_mut_ptr(),
@@ -58,7 +58,7 @@ impl Landing {
     ///
     /// # Safety
     /// `length` bytes have been reserved, `length` is a whole number of units, and all the bytes have been written.
-    // SAFETY: the caller's obligation is stated above; the vectors do not know what was written through `start`.
+    // SAFETY: the caller's obligation is stated above. The vectors do not know their contents, because MPI writes through the pointer `start`.
     pub(super) unsafe fn filled(self, length: usize) -> Part {
         // SAFETY: the caller guarantees that all `length` bytes have been written; every bit pattern is a value of `u8`, `u32` and `u64`.
         unsafe {

@@ -60,7 +60,7 @@ impl Slots {
     fn add(&mut self, mut buffer: Vec<u8>) -> Result<()> {
         debug_assert!(buffer.capacity() >= self.room);
         if self.has_sentinels {
-            // SAFETY: the buffer has room for `room` bytes.
+            // SAFETY: the receive buffer has capacity for `room` bytes.
             unsafe { sentinel::set(buffer.as_mut_ptr()) };
         }
         // SAFETY: reading a constant of the MPI library after MPI_Init.
@@ -112,7 +112,7 @@ impl Slots {
 
     /// Returns the message in the first buffer whose sentinel, a pattern at its start, has been overwritten.
     fn filled(&mut self) -> Result<Option<Control>> {
-        // SAFETY: buffers have sentinels when they are posted, and only the simulator writes to them.
+        // SAFETY: a buffer has a sentinel (a pattern at its start) when its receive is posted, and only the simulator writes to the buffer.
         let is_filled = |slot: &Slot| unsafe { sentinel::is_overwritten(slot.buffer.as_ptr()) };
         let Some(index) = self.slots.iter().position(is_filled) else { return Ok(None) };
         let mut status = empty_status();
@@ -133,7 +133,7 @@ impl Slots {
                 buffer.capacity()
             )));
         }
-        // SAFETY: MPI has written `length` bytes, which is within the capacity.
+        // SAFETY: MPI has written `length` bytes, which is within the capacity of the buffer.
         unsafe { buffer.set_len(length) };
         // A message that fills more than a quarter of its buffer keeps the buffer. A smaller message is copied, which is cheaper than a new
         // buffer.
@@ -174,12 +174,12 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // The buffers are leaked, because MPI may still write to them.
+        // The buffers of unfinished receives are leaked, because MPI may still write to them.
         std::mem::forget(std::mem::take(&mut self.slots));
     }
 }
 
-/// Returns a status for MPI to fill in.
+/// Returns an empty MPI_Status for MPI to fill in.
 pub(super) fn empty_status() -> ffi::MPI_Status {
     // SAFETY: MPI_Status is a C struct of numbers, for which zeros are valid.
     unsafe { std::mem::zeroed() }

@@ -28,7 +28,7 @@ pub(super) struct Outbox {
 
 /// Handling of an MPI send right after its start.
 pub(super) enum AtOnce {
-    /// Test a send of at most this number of bytes, because most short sends are complete at once.
+    /// Test a send of at most this number of bytes for completion, because most short sends are complete at once.
     Test(usize),
     /// Wait for a send of fewer bytes than this number. Under the simulator such a send is complete at once, and a test would cost simulated
     /// time.
@@ -156,7 +156,7 @@ impl Outbox {
         self.sends.iter().map(|send| send.to).collect()
     }
 
-    /// Returns a description of the sends in flight by receiver, for an error message.
+    /// Returns a description of the sends that are not complete, by receiver, for an error message.
     pub(super) fn stuck(&self) -> String {
         let mut by_rank = std::collections::BTreeMap::<usize, (usize, usize)>::new();
         for send in &self.sends {

@@ -10,7 +10,7 @@
 //! a buffer as a whole when the message has arrived.
 #![allow(unsafe_code)]
 
-/// Bytes at the start of a buffer in which no message has arrived.
+/// Bytes that mark the start of a buffer in which no message has arrived.
 const SENTINEL: [u8; LENGTH] = [0xa7, 0x1c, 0xe5, 0x93, 0xd8, 0x6f, 0xb2, 0x4d];
 
 /// Size in bytes of the pattern that marks an empty buffer; a shorter buffer is not marked.

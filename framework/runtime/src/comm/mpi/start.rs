@@ -39,7 +39,7 @@ pub(super) struct World {
 pub(super) fn library() -> String {
     let text = ::mpi::environment::library_version().unwrap_or_default();
     let line = text.trim_matches(['\0', '\n', ' ']).lines().next().unwrap_or_default();
-    // MPICH separates name and version by tabs.
+    // The words are joined by blanks, because MPICH separates name and version by tabs.
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -140,7 +140,7 @@ fn initialise(
     let used = || transport("another part of this process initialised MPI while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
-    // `Universe` is not dropped from here on, so that an error below is reported and this process does not hang in MPI_Finalize.
+    // From here on `Universe` is not dropped, because its drop calls MPI_Finalize: an error below is reported, and this process does not hang.
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
         return Err(transport(format!(

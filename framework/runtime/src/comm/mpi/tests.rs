@@ -60,7 +60,7 @@ fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
         if finished.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             && let Some(pid) = rustix::process::Pid::from_raw(id as i32)
         {
-            // The launcher ends its ranks when it receives SIGTERM.
+            // SIGTERM is sent to the launcher, which then ends its ranks.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     });
@@ -149,7 +149,7 @@ fn abort_ends_every_rank_with_a_failure() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// Tests a rank that no other process ends, and whose threads are all in user code.
+/// A rank whose threads are all in user code, and which no other process ends, must end itself.
 #[test]
 fn computing_rank_exits_after_the_leave_limit() {
     let start = Instant::now();

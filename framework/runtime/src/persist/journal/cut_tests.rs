@@ -105,7 +105,7 @@ fn sparse_journal_needs_little_memory() {
     let mut kept = vec![0; behind.len()];
     copy.read_exact_at(&mut kept, far - end).unwrap();
     assert_eq!(kept, behind);
-    // A large intact record is read like any other.
+    // A large intact record is read like any other record.
     let large = vec![3; 5 << 20];
     let (mut journal, ..) = open(&path).unwrap();
     journal.append(NOW, 9, &large).unwrap();

@@ -7,7 +7,7 @@ use crate::wire::header::header;
 pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
 /// Version of the journal's format that this program reads and writes.
 pub(super) const VERSION: u32 = 1;
-/// Size of a checksum in bytes.
+/// Size in bytes of a checksum in a journal.
 pub(super) const SUM: usize = size_of::<u32>();
 /// Maximum size in bytes of the encoded identity of a journal.
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
@@ -16,7 +16,7 @@ header! {
     /// Start of a journal file, before the identity of the job.
     pub(super) struct Start {
         magic: u64, version: u32,
-        /// Size of the identity in bytes.
+        /// Size of the encoded identity of the job in bytes.
         length: u32,
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
         body.extend_from_slice(&length.to_le_bytes());
         body.extend_from_slice(bytes);
     }
-    // The body has at most [`LONGEST_IDENTITY`] bytes, so the cast is lossless.
+    // The cast is lossless, because the encoded identity has at most [`LONGEST_IDENTITY`] bytes.
     let start = Start { magic: u64::from_le_bytes(MAGIC), version: VERSION, length: body.len() as u32 };
     let mut header = start.to_bytes().to_vec();
     header.extend_from_slice(&body);
@@ -43,7 +43,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     Ok(header)
 }
 
-/// Parses the identity in `bytes`, which are the part of a header between its [`Start`] and its checksum.
+/// Parses the identity of the job in `bytes`, which are the part of a journal's header between its [`Start`] and its checksum.
 pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
     let mut field = || {
         let (length, rest) = bytes.split_first_chunk()?;

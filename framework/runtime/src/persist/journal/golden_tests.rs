@@ -3,7 +3,7 @@
 use super::{Identity, Journal};
 use crate::golden::{check_file, place};
 
-/// A journal of an earlier version can be continued, and a new journal of the same results has the same bytes.
+/// A journal that an earlier version of this program has written can be continued, and a new journal of the same results has the same bytes.
 #[test]
 fn journal_format_is_unchanged() {
     let job = || Identity::new("wörter", "1.2", [0, 255, 7]);

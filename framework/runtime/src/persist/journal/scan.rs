@@ -31,7 +31,7 @@ pub(super) enum Stop {
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) recovery: Recovery,
-    /// End of the last whole record, in bytes from the start of the file.
+    /// End of the last whole record of the journal, in bytes from the start of the file.
     pub(super) end: u64,
     /// Checksum of the last whole record, or of the header if there is no record. The checksum of the next record depends on it.
     pub(super) chain: u32,
@@ -74,7 +74,7 @@ pub(super) fn scan(
 /// Reader of a journal, record by record.
 struct Records<'f> {
     file: BufReader<&'f File>,
-    /// Current offset from the start of the file, in bytes.
+    /// Current offset of the reader from the start of the file, in bytes.
     at: u64,
     size: u64,
 }

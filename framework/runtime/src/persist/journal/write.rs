@@ -20,7 +20,7 @@ use crate::wire;
 const WRITE_ABOVE: usize = 64 << 10;
 /// Default minimum time between two syncs (`fsync`) of a journal.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Time limit for the sync when a journal is closed.
+/// Time limit for writing the records to the disk (`fsync`) when a journal is closed.
 const CLOSE: Duration = Duration::from_secs(60);
 
 /// An open journal: reads the results of earlier runs of the job, and appends new results.
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(journal.close().unwrap_err().to_string(), error.to_string());
     }
 
-    /// Returns a journal whose syncs fail, because a pipe cannot be synced.
+    /// Returns a journal whose calls of `fsync` fail, because its file is a pipe.
     fn with_a_broken_disk(dir: &tempfile::TempDir) -> Journal {
         let (reader, _) = std::io::pipe().unwrap();
         let mut journal = journal(dir);

@@ -20,7 +20,7 @@ use crate::session::Config;
 messages! {
     "what a rank begins with";
     pub(super) enum Tag {
-        /// Checkpoint from which the job resumes.
+        /// Description of the checkpoint from which the job resumes.
         StartingPoint = 2,
     }
 }
@@ -39,13 +39,13 @@ pub(crate) enum Route {
 pub(crate) struct StartingPoint {
     /// Rank 0's store of checkpoints; `None` on the other ranks.
     pub(crate) store: Option<SnapshotStore>,
-    /// Checkpoint from which the job resumes, if there is one.
+    /// Description of the checkpoint from which the job resumes, if there is a checkpoint.
     pub(crate) found: Option<Manifest>,
-    /// Writer of this rank's part of later checkpoints.
+    /// Writer of this rank's part of checkpoints.
     pub(crate) writer: SnapshotWriter,
 }
 
-/// Message with the checkpoint from which the ranks resume.
+/// Message with the description of the checkpoint from which the ranks resume.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Resume {
     pub(super) attempt: Attempt,

@@ -24,7 +24,7 @@ pub(super) const OLDER: &str = "manifest.old";
 pub(super) enum Read {
     Absent,
     Whole(Manifest),
-    /// The file is damaged, as the error states.
+    /// The manifest file is damaged, as the error states.
     Damaged(Error),
 }
 
@@ -89,7 +89,7 @@ impl Manifest {
         self.folder().file(dir, rank)
     }
 
-    /// Checks that the pieces contain each unit exactly once.
+    /// Checks that the pieces contain each unit of the loop exactly once.
     fn check(&self) -> Result<(), String> {
         let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.first);

@@ -135,7 +135,7 @@ impl SnapshotStore {
     }
 }
 
-/// Returns the newest checkpoint for which `load` succeeds.
+/// Returns the newest checkpoint for which `load` succeeds, with the result of `load`.
 fn newest<T>(
     dir: &Path,
     owner: &Owner,
@@ -157,8 +157,8 @@ fn newest<T>(
                     log::warn!("{}; the checkpoint before it is used", damage.message());
                 }
                 if name == manifest::OLDER {
-                    // The manifest that was used is renamed to the newest. Otherwise the next checkpoint would replace it before the next
-                    // checkpoint is complete.
+                    // The older manifest was used. It is renamed, so that it counts as the newest: otherwise the next checkpoint would replace
+                    // this manifest before the new one is complete.
                     let path = dir.join(name);
                     fs::rename(&path, dir.join(manifest::NAME))
                         .map_err(|error| io_error("rename the manifest", &path, &error))?;

@@ -44,7 +44,7 @@ pub enum BatchMode {
     Fixed(usize),
 }
 
-/// Progress display on stderr.
+/// Form of the display of progress on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -61,7 +61,7 @@ pub enum Progress {
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Balance {
-    /// No change: the initial distribution stays.
+    /// No change: the initial distribution of the work stays.
     Off,
     /// At most one change: the first time that the predicted gain exceeds the cost of the change.
     Once,

@@ -325,7 +325,7 @@ impl Config {
         remarks
     }
 
-    /// Checks the values of setters. Called at the start of a run.
+    /// Checks the values that setters have set. Called at the start of a run.
     pub(crate) fn validate(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::new(ErrorKind::Config, what));
         match self {

@@ -3,7 +3,7 @@
 /// Prefix of the names of all environment variables of the framework.
 const START: &str = "ARMATURE_";
 
-/// Variables that a [`Config`](super::Config) reads.
+/// Environment variables that are settings, which a [`Config`](super::Config) reads.
 pub(super) const SETTINGS: [&str; 23] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",

@@ -60,7 +60,7 @@ pub(crate) fn cores_of_rank(ranks: usize, local: usize, cores: &[Core], bound: b
 mod tests {
     use super::*;
 
-    /// Returns cores with two hardware threads each.
+    /// Returns cores with two hardware threads each, for the tests.
     fn cores(count: usize) -> Vec<Core> {
         (0..count).map(|core| Core { package: 0, processing_units: vec![core, core + count] }).collect()
     }

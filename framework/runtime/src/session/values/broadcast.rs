@@ -135,7 +135,8 @@ impl Course {
     }
 }
 
-/// Returns the parts of a message with a piece. The head is the first part, so that the piece can be forwarded unchanged.
+/// Returns the content of a message with a piece of a value. The head of the piece is the first part, so that the piece can be forwarded
+/// unchanged.
 pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
     parts.insert(0, Part::Bytes(head.into()));
     parts
@@ -202,7 +203,7 @@ impl Endpoint {
 }
 
 impl Course {
-    /// Sends a value of rank 0, whose type belongs to the framework, to all ranks.
+    /// Sends a value of rank 0, whose type belongs to the framework, to all ranks along the tree.
     pub(super) fn descend_value<S: Serialize + DeserializeOwned>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -220,7 +221,7 @@ impl Course {
         got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 sent no value"))
     }
 
-    /// Sends the items of rank 0 to all ranks. `bytes` is the approximate size of an item.
+    /// Sends the items of rank 0 to all ranks along the tree. `bytes` is the approximate size of an item.
     pub(super) fn descend_items<T>(
         &mut self,
         endpoint: &mut Endpoint,

@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Waits until all ranks have called it.
+    /// Waits until all ranks have called this function.
     ///
     /// # Errors
     /// The errors of [`broadcast`](Session::broadcast).
@@ -235,7 +235,7 @@ fn append<T>(mut before: Vec<T>, mut after: Vec<T>) -> Result<Vec<T>> {
     Ok(before)
 }
 
-/// Returns the only value of a list.
+/// Returns the only value of a list; another number of values is an error.
 fn only<T>(values: Vec<T>) -> Result<T> {
     let count = values.len();
     let mut values = values.into_iter();
