@@ -16,7 +16,7 @@ pub const SCHEMA: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankStart {
-    /// [`SCHEMA`], the version of the format, of the events that follow.
+    /// Version of the format ([`SCHEMA`]) of the events that follow.
     pub schema: u32,
     /// Number of ranks.
     pub ranks: usize,

@@ -37,7 +37,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     Figure::deserialize(from)?.number()
 }
 
-/// Serialization of a number that may be missing.
+/// Serialization of an optional number that JSON may be unable to represent.
 pub(super) mod optional {
     use super::{Deserialize, Deserializer, Figure, Serialize, Serializer};
 
@@ -50,7 +50,7 @@ pub(super) mod optional {
     }
 }
 
-/// Serialization of a list of numbers.
+/// Serialization of a list of numbers that JSON may be unable to represent.
 pub(super) mod list {
     use super::{Deserialize, Deserializer, Figure, Serializer};
 

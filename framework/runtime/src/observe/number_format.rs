@@ -81,7 +81,7 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// Returns the numbers, separated by blanks.
+/// Returns the numbers as text, separated by blanks.
 pub(crate) fn figures(numbers: &[u64]) -> String {
     let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     list.join(" ")

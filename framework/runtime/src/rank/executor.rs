@@ -35,7 +35,7 @@ const TINY: Duration = Duration::from_micros(1);
 
 /// Runs user code on the communicating thread (inline) or on a compute thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
-    /// Scope of the compute thread; `None` if user code always runs on the communicating thread.
+    /// Scope (`std::thread::scope`) in which the compute thread is started; `None` if user code always runs on the communicating thread.
     scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,

@@ -45,7 +45,7 @@ pub(crate) trait Protocol: Sized {
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
 
     /// True if other ranks wait for answers of this rank while it has nothing to compute. The rank then spins before it sleeps even if user code
-    /// has a thread of its own, and its sleeps during jobs are short.
+    /// has a separate thread, and its sleeps during jobs are short.
     const ANSWERS_SOON: bool = false;
 
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {

@@ -111,7 +111,7 @@ fn each_start_has_separate_events_and_needs_a_writable_directory() {
         run(&config(&events), |session| {
             let own = session.config().events.clone().expect("a directory");
             assert_eq!(own, events.join(format!("attempts/{number}")));
-            // The events of a group go to a directory of its own within the directory of the job.
+            // The events of a group go to a separate directory within the directory of the job.
             session.split(Some(session.rank() as u32 % 2), 0, |group| {
                 assert!(group.config().events.as_ref().expect("a directory").starts_with(&own));
                 Ok(())

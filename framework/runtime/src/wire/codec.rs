@@ -180,7 +180,7 @@ type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
 type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 
 impl<T: Item> Codec<T> {
-    /// Returns the codec for the type: [`encode`] and [`decode`].
+    /// Returns the codec that the type determines, with the functions [`encode`] and [`decode`].
     pub(crate) fn of_type() -> Self {
         let agreement = Known::of::<T>().is_none().then(Agreement::of::<T>);
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }

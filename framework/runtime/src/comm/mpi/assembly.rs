@@ -15,7 +15,7 @@ use super::sentinel;
 use crate::comm::{Frame, Part};
 use crate::error::Result;
 
-/// Tag of all bulk data, which is sent on a communicator of its own.
+/// Tag of all bulk data, which is sent on a separate communicator.
 pub(super) const BULK_TAG: c_int = 0;
 
 /// Maximum number of posted receives of bulk data for one sender.
@@ -90,7 +90,7 @@ struct Arriving {
 
 enum Piece {
     Here(Bytes),
-    /// A piece of `length` bytes that is received into a buffer of its own. The buffer is allocated when its first receive is posted.
+    /// A piece of `length` bytes that is received into a separate buffer. The buffer is allocated when its first receive is posted.
     Landing {
         buffer: Landing,
         length: usize,

@@ -1,4 +1,4 @@
-//! Groups of MPI ranks, each with communicators of its own.
+//! Groups of MPI ranks, each with separate communicators.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;

@@ -13,7 +13,7 @@ pub(super) const SUM: usize = size_of::<u32>();
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
 
 header! {
-    /// Start of a journal file, before the identity of the job.
+    /// First fields of a journal file: magic number, version of the format, and size of the identity that follows.
     pub(super) struct Start {
         magic: u64, version: u32,
         /// Size of the encoded identity of the job in bytes.

@@ -36,8 +36,8 @@ pub(crate) struct SnapshotStore {
 
 impl SnapshotStore {
     /// Opens the directory of a loop's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which `load`
-    /// succeeds, with the result of `load`. If the newest checkpoint is damaged, the one before it is used, with a warning. Removes other files
-    /// that a dead job has left behind.
+    /// succeeds, with the result of `load`. If the newest checkpoint is damaged, the checkpoint before it is used, with a warning. Removes other
+    /// files that a dead job has left behind.
     ///
     /// # Errors
     /// If the directory holds a checkpoint of another owner, or damaged checkpoints only, or if another job holds the lock for ten seconds; errors

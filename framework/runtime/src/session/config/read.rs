@@ -161,17 +161,17 @@ pub(super) fn number(name: &str, value: &str, low: usize, high: usize) -> Result
     })
 }
 
-/// Reads a percentage and returns it as a part of 1; `name` is the variable.
+/// Reads a percentage and returns it as a part of 1; `name` is the environment variable, for the error message.
 pub(super) fn percent(name: &str, value: &str) -> Result<f64> {
     Ok(above_zero(name, value, 100.0)? / 100.0)
 }
 
-/// Reads a number of hours; `name` is the variable.
+/// Reads a number of hours; `name` is the environment variable, for the error message.
 pub(super) fn hours(name: &str, value: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(above_zero(name, value, MAX_HOURS)? * 3600.0))
 }
 
-/// Reads a number above 0 and at most `high`; `name` is the variable.
+/// Reads a number above 0 and at most `high`; `name` is the environment variable, for the error message.
 fn above_zero(name: &str, value: &str, high: f64) -> Result<f64> {
     value.parse().ok().filter(|n| *n > 0.0 && *n <= high).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a number above 0 and at most {high}"))
