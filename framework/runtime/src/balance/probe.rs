@@ -67,7 +67,7 @@ impl Probed {
 /// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// Number of the pipeline, farm or loop run that the measurement belongs to.
+    /// Number of the run of a skeleton that the measurement belongs to.
     run: u32,
     /// Measured speeds by rank. All ranks run the measuring computation at the same time, so that ranks that share a core are measured as
     /// slower.

@@ -195,7 +195,7 @@ messages! {
     pub(crate) enum Control {
         /// To rank 0: a rank has started and registers.
         Register = 1,
-        /// From rank 0: all ranks have registered. Contains the receiver's position among the ranks of its machine.
+        /// From rank 0: all ranks have registered. Contains the cores that the receiver may use.
         Placement = 2,
         /// To rank 0: a rank has finished its part of the job and wants to leave.
         Leave = 3,

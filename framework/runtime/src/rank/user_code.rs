@@ -21,7 +21,7 @@ pub(crate) trait UserCode: Send {
     /// Returns true if the task has an outcome, which the protocol receives.
     fn answers(task: &Self::Task) -> bool;
 
-    /// Returns true if the task processes items, tasks or units of the skeleton, and false if it only prepares for them.
+    /// Returns true if the task processes items, tasks or units of the skeleton, and false for other tasks, such as setting up a stage.
     fn is_work(_: &Self::Task) -> bool {
         true
     }

@@ -9,8 +9,8 @@ pub(super) trait Scalar: bytemuck::NoUninit + Send {
     /// Codec number of the type in messages, which is never reused for another type.
     const ID: u8;
 
-    /// Returns the values that `bytes` contain; `None` if some bits are not a value of the type. The caller has checked that the length is a
-    /// multiple of the type's size.
+    /// Returns the values that `bytes` contain; `None` if some bits are not a value of the type. The length must be a multiple of the type's
+    /// size.
     fn read(bytes: &[u8]) -> Option<Vec<Self>>;
 
     /// Returns the values in a part of a message. The part is not copied if it has the alignment of the values.

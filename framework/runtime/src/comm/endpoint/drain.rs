@@ -1,4 +1,5 @@
-//! Waits of a rank until its sent messages have been received. The rank does not wait for messages to dead ranks whose process has ended.
+//! Waits of a rank until its sent messages have been received. The rank does not wait for messages to ranks that were taken for dead, unless
+//! they are known to be still present.
 
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns the ranks that have not received all messages of this rank, except dead ranks whose process has ended.
+    /// Returns the ranks that have not received all messages of this rank, except ranks that were taken for dead and are not known to be still
+    /// present.
     fn receivers(&self) -> Vec<usize> {
         let is_there =
             |rank: &usize| !self.is_lost(*rank) || (self.is_staying(*rank) && !self.has_ended(*rank));

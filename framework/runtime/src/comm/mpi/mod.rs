@@ -207,7 +207,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // Under the simulator the memory of freed messages is left as it is, because simulated ranks share one process and its memory.
+        // The setting is ignored under the simulator, because simulated ranks share one process and its memory.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }
