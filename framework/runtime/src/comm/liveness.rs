@@ -20,7 +20,8 @@ pub(crate) struct Liveness {
     gap: Duration,
     last_poll: Duration,
     polled: Duration,
-    /// For each rank, the time at which its last message arrived, on the clock that runs only while this rank polls.
+    /// For each rank, the time at which its last message arrived, on the clock that runs only while this rank polls, as of the last call of
+    /// `record_poll`.
     record_message: Vec<Duration>,
 }
 

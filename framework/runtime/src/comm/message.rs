@@ -15,7 +15,7 @@ use crate::wire::{self, header::header};
 /// values: all ranks agree on the skeleton that a run executes, so only messages of this skeleton and of the session are in flight during the
 /// run.
 pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
-    /// Skeleton that the tags belong to, in words that follow "expected a message of".
+    /// Protocol that the tags belong to, in words that follow "expected a message of".
     const OF: &'static str;
 
     /// Returns the byte that encodes the tag in a message.
@@ -354,7 +354,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Returns the content of a received message; its tag is known.
+    /// Returns the content of a message that has this tag.
     pub(crate) fn of<T: Tagged>(message: Message, _: T) -> Self {
         let describe = |code| T::from_byte(code).map_or(String::new(), |tag| format!("{tag:?} of {}", T::OF));
         let Message { from, code, body: head, parts } = message;

@@ -177,8 +177,8 @@ impl StatusWriter {
             self.copy_path = None;
         }
         let Some(path) = &self.path else { return Ok(()) };
-        // The content of the file is checked even with a lock: locks are not shared between hosts on every file system, and a killed launcher
-        // has released its lock.
+        // If this process does not hold the lock, because the launcher should, the content of the file is checked before each write: locks are
+        // not shared between hosts on every file system, and a killed launcher has released its lock.
         let found = JobStatus::read(path).ok().flatten().filter(|_| self._lock.is_none());
         if let Some(other) = found.filter(|found| found.started_by != self.job_status.started_by) {
             log::warn!(

@@ -51,7 +51,7 @@ pub struct Activity {
     /// Time in which the rank sent, received and handled messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// Time in other user code and work, in seconds: creating stages or units, planning, spilling and loading values.
+    /// Time in jobs that process no items, tasks or units, in seconds: creating stages or units, planning, spilling and loading values.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
     /// Time in which the rank was parked (without work until woken), in seconds.

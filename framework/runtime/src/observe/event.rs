@@ -96,7 +96,7 @@ pub enum Event {
         /// Subject of the decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Current arrangement: a mapping of stages, or a number of workers.
+        /// Current arrangement: a mapping in its text form, a number of workers, or the numbers of units on the ranks.
         current: String,
         /// Best other arrangement that was considered, if there was one.
         candidate: Option<String>,

@@ -33,7 +33,7 @@ pub(crate) struct Tally {
     job: Option<Job>,
     /// For each ended job whose outcome has not been fetched: its time, zero for set-up.
     unfetched: VecDeque<Duration>,
-    /// Total time of jobs that have ended and only set up stages or units.
+    /// Total time of the set-up jobs that have ended, which process no items, tasks or units.
     set_up: Duration,
     /// Total time of running commands, which do not run on the thread of user code.
     running: Duration,
@@ -50,7 +50,7 @@ struct Job {
 pub(super) struct Kind {
     /// Number of items that ended in the current part of the rank's time.
     pub(super) done: u64,
-    /// Time since the start of the run; `unwritten` is the time since the last [`Work`] event was written.
+    /// Time of the items of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event was written.
     time: Duration,
     unwritten: Duration,
     /// Number of items since the last [`Work`] event was written, by step of the histogram of their times.

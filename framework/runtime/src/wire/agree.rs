@@ -35,7 +35,7 @@ const MOST_TIME: Duration = Duration::from_millis(20);
 /// State of the check that `Serialize` and `Deserialize` of a type agree, in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    /// Number of items that have been encoded so far.
+    /// Number of items so far that have been encoded, or offered for a check without being sent.
     items: AtomicU64,
     /// Nanoseconds spent on examining items because of their number, instead of their new structure.
     spent: AtomicU64,

@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::value;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum size of a control message in bytes. Bulk data is never in control messages, but in the parts of data messages.
+/// Maximum size of a control message in bytes. Bulk data is sent as items, in other messages.
 const LONGEST: usize = 64 * 1024 * 1024;
 
 /// Encodes a control message.

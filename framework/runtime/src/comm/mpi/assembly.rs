@@ -295,7 +295,7 @@ impl Assembly {
         let from = self.cursor;
         let window = (self.requests.len() - from).min(WINDOW);
         let mut found: c_int = 0;
-        // SAFETY: the slices start at the cursor and contain `window` active requests; indices and statuses have capacity for as many.
+        // SAFETY: the list of requests has `window` active requests from the cursor on; indices and statuses have capacity for as many.
         let code = unsafe {
             ffi::MPI_Testsome(
                 window as c_int,

@@ -50,7 +50,7 @@ use armature_text::shown;
 
 use crate::error::{Error, ErrorKind};
 
-/// Number of the first record that is a note about a death of a rank; records with results have lower numbers.
+/// Record number from which on records are notes about deaths of ranks; records with results have lower numbers.
 pub(crate) const FIRST_NOTE: u64 = 1 << 63;
 
 /// Identity of the job whose results a journal holds.
