@@ -1,10 +1,10 @@
-//! Tests of each event as a sentence and as a line of the log.
+//! Tests of the text forms of each event: as a sentence and as a line of the log.
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
-/// Returns one event of each kind.
+/// Returns one sample event of each kind.
 pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();
@@ -129,7 +129,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
     .collect()
 }
 
-/// Returns one event of each kind that occurs in a workflow.
+/// Returns one sample event of each kind that occurs in a workflow.
 fn of_a_workflow() -> Vec<Event> {
     let task = || "sort".to_string();
     let wait =
@@ -199,7 +199,7 @@ fn workflow_events_are_displayed_as_sentences() {
     assert_eq!(texts[12], "The rank holds 4 KiB for tasks (limit 1 MiB).");
 }
 
-/// Returns a decision about the number of workers of a farm.
+/// Returns an event about a decision on the number of workers of a farm.
 fn workers() -> Event {
     Event::Decision {
         of: Subject::Workers,
@@ -224,7 +224,7 @@ fn workers() -> Event {
     }
 }
 
-/// Returns a choice of chunks.
+/// Returns an event about the choice of a farm's policy that divides tasks into chunks.
 fn chunks(before_s: Option<f64>) -> Event {
     Event::Chunks {
         by: "fac2".to_string(),

@@ -1,4 +1,4 @@
-//! Tests of jobs that are asked to stop by a file: each skeleton ends in order, and the same call continues it.
+//! Tests of jobs that are asked to stop by a file: each skeleton ends in order, and the same call in a new job continues its work.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use crate::loops::{Checkpoint, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, R
 use crate::pipeline::Pipeline;
 use crate::workflow::{Action, Description, Task, Workflow};
 
-/// Directory of a run, and the work that its jobs have done.
+/// Run directory, and counts of the work that the jobs in it have done.
 struct Run {
     dir: tempfile::TempDir,
     done: Mutex<Vec<u64>>,
-    /// Amount of work after which the job is asked to stop.
+    /// Number of completed units of work after which the job is asked to stop.
     stops_after: usize,
 }
 
@@ -36,7 +36,7 @@ impl Run {
             .job_status(Some(self.path("status")))
     }
 
-    /// Does a unit of work in about `millis` milliseconds.
+    /// Does a unit of work, which takes about `millis` milliseconds.
     fn work(&self, unit: u64, millis: u64) {
         std::thread::sleep(Duration::from_millis(millis));
         let mut done = self.done.lock().unwrap();
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Checks that the job was stopped, and that `kept` is in the sentence.
+    /// Checks that the job was stopped, and that the error message contains `kept`, which describes the kept results.
     #[track_caller]
     fn is_stopped<R>(&self, result: Result<R>, kept: &str) {
         let error = result.err().expect("the job stops");
@@ -58,7 +58,7 @@ impl Run {
         assert!(!self.path("stop").exists());
     }
 
-    /// Checks that each unit of work below `units` was done once.
+    /// Checks that each unit of work below `units` was done exactly once, by one of the jobs.
     #[track_caller]
     fn did_each_once(&self, units: u64) {
         let done = self.done.lock().unwrap();

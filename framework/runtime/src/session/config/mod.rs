@@ -90,9 +90,9 @@ pub struct Config {
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
     pub(crate) communicator: Option<EmbeddedCommunicator>,
-    /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if its ranks share cores.
+    /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if the ranks share cores; `None` outside of groups.
     pub(crate) cores: Option<usize>,
-    /// Environment variables whose names have the prefix of settings but are unknown.
+    /// Environment variables whose names begin like settings but are unknown.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the defaults, without the environment.
+    /// Returns the default settings, without those of the environment.
     pub fn new() -> Self {
         Config::default()
     }
@@ -190,7 +190,7 @@ impl Config {
         self
     }
 
-    /// Returns the limit of silence for ranks that wait for each other between skeletons.
+    /// Returns the limits of silence for ranks that wait for each other between skeletons. A rank that is silent for longer counts as dead.
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }
@@ -240,15 +240,15 @@ impl Config {
         self
     }
 
-    /// Sets the maximum part of the time that checkpoints and snapshots without a fixed period may take: a number above 0 and at most 1. They are
-    /// written less often if their measured cost is higher.
+    /// Sets the maximum part of the time that checkpoints and snapshots without a fixed period may take: a number above 0 and at most 1.
+    /// Checkpoints are written less often if their measured cost is higher.
     pub fn checkpoint_overhead(mut self, part: f64) -> Self {
         self.checkpoint_overhead = part;
         self
     }
 
-    /// Sets the mean time between two failures of the job, above 0. It determines how often checkpoints and snapshots without a fixed period are
-    /// written: the optimum of Young and Daly, √(2 µ C) for the mean time µ between failures and the measured cost C of a checkpoint.
+    /// Sets the mean time between two failures of the job, above 0. The mean time determines how often checkpoints and snapshots without a fixed
+    /// period are written: the optimum of Young and Daly, √(2 µ C) for the mean time µ between failures and the measured cost C of a checkpoint.
     pub fn mean_time_between_failures(mut self, time: Duration) -> Self {
         self.mean_time_between_failures = time;
         self
@@ -339,7 +339,7 @@ impl Config {
         remarks
     }
 
-    /// Checks the values of setters. Called at the start of a run.
+    /// Checks the values that setters have set. Called at the start of a run.
     pub(crate) fn validate(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::new(ErrorKind::Config, what));
         match self {
@@ -368,9 +368,9 @@ impl Config {
     }
 }
 
-/// The number of items in a batch is sent as 32 bits.
+/// Maximum number of items in a batch. The number is sent as 32 bits.
 const MAX_BATCH: usize = 1 << 20;
-/// MPI counts bytes with a C `int`.
+/// Maximum of `split_bytes`: MPI counts bytes with a C `int`.
 const MAX_SPLIT: usize = i32::MAX as usize;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Settings from the environment.
+//! Reads settings from environment variables.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -63,12 +63,12 @@ impl Config {
         self.read(|asked| (asked == name).then(|| value.to_string()))
     }
 
-    /// Reads the settings like [`from_env`](Config::from_env), from any source of variables.
+    /// Reads the settings like [`from_env`](Config::from_env), from any source of variables instead of the environment.
     pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         Config::default().read(lookup)
     }
 
-    /// Overrides these settings with those of a source of variables.
+    /// Overrides these settings with those from a source of variables.
     fn read(self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut c = self;
         let read = |name: &str| lookup(name).filter(|v| !v.is_empty());
@@ -177,12 +177,12 @@ pub(super) fn percent(name: &str, value: &str) -> Result<f64> {
     Ok(above_zero(name, value, 100.0)? / 100.0)
 }
 
-/// Reads a number of hours.
+/// Reads a number of hours; `name` is the environment variable, for the error message.
 pub(super) fn hours(name: &str, value: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(above_zero(name, value, MAX_HOURS)? * 3600.0))
 }
 
-/// Reads a number above 0 and at most `high`.
+/// Reads a number above 0 and at most `high`; `name` is the environment variable, for the error message.
 fn above_zero(name: &str, value: &str, high: f64) -> Result<f64> {
     value.parse().ok().filter(|n| *n > 0.0 && *n <= high).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a number above 0 and at most {high}"))
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(c.batch_time, Duration::from_micros(70));
     }
 
-    /// A setting that is not in the list would cause a warning about an unknown variable.
+    /// A setting that is not in the list of known variables would cause a warning about an unknown variable.
     #[test]
     fn every_read_variable_is_listed_and_documented() {
         let asked = std::cell::RefCell::new(Vec::new());
