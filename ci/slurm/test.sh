@@ -5,8 +5,8 @@
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
-# The directories hold armature, armature-probe, armature-workflow, ferret, mandelbrot and sor, built for Open MPI, and ferret and armature-probe,
-# built for MPICH. Four to five minutes.
+# The first directory has armature, armature-probe, armature-stream, armature-workflow, ferret, mandelbrot and sor, built for Open MPI. The second one
+# has ferret and armature-probe, built for MPICH. Four to five minutes.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -19,7 +19,7 @@ set -euo pipefail
 LIMIT=${SLURM_TEST_LIMIT:-180}
 
 usage="usage: ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]"
-for program in "${1:?$usage}"/{armature,armature-probe,armature-workflow,ferret,mandelbrot,sor} ${2:+"$2/ferret"}; do
+for program in "${1:?$usage}"/{armature,armature-probe,armature-stream,armature-workflow,ferret,mandelbrot,sor} ${2:+"$2/ferret"}; do
   [ -x "$program" ] || die "$program is missing; build it first"
 done
 work=$(mktemp -d)
@@ -37,7 +37,7 @@ trap 'exit 130' INT TERM HUP
 # --- shared directory with the files that the job script expects
 shared=$work/shared
 mkdir -p "$shared/bin"
-cp "$1"/{armature,armature-probe,armature-workflow,ferret,mandelbrot,sor} "$shared/bin/"
+cp "$1"/{armature,armature-probe,armature-stream,armature-workflow,ferret,mandelbrot,sor} "$shared/bin/"
 if [ -n "${2:-}" ]; then
   cp "$2/ferret" "$shared/bin/ferret-mpich"
   # The doctor starts the probe that is in the same directory as armature.
