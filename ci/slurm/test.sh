@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
-# Runs jobs to a real Slurm of four nodes and checks what comes of it: the same bytes as one rank writes, a
-# cancelled job that leaves nothing behind, the exit code of a job that fails. Then a farm, mandelbrot, whose ranks are
-# killed, runs with run directories (runs.sh), and runs that end early (ends.sh). Takes the cluster down again.
+# Runs jobs on a real Slurm cluster of four nodes on this machine, and checks their results:
+#
+# - Ferret by the job script: the output is that of one rank, and a failed job has the right exit code.
+# - A farm (mandelbrot) whose ranks are killed.
+# - Runs with run directories (runs.sh), runs that end early (ends.sh), and the guide to a first job (newcomer.sh).
+# - A cancelled job, which leaves no process behind.
+#
+# The cluster is removed at the end.
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
