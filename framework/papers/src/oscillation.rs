@@ -1,4 +1,4 @@
-//! Best possible result of balancing under a load on one rank that appears and disappears.
+//! Best possible result of load balancing if another process competes with one rank at intervals (section 8 of Siegell and Steenkiste 1997).
 
 use serde::{Deserialize, Serialize};
 
@@ -18,26 +18,26 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Oscillation {
-    /// Number of ranks, P.
+    /// Number of ranks (P in the paper).
     pub ranks: usize,
-    /// Fraction of its processor that the rank has while the load is on, s.
+    /// Fraction of its processor that the rank has while the load is on (s in the paper).
     pub share: f64,
-    /// Seconds without the load, t_a.
+    /// Seconds without the load in each period (t_a in the paper).
     pub off: f64,
-    /// Seconds with the load, t_b.
+    /// Seconds with the load in each period (t_b in the paper).
     pub on: f64,
 }
 
-/// Reaction times of a balancer to a load.
+/// Time that a load balancer takes to react when a competing load starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reaction {
-    /// Seconds from the end of the load until units move, t_c.
+    /// Seconds from the end of the load until units begin to move (t_c in the paper).
     pub to_off: f64,
-    /// Seconds of the movement after the end of the load, t_d.
+    /// Seconds for which units move after the end of the load (t_d in the paper).
     pub move_back: f64,
-    /// Seconds from the beginning of the load until units move, t_f.
+    /// Seconds from the beginning of the load until units begin to move (t_f in the paper).
     pub to_on: f64,
-    /// Seconds of the movement after the beginning of the load, t_g.
+    /// Seconds for which units move after the beginning of the load (t_g in the paper).
     pub move_away: f64,
 }
 
@@ -52,22 +52,22 @@ impl Oscillation {
         done / self.available()
     }
 
-    /// Returns the efficiency with constant equal shares.
+    /// Returns the efficiency if all ranks have equal shares of the units for the whole run.
     pub fn unbalanced(&self) -> f64 {
         self.ranks as f64 * (self.off + self.share * self.on) / self.available()
     }
 
-    /// Returns the efficiency with constant shares that suit the load, also while the load is off.
+    /// Returns the efficiency if the shares of the units are constant and optimal for the times at which the load is on.
     pub fn unchanged(&self) -> f64 {
         self.capacity() * (self.off + self.on) / self.available()
     }
 
-    /// Returns the number of processors that remain while the load is on, c.
+    /// Returns the number of processors that the loop has while the load is on (c in the paper).
     fn capacity(&self) -> f64 {
         self.ranks as f64 - 1.0 + self.share
     }
 
-    /// Returns the processor seconds in a period that the load leaves.
+    /// Returns the processor seconds that the load leaves to the loop in one period of the load.
     fn available(&self) -> f64 {
         self.ranks as f64 * self.off + self.capacity() * self.on
     }
