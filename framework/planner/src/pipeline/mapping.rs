@@ -1,4 +1,4 @@
-//! Mapping of stages to processors.
+//! Mapping of the stages of a pipeline to processors.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::spec::PipelineSpec;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Mapping of stages to processors: contiguous blocks that cover the pipeline in order.
+/// Mapping of stages to processors: blocks of contiguous stages that cover the pipeline in order.
 ///
 /// A mapping has a compact text form, which [`parse`](Mapping::parse) reads and [`display`](Mapping::display) writes:
 ///
@@ -31,7 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Mapping {
-    /// Blocks in the order in which an item passes them.
+    /// Blocks of stages in the order in which an item passes them.
     pub blocks: Vec<Block>,
 }
 
@@ -40,9 +40,9 @@ pub struct Mapping {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Block {
-    /// Range of stage numbers.
+    /// Range of the numbers of the block's stages.
     pub stages: Range<usize>,
-    /// Processors that run all stages of the block. Each item is sent to one of them.
+    /// Numbers of the processors that run all stages of the block. Each item is sent to one of them.
     pub hosts: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Block {
         Block { stages, hosts }
     }
 
-    /// Returns true if several processors host the block.
+    /// Returns true if the block has replicas on several processors.
     pub fn is_replicated(&self) -> bool {
         self.hosts.len() > 1
     }
@@ -223,7 +223,7 @@ impl fmt::Display for Compact<'_> {
                 let plus = if n > start { "+" } else { "" };
                 write!(f, "{plus}{}", line(&self.spec.stages[n].name))?;
             }
-            // The range of a block may contain any number of stages that do not exist.
+            // The stages that do not exist are shown as one range, because a block may have any number of them.
             if known < end {
                 let plus = if known > start { "+" } else { "" };
                 write!(f, "{plus}#{known}")?;
