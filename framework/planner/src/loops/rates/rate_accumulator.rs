@@ -21,9 +21,8 @@ pub fn has_averaged_out(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
 }
 
-/// Work of a rank since its rate was last reported to the balancer. Reports in quick succession, as at the end of a pass, are accumulated until they
-/// [determine a
-/// rate](has_averaged_out); the previous rate remains valid in the meantime. The first report is not delayed.
+/// Work of a rank since its rate was last reported to the balancer. Reports in quick succession, as at the end of a pass, are accumulated until
+/// they [determine a rate](has_averaged_out); the previous rate remains valid in the meantime. The first report is not delayed.
 ///
 /// ```
 /// use armature_planner::loops::{Report, RateAccumulator};

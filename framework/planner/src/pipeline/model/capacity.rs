@@ -5,6 +5,7 @@
 //! demand.
 //!
 //! The time of a processor that hosts several blocks is divided:
+//!
 //! - **Round robin**: each of R replicas processes every R-th item. The loads t/R of all blocks on a processor add up, and the processor with the
 //!   highest load determines the production time.
 //! - **On demand**: blocks with one host take their fixed time, in total u(p) seconds per item on p. A replicated block gets the rest: at
