@@ -1,6 +1,6 @@
 //! Step functions of memory use over time.
 
-/// Steps: a time in seconds, and the bytes held from that time on.
+/// Steps of the memory use of a processor: a time in seconds, and the bytes in memory from that time on.
 pub(super) type Stairs = Vec<(f64, u64)>;
 
 /// Appends a step: `held` bytes from time `at` on.
