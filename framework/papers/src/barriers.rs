@@ -1,4 +1,4 @@
-//! Grain of loops with barriers, which have dependences in both directions.
+//! Grain of a parallel loop with barriers, whose iterations have dependences in both directions.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Equations of farms that no decision uses. Numbers in parentheses are those of *Modeling Master/Worker applications for automatic performance
-//! tuning*, Parallel Computing 32 (2006).
+//! Equations of farms that no decision of the runtime uses. Equation numbers are those of *Modeling Master/Worker applications for automatic
+//! performance tuning*, Parallel Computing 32 (2006).
 
 use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
 use armature_planner::{Error, ErrorKind, Result};

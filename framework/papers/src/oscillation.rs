@@ -42,7 +42,7 @@ pub struct Reaction {
 }
 
 impl Oscillation {
-    /// Returns the efficiency with moves to the best distribution for each state of the load, relative to a run without any load.
+    /// Returns the efficiency, relative to a run without any load, if units move to the best distribution whenever the load starts or stops.
     pub fn balanced(&self, reaction: &Reaction) -> f64 {
         let (p, capacity) = (self.ranks as f64, self.capacity());
         let Reaction { to_off, move_back, to_on, move_away } = *reaction;

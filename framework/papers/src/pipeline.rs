@@ -137,7 +137,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns true if the search has to end before it is complete.
+    /// Returns true if the budget of the search is used up, or its stop flag is set.
     fn is_spent(&self) -> bool {
         let budget = self.options.budget;
         self.evaluations >= budget

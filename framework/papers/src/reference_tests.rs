@@ -1,4 +1,4 @@
-//! Tests of the equations against values that were computed independently.
+//! Tests of the equations of farms, loops and queues against values that were computed independently.
 
 use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
 

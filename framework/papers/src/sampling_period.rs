@@ -121,7 +121,7 @@ impl Period {
         self.length as f64 * self.latency
     }
 
-    /// Returns the state of the search.
+    /// Returns the state of the search for a sampling period.
     pub fn state(&self) -> PeriodState {
         self.state
     }

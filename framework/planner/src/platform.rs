@@ -309,7 +309,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Platform, message)
 }
 
-/// File format of a platform.
+/// Format of a platform in files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {

@@ -1,4 +1,4 @@
-//! Pseudo-random numbers, which are equal in every run.
+//! Pseudo-random numbers, which are the same in every run.
 
 /// Pseudo-random number generator SplitMix64 (Steele, Lea and Flood 2014).
 ///

@@ -42,7 +42,7 @@ impl Convergence {
         self.row >= self.needed
     }
 
-    /// Starts a new series.
+    /// Starts a new series of standard errors.
     pub(super) fn clear(&mut self) {
         (self.seen, self.row) = (0, 0);
     }

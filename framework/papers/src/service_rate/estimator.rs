@@ -14,7 +14,7 @@ use super::smooth::Smooth;
 pub struct Sample {
     /// Number of items that the server moved in the period (tc in the paper).
     pub items: f64,
-    /// Actual length of the period in seconds.
+    /// Actual length of the sampling period in seconds.
     pub period: f64,
     /// True if the server was blocked in the period (nothing to read or no space to write), or its producer had finished.
     pub blocked: bool,

@@ -48,7 +48,7 @@ impl Running {
         self.squares += delta * (value - self.mean);
     }
 
-    /// Adds all values of another series.
+    /// Adds all values of another series to this one.
     pub fn merge(&mut self, other: &Running) {
         if other.count == 0 {
             return;

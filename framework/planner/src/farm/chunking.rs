@@ -68,7 +68,7 @@ pub enum Published {
     /// Adaptive factoring, by mean and standard deviation of the task times of each worker (Banicescu and Liu, *Adaptive Factoring: A Dynamic
     /// Scheduling Method Tuned to the Rate of Weight Changes*, 2000).
     Af,
-    /// Fixed chunks of the size of Kruskal and Weiss (*Allocating Independent Subtasks on Parallel Processors*, 1985).
+    /// Chunks of the constant size of Kruskal and Weiss (*Allocating Independent Subtasks on Parallel Processors*, 1985).
     KruskalWeiss,
 }
 

@@ -117,7 +117,7 @@ impl FarmFit {
         }
     }
 
-    /// Returns the fitted model; `None` before the first iteration.
+    /// Returns the fitted model of an iteration; `None` before the first iteration.
     pub fn model(&self, protocol: Protocol) -> Option<IterationModel> {
         let Iteration { out, back, compute, master } = self.iteration?;
         let volume = out + back;

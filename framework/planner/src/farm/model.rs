@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::range::MOST_RANKS;
 use crate::range::{self, AMOUNT};
 
-/// Behaviour of the master during the transfer of a message.
+/// Behaviour of the master of a farm during the transfer of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -50,7 +50,7 @@ pub struct IterationModel {
     pub compute: f64,
     /// Time in seconds that the master needs to prepare the next tasks (lm in the paper).
     pub master: f64,
-    /// Protocol of the messages.
+    /// Time from which the master can send the next message.
     pub protocol: Protocol,
 }
 

@@ -72,7 +72,7 @@ impl TaskStatistics {
         self.spread.squares += done.sum * done.sum / k;
     }
 
-    /// Begins a new iteration.
+    /// Begins a new iteration of the farm.
     pub fn begin(&mut self) {
         for worker in self.workers.values_mut() {
             worker.last = std::mem::take(&mut worker.now);

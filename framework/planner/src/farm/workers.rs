@@ -70,7 +70,7 @@ pub struct CountOutcome {
     pub after: usize,
     /// Median time of the last iterations before the change, or the predicted time if no iteration was measured.
     pub before_s: f64,
-    /// Predicted time with the new number of workers.
+    /// Time that was predicted for the new number of workers.
     pub predicted_s: f64,
     /// Median time of the first iterations after the change.
     pub after_s: f64,

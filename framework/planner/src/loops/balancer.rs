@@ -84,7 +84,7 @@ pub struct LoopBalancer {
     realised_gain: RealisedGain,
     /// Movement of units that was decided and is not complete.
     under_way: Option<UnderWay>,
-    /// Time of the last interaction.
+    /// Time of the last interaction with the ranks.
     last: Option<f64>,
     /// Time since when ranks have only computed: that of the last interaction, or of the end of the movement after the interaction.
     free: Option<f64>,

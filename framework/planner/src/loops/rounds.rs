@@ -8,7 +8,7 @@ use super::invalid;
 use super::moves::{Move, total};
 use crate::error::Result;
 
-/// Splits moves into rounds in which no rank sends more units than it held at the beginning of the round.
+/// Splits moves of units into rounds in which no rank sends more units than it held at the beginning of the round.
 ///
 /// In each round, in the order of the moves, a rank sends as many of its pending units as it holds. A move may be spread over several rounds. Units
 /// received in a round can be sent in the next one.
@@ -76,7 +76,7 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
     Ok(rounds)
 }
 
-/// Contiguous units that move from a rank to the one before or after it.
+/// Range of contiguous units that moves from a rank to the rank before or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockMove {
     /// Sending rank.

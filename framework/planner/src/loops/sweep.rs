@@ -58,11 +58,11 @@ pub struct Sweep {
     /// Seconds of the sweep on one rank (t_seq in the paper). If the ranks' parts take unequal times, the value is P times the longest, see
     /// [`of_iteration`](Sweep::of_iteration).
     pub sequential: f64,
-    /// Cost of a message to the next rank.
+    /// Cost of a message with border values to the next rank.
     pub shift: ShiftCost,
 }
 
-/// Division of a pipelined loop into blocks.
+/// Division of the iterations of a pipelined loop into blocks, and the predicted time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
     /// Number of iterations in a block (b in the paper); the last block may have fewer.

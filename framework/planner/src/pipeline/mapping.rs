@@ -35,7 +35,7 @@ pub struct Mapping {
     pub blocks: Vec<Block>,
 }
 
-/// Contiguous stages that are executed together: on one processor, or as replicas on several.
+/// Block of contiguous stages that are executed together: on one processor, or as replicas on several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -146,13 +146,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the compact text form, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by their numbers,
-    /// `#5…9`. Control characters in names are escaped; [`parse`](Mapping::parse) accepts the escaped form.
+    /// Returns the compact text form of the mapping, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by
+    /// their numbers, `#5…9`. Control characters in names are escaped; [`parse`](Mapping::parse) accepts the escaped form.
     pub fn display<'a>(&'a self, spec: &'a PipelineSpec) -> impl fmt::Display + 'a {
         Compact { mapping: self, spec }
     }
 
-    /// Parses the compact text form. Spaces and line breaks around names and numbers are ignored.
+    /// Parses the compact text form of a mapping. Spaces and line breaks around names and numbers are ignored.
     ///
     /// # Errors
     /// [`ErrorKind::Mapping`] if the text has another form, names a stage that `spec` does not have, or names stages out of order.

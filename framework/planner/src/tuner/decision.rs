@@ -39,7 +39,7 @@ pub struct Candidate<A> {
     pub cost: f64,
 }
 
-/// Action that the tuner decided on.
+/// Action that a tuner decided on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -49,12 +49,12 @@ pub enum Action {
     Keep(Reason),
 }
 
-/// Reason why the current arrangement is kept.
+/// Reason why a tuner keeps the current arrangement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// Balancing is switched off.
+    /// The option [`enabled`](super::TunerOptions::enabled) is false.
     Off,
     /// An earlier change is not complete.
     UnderWay,
@@ -69,7 +69,7 @@ pub enum Reason {
     NotSettled,
     /// The gain is not large enough for the small number of measurements.
     Unsure,
-    /// The gain is below the threshold.
+    /// The gain of the candidate is below the threshold.
     GainTooSmall,
     /// The candidate is an arrangement that was left, and its gain would be enough only for a new arrangement.
     ReturnTooSoon,
@@ -157,7 +157,7 @@ impl<A> Decision<A> {
     }
 }
 
-/// Formats the decision as a sentence, without the arrangements.
+/// Formats the decision as a sentence, without naming the arrangements.
 impl<A> fmt::Display for Decision<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {

@@ -1,4 +1,4 @@
-//! Options of a tuner.
+//! Options of a tuner, which decides whether a running stream is rearranged.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +31,9 @@ pub struct TunerOptions {
     /// Number of consecutive looks, at least 1, after which a gain of half of the threshold is enough for a change; with `None` it is never enough.
     /// The option does not apply to a return to an arrangement that was left.
     pub patience: Option<u32>,
-    /// Minimum pause after a change, in seconds; 0 or more.
+    /// Minimum pause after a change of the arrangement, in seconds; 0 or more.
     pub cool_down: f64,
-    /// Minimum pause after a change, as a multiple of the cost of the change; 0 or more.
+    /// Minimum pause after a change of the arrangement, as a multiple of the cost of the change; 0 or more.
     pub cool_down_costs: f64,
     /// Factor by which the threshold of the gain is higher for a return to an arrangement that was left; 1 or more.
     pub return_factor: f64,

@@ -11,7 +11,7 @@ use crate::number_format::{Percent, Seconds};
 pub struct Outcome {
     /// Time in seconds at which the change was decided.
     pub decided: f64,
-    /// Time from which on the new arrangement was used, in seconds.
+    /// Time in seconds from which on the new arrangement was used.
     #[serde(rename = "in_force")]
     pub effective_from: f64,
     /// Time in seconds at which the effect of the change was evaluated.

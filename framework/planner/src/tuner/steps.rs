@@ -16,7 +16,8 @@ const DECISIVE_LOOKS: u32 = 2;
 /// Fraction of the gain threshold that is enough if the gain persists for many looks.
 const SMALL: f64 = 0.5;
 
-/// Decides at each look whether a stream is rearranged; see the [module documentation](super).
+/// Decides at each look (comparison of a candidate with the current arrangement) whether a stream is rearranged; see the [module
+/// documentation](super).
 ///
 /// The tuner has no clock and takes the time from the [`Situation`]. Equal sequences of looks give equal decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -179,7 +179,7 @@ fn returning_to_an_arrangement_requires_a_larger_gain() {
     // A return to arrangement 0 for a gain of 15 % is rejected while the tuner remembers that arrangement 0 was left.
     let back = tuner.consider(at(10.0, 0.0105), to(0, 0.0089, 0.0));
     assert_eq!((back.action, back.threshold), (kept(Reason::ReturnTooSoon), 0.2));
-    // A return is accepted if arrangement 0 has become much faster than it was when it was left.
+    // A return to arrangement 0 is accepted if it has become much faster than when it was left.
     assert!(tuner.clone().consider(at(11.0, 0.0090), to(0, 0.0078, 0.0)).is_act());
     // A return to arrangement 0 is accepted if the gain is more than twice the threshold.
     assert!(tuner.clone().consider(at(11.0, 0.0125), to(0, 0.0095, 0.0)).is_act());

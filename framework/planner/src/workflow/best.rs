@@ -50,7 +50,8 @@ pub enum Planner {
     DagHetMem,
     /// Block plan from a partition of the workflow, by the crate `armature-papers`.
     DagHetPart,
-    /// Tasks on the processors of DagHetPart, but each file is sent as soon as it is written; by the crate `armature-papers`.
+    /// Plan in which tasks run on the processors of the plan of DagHetPart, but each file is sent as soon as it is written; by the crate
+    /// `armature-papers`.
     DagHetPartAsEvents,
     /// Relaxed HEFTM in the order of bottom levels, with clusters of tasks on one processor.
     ClusteredBl(Merge),
@@ -71,7 +72,7 @@ pub struct Attempt {
     pub makespan: Result<f64>,
 }
 
-/// Best plan of all planners.
+/// Best plan of all planners, with its certificate and the results of the other planners.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BestPlan {
     /// Best plan of all planners.

@@ -28,7 +28,7 @@ pub enum Crossing {
     Resident,
 }
 
-/// Memory model of a plan.
+/// Memory model of a workflow plan: the rules by which memory use is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]

@@ -21,7 +21,7 @@ pub enum Execution {
     Events,
 }
 
-/// Transfer of a file to another processor.
+/// Transfer of a file between two tasks to another processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Transfer {
@@ -41,7 +41,7 @@ pub struct Transfer {
 pub struct Eviction {
     /// Number of the edge (file) of the workflow.
     pub edge: usize,
-    /// Time at which the file has left the memory, in seconds.
+    /// Time at which the file has left the memory of the processor, in seconds.
     pub at: f64,
     /// Task on the processor for which memory is freed by the eviction. The file leaves the memory after the previous task has ended, and before the
     /// memory of this task is reserved.

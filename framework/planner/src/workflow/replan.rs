@@ -15,7 +15,7 @@ use crate::error::Result;
 /// Plan for the rest of a workflow run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replanned {
-    /// New plan; tasks that have started are unchanged.
+    /// New plan of the whole workflow; tasks that have started are unchanged.
     pub plan: Plan,
     /// True if all tasks keep the processors and the order of the old plan.
     pub kept: bool,

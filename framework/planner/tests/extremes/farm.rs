@@ -125,7 +125,7 @@ proptest! {
         });
     }
 
-    /// Farms with any number of tasks and any execution time.
+    /// Chunkers dispatch any number of tasks, whatever the times of the tasks are.
     #[test]
     fn any_number_of_tasks_is_dispatched(
         tasks in count(),

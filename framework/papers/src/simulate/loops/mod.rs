@@ -42,7 +42,7 @@ use armature_planner::loops::{LoopBalancer, LoopOptions};
 use effort::Effort;
 pub use system::{Load, LoopRun, LoopSystem, Sharing};
 
-/// Balancing of a simulated loop.
+/// Way of balancing the units of a simulated loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balancing {
     /// No balancing: all ranks keep equal shares, and there are no interactions with a balancer.
@@ -58,7 +58,7 @@ pub enum Balancing {
 }
 
 impl LoopSystem {
-    /// Runs the loop.
+    /// Simulates the loop with the given balancing.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](armature_planner::ErrorKind::Loop) with the invalid part of the system, or if the run takes more than some ten million steps, and

@@ -52,7 +52,7 @@ impl Case {
         }
     }
 
-    /// Returns the efficiency in per cent for each seed.
+    /// Returns the efficiency of the simulated loop in per cent for each seed of the noise.
     fn percent(&self, balancing: &Balancing) -> Vec<f64> {
         SEEDS.map(|seed| 100.0 * self.system(seed).run(balancing).unwrap().efficiency()).collect()
     }
@@ -72,7 +72,7 @@ impl Case {
         Balancing::Pipelined(LoopOptions { reach: self.moving.reach, ..LoopOptions::default() })
     }
 
-    /// Returns balancing with all rules of the paper and no others.
+    /// Returns balancing with all rules of the paper of Siegell and Steenkiste and no others.
     fn whole(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Trend, 0.1, Some(2.0)))
     }

@@ -12,7 +12,7 @@ pub(super) struct Processor {
     load: Option<Load>,
     /// Number of times that the load has switched on or off; the load is on after an odd number.
     switches: u64,
-    /// Time at which the rank last stopped computing.
+    /// Time at which the rank on this processor last stopped computing.
     stopped: f64,
     /// Seconds that were left of the rank's turn when the rank last stopped computing.
     turn_left: f64,

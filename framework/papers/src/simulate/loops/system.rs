@@ -34,7 +34,7 @@ pub struct LoopSystem {
     pub passes: u64,
     /// Seconds that a unit takes on a rank of speed 1.
     pub unit: f64,
-    /// Speed of each rank.
+    /// Speed of each rank; a rank of speed 1 takes `unit` seconds for a unit.
     pub speeds: Vec<f64>,
     /// Processes that compete with ranks for their processors.
     pub loads: Vec<Load>,

@@ -24,7 +24,7 @@ fn active_load_takes_half_of_the_processor() {
 #[test]
 fn time_slices_alternate_between_rank_and_load() {
     let mut turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
-    // Rank and load take turns, the rank first; the rank has computed its third second at 15 s.
+    // From 10 s on, rank and load take turns of 1 s, the rank first. The rank begins at 9 s and has had 4 s of computing at 15 s.
     assert_eq!(turns.compute(9.0, 4.0), 15.0);
     // The rank computes for another 0.5 s: first the load has its turn of 1 s, then the rank.
     assert_eq!(turns.compute(15.0, 0.5), 16.5);

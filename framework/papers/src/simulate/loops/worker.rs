@@ -19,7 +19,7 @@ pub(super) struct Worker {
     /// Processor seconds of work in the stretch. The field `followed` is the part of them that is already simulated.
     work: f64,
     followed: f64,
-    /// Time up to which the stretch is simulated.
+    /// Time up to which the current stretch of computing has been simulated.
     until: f64,
     /// Units computed since the last report. The field `seconds` is the computing time since then, and `reported` the time of that report.
     units: f64,

@@ -15,13 +15,13 @@ use super::whole;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// 1000Genome: for each chromosome many readers, one merge, and two analyses of each population.
+    /// 1000Genome: for each chromosome many tasks that read data, one task that merges the results, and two analyses of each population.
     Genome,
     /// BLAST: one task that splits the input, many searches, and two tasks that read all results.
     Blast,
     /// BWA: two source tasks, many alignments that read from both, and two tasks that read all results.
     Bwa,
-    /// Epigenomics: long chains between the splits and merges of several lanes.
+    /// Epigenomics: several lanes, in each of which a task splits the data, long chains of tasks process the parts, and a task merges the results.
     Epigenomics,
     /// Montage: for each colour, tasks for the images and their overlaps, one fit of all overlaps, and a correction of each image.
     Montage,
@@ -32,7 +32,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All families.
+    /// All workflow families of the paper.
     pub const ALL: [Family; 7] = [
         Family::Genome,
         Family::Blast,

@@ -10,7 +10,7 @@ mod series_parallel;
 
 use armature_planner::workflow::{Block, MemoryModel, Traversal, Workflow};
 
-/// Returns the best order found for these tasks as one block of the workflow. Each task must be named once.
+/// Returns the order with the smallest peak memory that is found for these tasks as one block of the workflow. Each task must be named once.
 ///
 /// ```
 /// use armature_papers::workflow::least_memory;

@@ -15,7 +15,7 @@ pub(super) struct Sequence {
     reversed: bool,
 }
 
-/// Task starts, in sequences that can be joined and reversed in constant time.
+/// Store of task starts, in sequences that can be joined and reversed in constant time.
 #[derive(Default)]
 pub(super) struct Events(Vec<Event>);
 
@@ -154,9 +154,9 @@ impl Side {
 pub(super) struct Cuts {
     /// Memory at the lowest cut, of several the first one.
     least: i64,
-    /// Side from the lowest cut back to the source.
+    /// Segments of the traversal from the lowest cut back to the source of the graph.
     before: Side,
-    /// Side from the lowest cut to the sink.
+    /// Segments of the traversal from the lowest cut to the sink of the graph.
     after: Side,
 }
 

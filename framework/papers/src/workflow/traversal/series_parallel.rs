@@ -220,7 +220,7 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Closes the remaining open edges and composes the whole graph.
+    /// Closes the remaining open edges (edges to unvisited tasks) and composes the whole graph.
     fn finish(mut self) -> Vec<usize> {
         let mut inputs: Vec<(usize, Open)> =
             self.open.iter().copied().enumerate().filter(|(_, open)| open.edges > 0).collect();

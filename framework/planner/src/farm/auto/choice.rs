@@ -17,7 +17,7 @@ pub struct Choice {
     pub policy: Chunking,
     /// Chunk policy before the selection.
     pub before: Chunking,
-    /// Number of tasks not yet dispatched.
+    /// Number of tasks that were not dispatched at the time of the selection.
     pub left: u64,
     /// Number of workers.
     pub workers: usize,
@@ -29,7 +29,7 @@ pub struct Choice {
     pub block: f64,
     /// Seconds to send one task.
     pub message: f64,
-    /// Simulated seconds until all tasks are done.
+    /// Simulated seconds until all tasks are done with the selected policy.
     pub predicted: f64,
     /// Simulated seconds until all tasks are done with the previous policy, if that policy could be simulated.
     pub predicted_before: Option<f64>,

@@ -15,7 +15,7 @@ impl Prepared {
         self.tasks = 0;
     }
 
-    /// Returns the number of chunks.
+    /// Returns the number of prepared chunks.
     pub(super) fn len(&self) -> usize {
         self.sizes.len()
     }
@@ -24,7 +24,7 @@ impl Prepared {
         self.sizes.is_empty()
     }
 
-    /// Returns the number of tasks in the chunks.
+    /// Returns the number of tasks in the prepared chunks.
     pub(super) fn tasks(&self) -> u64 {
         self.tasks
     }

@@ -61,8 +61,8 @@ pub(in crate::farm) const AT_FIRST: f64 = 0.25;
 /// each.
 const MOST_CHUNKS: usize = 1024;
 
-/// FSC and DPF: from the third iteration on, each iteration selects the fraction by a simulation in which every worker has its mean task time of
-/// the last iteration.
+/// Chunk policies FSC and DPF: from the third iteration on, each iteration selects the fraction of the tasks in a batch by a simulation in which
+/// every worker has its mean task time of the last iteration.
 #[derive(Clone, Debug)]
 pub(super) struct Predictive {
     fraction: Fraction,

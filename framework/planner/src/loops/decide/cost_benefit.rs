@@ -50,7 +50,7 @@ impl MovementCosts {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MovementFit {
-    /// First movement: units of the busiest rank, and seconds.
+    /// First movement of units: units of the busiest rank, and seconds.
     first: Option<(u64, f64)>,
     /// Movements after the first one: units of the busiest rank, and seconds.
     seen: VecDeque<(u64, f64)>,

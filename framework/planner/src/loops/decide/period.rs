@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::loops::{invalid, round_half_up};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Lower limits of the balancing period.
+/// Options for the lower limits of the balancing period, the time between reports of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {

@@ -16,7 +16,7 @@ use crate::loops::distribution::{pass_time, reduction};
 /// the predicted saving is achieved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::loops) struct RealisedGain {
-    /// Seconds saved, and seconds predicted, for each finished trial.
+    /// For each finished trial (evaluation of a movement), the seconds saved and the seconds predicted.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
     /// Trial that has been decided and begins at the next interaction.
@@ -34,7 +34,7 @@ pub(in crate::loops) struct Trial {
     is_made: bool,
     age: f64,
     saved: f64,
-    /// True if the trial ends with the next interaction.
+    /// True if the trial ends at the next interaction.
     is_ending: bool,
 }
 
@@ -117,7 +117,7 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement was made.
+    /// Records that the decided movement of units was carried out.
     pub(in crate::loops) fn moved(&mut self) {
         if let Some(next) = self.next.take_if(|next| next.is_made) {
             if let Some(before) = self.running.take() {
@@ -127,7 +127,7 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement will not be made.
+    /// Records that the decided movement of units will not be carried out.
     pub(in crate::loops) fn abandoned(&mut self) {
         self.next = None;
     }

@@ -15,7 +15,7 @@ const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Smoothing {
-    /// No smoothing.
+    /// No smoothing: each measured rate is used as it is.
     Raw,
     /// A fixed weight of the history, from 0 to 1; the *simple filter* of the paper has 0.8.
     Fixed(f64),

@@ -43,7 +43,7 @@ pub struct Interaction<'a> {
     pub ahead: Ahead,
 }
 
-/// Remaining work of a loop.
+/// Remaining work of a parallel loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Ahead {
     /// The remaining work is unknown.

@@ -22,7 +22,7 @@
 
 use crate::pipeline::dispatch::Dispatch;
 
-/// Block with its hosts, and the seconds that an item takes on each host.
+/// Block of stages with its hosts, and the seconds that an item takes on each host.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Hosted<'a> {
     pub(in crate::pipeline) hosts: &'a [usize],
@@ -42,7 +42,7 @@ pub(in crate::pipeline) struct Capacity {
     dispatch: Dispatch,
     /// Seconds per item for which each processor is busy: with all its blocks under round robin, or with its unreplicated blocks on demand.
     load: Vec<f64>,
-    /// Total weight of all replicated blocks on each processor.
+    /// Total weight of all replicated blocks on each processor, among which the rest of its time is divided.
     weight_on: Vec<f64>,
     /// Number of the last replicated block on each processor.
     last_on: Vec<usize>,

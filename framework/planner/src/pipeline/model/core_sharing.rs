@@ -20,7 +20,7 @@ const ROUNDS: usize = 12;
 /// Relative excess of the needed core time over the available core time up to which the need counts as met.
 const CLOSE: f64 = 0.005;
 
-/// Groups of processors that share cores, with their slow-down factors.
+/// Groups of processors that share cores, with the factor by which each group is slowed down.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct CoreSharing {
     group_of: Vec<Option<usize>>,

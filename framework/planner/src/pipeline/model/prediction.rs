@@ -23,7 +23,7 @@ pub struct Prediction {
     pub production_time: f64,
     /// Prediction for each block of the mapping.
     pub blocks: Vec<BlockPrediction>,
-    /// Index of the slowest block, which determines the production time.
+    /// Index of the slowest block of the mapping, which determines the production time.
     pub bottleneck: usize,
     /// For each processor of the platform, the fraction of the time in which it is busy (0 to 1).
     pub utilisation: Vec<f64>,
@@ -107,7 +107,7 @@ pub(in crate::pipeline) fn predict(costs: &Costs, mapping: &Mapping, dispatch: D
     Prediction { production_time, blocks, bottleneck, utilisation }
 }
 
-/// Returns only the production time of a valid mapping.
+/// Returns the production time of a valid mapping, without the other predictions.
 pub(in crate::pipeline) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispatch) -> f64 {
     let item_times = item_times(costs, blocks);
     let hosted: Vec<_> =

@@ -19,7 +19,7 @@ use crate::pipeline::spec::PipelineSpec;
 
 /// Relative loss of speed that is accepted for a flexible mapping. It is less than the error of the measured works and speeds.
 const SLOWER: f64 = 0.02;
-/// Maximum number of processors that are tried for stages that cannot be replicated.
+/// Maximum number of processors on which the stages that cannot be replicated are tried.
 const MOST_SERIAL_HOSTS: usize = 4;
 
 /// Returns the flexible mapping that replaces `plan`, and its production time, if there is a flexible mapping that is about as fast as the production

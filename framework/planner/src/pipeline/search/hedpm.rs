@@ -147,7 +147,7 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
     order
 }
 
-/// State of one run of Algorithm 4.1.
+/// State of one pass of Algorithm 4.1 of the HeDPM paper.
 struct Pass<'a> {
     hedpm: &'a Hedpm<'a>,
     /// Stages and processors without a match, from which the ideal time follows; `None` with a fixed target time.

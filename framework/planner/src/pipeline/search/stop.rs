@@ -1,4 +1,4 @@
-//! Flag that ends a search early.
+//! Flag with which another thread ends a search early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -36,7 +36,7 @@ pub struct InitialState<'a> {
     pub free: &'a [(usize, f64)],
 }
 
-/// Result of a simulated iteration.
+/// Result of a simulated iteration of a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Run {
     /// Seconds from the beginning of the iteration until the last result arrived.

@@ -1,4 +1,4 @@
-//! Choice of the processor on which a task ends first.
+//! Choice of the processor on which a task of a workflow ends first.
 
 use std::cmp::Reverse;
 

@@ -14,7 +14,7 @@ pub(in crate::workflow) struct Outcome {
 /// Details of a possible placement of a task. `Timeline::try_on` determines them, and `Timeline::place` carries them out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidate {
-    /// Time from which the memory of the task is reserved.
+    /// Time from which memory is reserved for the task.
     pub(super) reserved: f64,
     /// Files in memory that wait for a reader and are evicted before the memory of the task is reserved.
     pub(super) evicted: Vec<usize>,

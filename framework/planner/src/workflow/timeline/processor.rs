@@ -1,4 +1,4 @@
-//! State of one processor on the timeline.
+//! State of one processor on the timeline of a workflow plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use super::moment::Moment;
 pub(super) struct Processor {
     /// End of the last task placed on the processor, in seconds.
     pub(super) ready: f64,
-    /// Bytes in memory of files whose reader is not placed yet.
+    /// Bytes in memory of files whose reader has not been placed yet.
     pub(super) waiting_bytes: u64,
-    /// Files whose reader is not placed yet, by size. Empty files are left out, because evicting them frees nothing.
+    /// Files in memory whose reader has not been placed yet, by size. Empty files are left out, because evicting them frees no memory.
     pub(super) waiting: BTreeSet<(u64, usize)>,
     /// Total bytes of the files in the field `leaving`.
     pub(super) leaving_bytes: u64,
     /// Files in memory that are being sent to another processor, by the end of their transfer, which is after the end of the last task.
     pub(super) leaving: BTreeMap<(Moment, usize), u64>,
-    /// Evicted files, and files that arrived before the memory for their reader was reserved.
+    /// Contents of the buffer: evicted files, and files that arrived before the memory for their reader was reserved.
     pub(super) buffer: Buffer,
     /// Largest number of bytes of memory that are occupied while a task runs.
     pub(super) peak: u64,

@@ -18,7 +18,7 @@ pub(in crate::workflow) struct Rules {
     pub(in crate::workflow) task_memory: TaskMemory,
     /// True if a task can read an evicted file from the buffer of its processor.
     pub(in crate::workflow) read_back: bool,
-    /// True if memory limits are ignored.
+    /// True if the memory limits of the processors are ignored.
     pub(in crate::workflow) memory_blind: bool,
 }
 

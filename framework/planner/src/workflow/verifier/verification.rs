@@ -19,7 +19,7 @@ pub enum Rule {
     Shape,
     /// Tasks run after those from which they read, and blocks do not wait for each other in a cycle.
     Order,
-    /// Times follow from work, speed, sizes and bandwidth, and from preceding tasks and transfers.
+    /// The times of tasks follow from work, speed, sizes and bandwidth, and from preceding tasks and transfers.
     Time,
     /// Each file for another processor is sent once, after it was written, and alone on the channel between the two processors.
     Transfer,

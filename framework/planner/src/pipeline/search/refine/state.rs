@@ -250,7 +250,7 @@ impl<'a> Judge<'a> {
         self.problem.may_replicate(stages)
     }
 
-    /// Returns true if the rules permit an edit, whatever its score.
+    /// Returns true if the rules permit an edit of the mapping, whatever its score.
     pub(in crate::pipeline) fn allows(&mut self, state: &State, edit: &mut Edit) -> bool {
         edit.new_blocks().all(|(stages, hosts)| self.problem.allows(stages, hosts) && self.distinct(hosts))
             && (self.problem.rules.share || self.crowded_after(state, edit) == 0)
