@@ -5,8 +5,8 @@ use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
 use armature_planner::{Error, ErrorKind, Result};
 
 /// Returns two real numbers of workers: the one with the shortest predicted time of an iteration, and the one with the smallest performance index Pi
-/// (time divided by efficiency). `equation` selects equation 7, 8 or 9 of the paper; the start-up time `mo` of a message must not depend on its size.
-/// The time of equation 8 decreases with every worker, so the first number is infinite.
+/// (time divided by efficiency). `equation` selects equation 7, 8 or 9 of the paper of Cesar et al.; the start-up time `mo` of a message must not
+/// depend on its size. The time of equation 8 decreases with every worker, so the first number is infinite.
 ///
 /// The paper mentions the optima without formulas; they follow from the derivatives.
 pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
@@ -21,9 +21,9 @@ pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
     }
 }
 
-/// Computes the seconds of an iteration with unbalanced load: equation 6 of the paper, or the larger of the times of equations 4 and 5. `to` and
-/// `from` are the bytes that each worker receives and sends, `work` is its computing time (s), and `master` the time of the master (s). The last
-/// worker starts and ends last.
+/// Computes the seconds of an iteration with unbalanced load: equation 6 of the paper of Cesar et al., or the larger of the times of equations 4 and
+/// 5. `to` and `from` are the bytes that each worker receives and sends, `work` is its computing time (s), and `master` the time of the master (s).
+/// The last worker starts and ends last.
 ///
 /// # Errors
 /// [`ErrorKind::Farm`] if `to`, `from` and `work` differ in length, or are empty.

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Load on one rank that is alternately off and on.
 ///
-/// The model is that of section 8 of the paper. Its figure was not legible; the formula is a reconstruction from its description.
+/// The model is that of section 8 of the paper of Siegell and Steenkiste. Its figure was not legible; the formula is a reconstruction from its
+/// description.
 ///
 /// ```
 /// use armature_papers::{Oscillation, Reaction};
@@ -18,26 +19,26 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Oscillation {
-    /// Number of ranks (P in the paper).
+    /// Number of ranks (P in the paper of Siegell and Steenkiste).
     pub ranks: usize,
-    /// Fraction of its processor that the rank has while the load is on (s in the paper).
+    /// Fraction of its processor that the rank has while the load is on (s in the paper of Siegell and Steenkiste).
     pub share: f64,
-    /// Seconds without the load in each period (t_a in the paper).
+    /// Seconds without the load in each period (t_a in the paper of Siegell and Steenkiste).
     pub off: f64,
-    /// Seconds with the load in each period (t_b in the paper).
+    /// Seconds with the load in each period (t_b in the paper of Siegell and Steenkiste).
     pub on: f64,
 }
 
 /// Time that a load balancer takes to react when a competing load starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reaction {
-    /// Seconds from the end of the load until units begin to move (t_c in the paper).
+    /// Seconds from the end of the load until units begin to move (t_c in the paper of Siegell and Steenkiste).
     pub to_off: f64,
-    /// Seconds for which units move after the end of the load (t_d in the paper).
+    /// Seconds for which units move after the end of the load (t_d in the paper of Siegell and Steenkiste).
     pub move_back: f64,
-    /// Seconds from the beginning of the load until units begin to move (t_f in the paper).
+    /// Seconds from the beginning of the load until units begin to move (t_f in the paper of Siegell and Steenkiste).
     pub to_on: f64,
-    /// Seconds for which units move after the beginning of the load (t_g in the paper).
+    /// Seconds for which units move after the beginning of the load (t_g in the paper of Siegell and Steenkiste).
     pub move_away: f64,
 }
 
@@ -62,7 +63,7 @@ impl Oscillation {
         self.capacity() * (self.off + self.on) / self.available()
     }
 
-    /// Returns the number of processors that the loop has while the load is on (c in the paper).
+    /// Returns the number of processors that the loop has while the load is on (c in the paper of Siegell and Steenkiste).
     fn capacity(&self) -> f64 {
         self.ranks as f64 - 1.0 + self.share
     }

@@ -83,7 +83,7 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Tries all continuations of the chosen blocks. `used` are the processors of these blocks, and `settled` is the time of the slowest chosen block
+    /// Tries all continuations of the chosen blocks. `used` are the processors of the chosen blocks, and `settled` is the time of the slowest of them
     /// for which the blocks before and after it are known.
     fn grow(&mut self, start: usize, used: u32, settled: f64) -> Result<()> {
         let stages = self.spec.len();

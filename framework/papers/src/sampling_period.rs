@@ -4,19 +4,22 @@ use armature_planner::range::{self, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Parameters of the search for a sampling [`Period`]. The available text of the paper lacks k, j and ε; the default values are ours.
+/// Parameters of the search for a sampling [`Period`]. The available text of the paper of Beard and Chamberlain lacks k, j and ε; the default values
+/// are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// Number of consecutive periods without blocking that are required before the period is lengthened (k in the paper).
+    /// Number of consecutive periods without blocking that are required before the period is lengthened (k in the paper of Beard and Chamberlain).
     pub unblocked: u32,
-    /// Number of consecutive periods that must have had the requested length before the period is lengthened (j in the paper).
+    /// Number of consecutive periods that must have had the requested length before the period is lengthened (j in the paper of Beard and
+    /// Chamberlain).
     pub stable: u32,
-    /// Maximum relative difference between the actual and the requested length of a period (ε in the paper).
+    /// Maximum relative difference between the actual and the requested length of a period (ε in the paper of Beard and Chamberlain).
     pub deviation: f64,
     /// A length is rejected after k times this number of bad periods, where k is [`unblocked`](PeriodOptions::unblocked).
     pub patience: u32,
-    /// Relative increase of the period from one tried length to the next, which is at least one clock latency longer. 0 gives the step of the paper.
+    /// Relative increase of the period from one tried length to the next, which is at least one clock latency longer. 0 gives the step of the paper
+    /// of Beard and Chamberlain.
     pub growth: f64,
     /// Maximum length of a period, in multiples of the clock latency.
     pub longest: u64,
@@ -116,7 +119,7 @@ impl Period {
         })
     }
 
-    /// Returns the length of the next sampling period in seconds (T in the paper).
+    /// Returns the length of the next sampling period in seconds (T in the paper of Beard and Chamberlain).
     pub fn seconds(&self) -> f64 {
         self.length as f64 * self.latency
     }

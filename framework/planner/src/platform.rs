@@ -13,14 +13,14 @@ const MOST_PROCESSORS: usize = 1 << 14;
 /// Processors and the links between them.
 ///
 /// The platform has P processors, numbered from 0, and one more node, *ext*: the outside world that produces the input of the first stage and
-/// receives the output of the last. Bandwidths (bytes/s) and set-up times (s) are full (P+1)×(P+1) matrices. Their last row and column belong to
-/// ext; entry `[p][q]` describes the link from p to q.
+/// receives the output of the last. Bandwidths (bytes/s) and set-up times (s) are full (P+1)×(P+1) matrices. Their last row and column belong to ext;
+/// entry `[p][q]` describes the link from p to q.
 ///
 /// A processor sends nothing to itself, so the diagonal of the matrices never adds a cost to a mapping. The diagonal does enter the mean links that
-/// are used while a neighbour is not mapped yet, because the paper includes it in these means, for ext too.
+/// are used while a neighbour is not mapped yet, because the HeDPM paper includes it in these means, for ext too.
 ///
-/// At run time the outside world is one of the ranks, which [`with_ext_on`](Platform::with_ext_on) sets. Transfers between that rank and the
-/// outside world are free.
+/// At run time the outside world is one of the ranks, which [`with_ext_on`](Platform::with_ext_on) sets. Transfers between that rank and the outside
+/// world are free.
 ///
 /// ```
 /// use armature_planner::{Link, Platform};

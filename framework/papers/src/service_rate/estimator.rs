@@ -12,7 +12,7 @@ use super::smooth::Smooth;
 /// Reading of a queue's monitor at the end of one sampling period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Number of items that the server moved in the period (tc in the paper).
+    /// Number of items that the server moved in the period (tc in the paper of Beard and Chamberlain).
     pub items: f64,
     /// Actual length of the sampling period in seconds.
     pub period: f64,
@@ -109,7 +109,7 @@ impl RateEstimator {
         })
     }
 
-    /// Returns the length of a sampling period in seconds (T in the paper).
+    /// Returns the length of a sampling period in seconds (T in the paper of Beard and Chamberlain).
     pub fn period(&self) -> f64 {
         self.period
     }

@@ -26,8 +26,8 @@ impl Smooth {
         }
     }
 
-    /// Adds a sample and returns mean + `z` · standard deviation of the smoothed window (equation 3 of the paper), or `None` until the window is
-    /// full.
+    /// Adds a sample and returns mean + `z` · standard deviation of the smoothed window (equation 3 of the paper of Beard and Chamberlain), or `None`
+    /// until the window is full.
     pub(super) fn add(&mut self, sample: f64, z: f64) -> Option<f64> {
         self.raw.add(sample);
         if !self.raw.is_full() {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Instance, ask, dispatch, instance};
 
-/// Computes the production time of a mapping by the formulas of the paper, without code of the planner.
+/// Computes the production time of a mapping by the formulas of the HeDPM paper, without code of the planner.
 fn time(
     platform: &Platform,
     spec: &PipelineSpec,

@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
         assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
         assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");
-        // Of two ranks on one core, one gets less than half of the core and the other gets more, which does not count as external load.
+        // One rank on a shared core gets less than half of it and the other rank more, which does not count as external load.
         assert_eq!(load_of_others(&[0.4, 0.6], &[1.0, 1.0], 1.0), 0.0);
     }
 

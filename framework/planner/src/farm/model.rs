@@ -39,16 +39,16 @@ pub enum Protocol {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IterationModel {
-    /// Start-up time and time per byte of messages (`mo` and `λ` in the paper). The start-up time is that of a message of `volume`/n bytes, for n
-    /// workers.
+    /// Start-up time and time per byte of messages (`mo` and `λ` in the paper of Cesar et al.). The start-up time is that of a message of `volume`/n
+    /// bytes, for n workers.
     pub messages: MessageCosts,
-    /// Bytes of an iteration in both directions (V in the paper).
+    /// Bytes of an iteration in both directions (V in the paper of Cesar et al.).
     pub volume: f64,
-    /// Fraction of the volume that is sent to the workers (α in the paper).
+    /// Fraction of the volume that is sent to the workers (α in the paper of Cesar et al.).
     pub out: f64,
-    /// Total computing time of all workers in seconds (Tc in the paper).
+    /// Total computing time of all workers in seconds (Tc in the paper of Cesar et al.).
     pub compute: f64,
-    /// Time in seconds that the master needs to prepare the next tasks (lm in the paper).
+    /// Time in seconds that the master needs to prepare the next tasks (lm in the paper of Cesar et al.).
     pub master: f64,
     /// Time from which the master can send the next message.
     pub protocol: Protocol,
@@ -82,7 +82,7 @@ impl IterationModel {
         self.messages.start_up.of(self.volume / n as f64)
     }
 
-    /// Returns the time of the transfer of all bytes of an iteration, without start-up times (λV in the paper).
+    /// Returns the time of the transfer of all bytes of an iteration, without start-up times (λV in the paper of Cesar et al.).
     fn carry(&self) -> f64 {
         self.messages.per_byte * self.volume
     }
@@ -93,8 +93,8 @@ impl IterationModel {
         n as f64 * self.start_up(n) > self.out * self.carry()
     }
 
-    /// Returns the seconds of an iteration on `n` workers, by equation 9 of the paper for a synchronous protocol, and by equation 7 or 8 for an
-    /// asynchronous one, depending on `n`. The time is infinite without a worker.
+    /// Returns the seconds of an iteration on `n` workers, by equation 9 of the paper of Cesar et al. for a synchronous protocol, and by equation 7
+    /// or 8 for an asynchronous one, depending on `n`. The time is infinite without a worker.
     pub fn time(&self, n: usize) -> f64 {
         if n == 0 {
             return f64::INFINITY;
@@ -116,8 +116,8 @@ impl IterationModel {
         self.compute / (n as f64 * self.time(n))
     }
 
-    /// Returns the performance index of `n` workers (equation 13 of the paper): the time of an iteration divided by the efficiency, in seconds. With
-    /// more workers than at the minimum of the index, the loss of efficiency exceeds the gain of time.
+    /// Returns the performance index of `n` workers (equation 13 of the paper of Cesar et al.): the time of an iteration divided by the efficiency,
+    /// in seconds. With more workers than at the minimum of the index, the loss of efficiency exceeds the gain of time.
     pub fn performance_index(&self, n: usize) -> f64 {
         performance_index(n, self.time(n), self.compute)
     }
@@ -146,7 +146,7 @@ impl IterationModel {
     }
 
     /// Returns the chunk managing capability of the master: the maximum number of workers that the master can serve within one round trip, by
-    /// equation 10, 11 or 12 of the paper, with the start-up time for `n` workers. The result is `usize::MAX` if there is no limit.
+    /// equation 10, 11 or 12 of the paper of Cesar et al., with the start-up time for `n` workers. The result is `usize::MAX` if there is no limit.
     pub fn capability(&self, n: usize) -> usize {
         let real = self.real_capability(n);
         if real < usize::MAX as f64 { real.max(0.0) as usize } else { usize::MAX }
@@ -203,8 +203,8 @@ pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64
     (rest + (rest * rest + 4.0 * mo * (carry + compute)).sqrt()) / (2.0 * mo)
 }
 
-/// Computes the performance index of a measured iteration (equation 13 of the paper): its `time` divided by its efficiency, where `compute` is the
-/// computing time of all workers.
+/// Computes the performance index of a measured iteration (equation 13 of the paper of Cesar et al.): its `time` divided by its efficiency, where
+/// `compute` is the computing time of all workers.
 pub fn performance_index(workers: usize, time: f64, compute: f64) -> f64 {
     workers as f64 * time * time / compute
 }

@@ -178,7 +178,7 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
         bench.balancer.abandoned();
         decision
     };
-    // Of 60 units left in the pass, half would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
+    // Half of the 60 units left in the pass would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
     let short = rest(60, Ahead::RestOfPass);
     assert_eq!((short.action, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");

@@ -10,7 +10,7 @@ use crate::loops::decide::period::PeriodOptions;
 use crate::loops::rates::filter::Smoothing;
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Options of a [`LoopBalancer`](super::LoopBalancer). The defaults are those of the paper, except for
+/// Options of a [`LoopBalancer`](super::LoopBalancer). The defaults are those of the paper of Siegell and Steenkiste, except for
 /// [`realised_gain`](LoopOptions::realised_gain), which the paper does not have.
 ///
 /// ```
@@ -34,11 +34,12 @@ pub struct LoopOptions {
     pub smoothing: Smoothing,
     /// Number of first reports of a rank that are combined into its first rate; at least 1. The reports from the second on are combined, and only
     /// later reports are smoothed. Until all ranks have sent this number of reports, a movement must save two fifths of the time, and there is no
-    /// movement while a rank has sent a single report. `None` is 1, as in the paper; in loops over grids it is 4. First reports are affected by cold
-    /// caches and by connection set-up, and in grids by rows whose rates depend on the width of the strips of columns. Smoothing would keep a wrong
-    /// first rate for a long time.
+    /// movement while a rank has sent a single report. `None` is 1, as in the paper of Siegell and Steenkiste; in loops over grids it is 4. First
+    /// reports are affected by cold caches and by connection set-up, and in grids by rows whose rates depend on the width of the strips of columns.
+    /// Smoothing would keep a wrong first rate for a long time.
     pub settling: Option<u32>,
-    /// Minimum saving for a movement as a fraction of the current time of a pass (`tfract` in the paper); at least 0 and less than 1.
+    /// Minimum saving for a movement as a fraction of the current time of a pass (`tfract` in the paper of Siegell and Steenkiste); at least 0 and
+    /// less than 1.
     pub threshold: f64,
     /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper says only that
     /// costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.

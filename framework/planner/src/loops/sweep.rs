@@ -51,12 +51,12 @@ impl ShiftCost {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// Number of ranks in the pipeline (P in the paper).
+    /// Number of ranks in the pipeline (P in the paper of Siegell and Steenkiste).
     pub ranks: usize,
-    /// Number of iterations of the pipelined loop (m in the paper).
+    /// Number of iterations of the pipelined loop (m in the paper of Siegell and Steenkiste).
     pub iterations: u64,
-    /// Seconds of the sweep on one rank (t_seq in the paper). If the ranks' parts take unequal times, the value is P times the longest, see
-    /// [`of_iteration`](Sweep::of_iteration).
+    /// Seconds of the sweep on one rank (t_seq in the paper of Siegell and Steenkiste). If the ranks' parts take unequal times, the value is P times
+    /// the longest, see [`of_iteration`](Sweep::of_iteration).
     pub sequential: f64,
     /// Cost of a message with border values to the next rank.
     pub shift: ShiftCost,
@@ -65,16 +65,17 @@ pub struct Sweep {
 /// Division of the iterations of a pipelined loop into blocks, and the predicted time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
-    /// Number of iterations in a block (b in the paper); the last block may have fewer.
+    /// Number of iterations in a block (b in the paper of Siegell and Steenkiste); the last block may have fewer.
     pub block: u64,
-    /// Number of blocks (M in the paper).
+    /// Number of blocks (M in the paper of Siegell and Steenkiste).
     pub blocks: u64,
-    /// Predicted seconds of the sweep (equation 9 of the paper).
+    /// Predicted seconds of the sweep (equation 9 of the paper of Siegell and Steenkiste).
     pub time: f64,
 }
 
 impl Sweep {
-    /// Creates a sweep from the time in seconds of an iteration of the pipelined loop on the rank with the slowest part (equation 5 of the paper).
+    /// Creates a sweep from the time in seconds of an iteration of the pipelined loop on the rank with the slowest part (equation 5 of the paper of
+    /// Siegell and Steenkiste).
     pub fn of_iteration(ranks: usize, iterations: u64, iteration: f64, shift: ShiftCost) -> Self {
         Sweep { ranks, iterations, sequential: ranks as f64 * iterations as f64 * iteration, shift }
     }
@@ -100,7 +101,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Returns the predicted seconds of the sweep in `blocks` blocks (equation 9 of the paper). A single rank sends no messages.
+    /// Returns the predicted seconds of the sweep in `blocks` blocks (equation 9 of the paper of Siegell and Steenkiste). A single rank sends no
+    /// messages.
     pub fn time(&self, blocks: f64) -> f64 {
         if self.ranks <= 1 || self.iterations == 0 {
             return self.sequential;
@@ -110,7 +112,8 @@ impl Sweep {
         (blocks + p - 1.0) * self.sequential / (p * blocks) + (blocks + p - 2.0) * shift
     }
 
-    /// Returns the real number of blocks with the shortest time (equation 10 of the paper); infinite if a message has no fixed cost.
+    /// Returns the real number of blocks with the shortest time (equation 10 of the paper of Siegell and Steenkiste); infinite if a message has no
+    /// fixed cost.
     pub fn best_blocks(&self) -> f64 {
         if self.ranks <= 1 {
             return 1.0;
@@ -123,7 +126,8 @@ impl Sweep {
         }
     }
 
-    /// Returns the optimal division into blocks of whole iterations (equation 10 of the paper). The rounding is a reconstruction.
+    /// Returns the optimal division into blocks of whole iterations (equation 10 of the paper of Siegell and Steenkiste). The rounding is a
+    /// reconstruction.
     pub fn grain(&self) -> Grain {
         let all = self.iterations.max(1);
         let block = if self.ranks <= 1 {
@@ -147,7 +151,7 @@ impl Sweep {
     }
 
     /// Returns an upper bound of the efficiency with M `blocks` on P ranks, `M / (M + P − 1)`, which is due to filling and draining the pipeline,
-    /// without messages (equation 6 of the paper).
+    /// without messages (equation 6 of the paper of Siegell and Steenkiste).
     pub fn efficiency_bound(&self, blocks: f64) -> f64 {
         blocks / (blocks + self.ranks as f64 - 1.0)
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Dispatch {
-    /// Round robin: one item to each host in turn, as in the paper. The slowest replica delays the others.
+    /// Round robin: one item to each host in turn, as in the HeDPM paper. The slowest replica delays the others.
     RoundRobin,
     /// On demand: the next item goes to a replica that has requested work, so that replicas of unequal speed receive unequal shares.
     #[default]

@@ -54,7 +54,7 @@ pub struct PlanOptions {
     pub radius: f64,
     /// True if several stages may be replicated together as one block. The paper replicates single stages only.
     pub replicate_groups: bool,
-    /// True if a processor may host several blocks of stages. In the paper a processor hosts one block. With dispatch on demand, two replicated
+    /// True if a processor may host several blocks of stages. In the HeDPM paper a processor hosts one block. With dispatch on demand, two replicated
     /// blocks share all their processors or none.
     pub share_processors: bool,
     /// Maximum number of mappings that [`Algorithm::Refined`] evaluates.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum TaskMemory {
     /// The memory of a task is that of its own data; its input and output files need additional memory while the task runs. The task needs the sum of
-    /// memory, inputs and outputs. This is the formula of the paper.
+    /// memory, inputs and outputs. This is the formula of the paper of Kulagina et al.
     #[default]
     Additive,
     /// The memory of a task includes the files that it reads and writes, as operating systems measure it. The task needs the maximum of memory,
@@ -47,7 +47,7 @@ impl MemoryModel {
 }
 
 impl TaskMemory {
-    /// Returns the memory that a task needs while it runs, including all of its inputs and outputs (r in the paper).
+    /// Returns the memory that a task needs while it runs, including all of its inputs and outputs (r in the paper of Kulagina et al.).
     pub fn requirement(self, memory: u64, inputs: u64, outputs: u64) -> u64 {
         match self {
             TaskMemory::Additive => memory + inputs + outputs,

@@ -4,9 +4,9 @@
 //! type that a program uses, and move units as the balancer decides. A competing process takes turns with a rank ([`Sharing`]), and has the whole
 //! processor while the rank waits.
 //!
-//! Ranks report at the ends of passes as in the simulations of the paper, and all ranks stop during an interaction with the balancer and during a
-//! movement of units. A real program with pipelined instructions would lose less. [`Balancing::Overlapped`] simulates loops of independent units
-//! (DOALL), whose units move while ranks compute, in the middle of passes.
+//! Ranks report at the ends of passes as in the simulations of the paper of Siegell and Steenkiste, and all ranks stop during an interaction with the
+//! balancer and during a movement of units. A real program with pipelined instructions would lose less. [`Balancing::Overlapped`] simulates loops of
+//! independent units (DOALL), whose units move while ranks compute, in the middle of passes.
 //!
 //! ```
 //! use armature_planner::loops::LoopOptions;

@@ -130,8 +130,8 @@ fn efficiencies_agree_with_an_independent_simulation() {
         }
     }
     // Limits of the difference between the two simulations. Without balancing, chance has little effect: 1 per cent of efficiency. With all rules of
-    // the paper the limit is 5 per cent. With the other kinds of balancing a single chance may decide about many movements, so only the mean
-    // difference of each column is limited, to 2.5 per cent.
+    // the paper of Siegell and Steenkiste the limit is 5 per cent. With the other kinds of balancing a single chance may decide about many movements,
+    // so only the mean difference of each column is limited, to 2.5 per cent.
     assert!(off[0].iter().all(|&off| off < 1.0), "{:?}", off[0]);
     assert!(off[5].iter().all(|&off| off < 5.0), "{:?}", off[5]);
     for (column, off) in off.iter().enumerate() {

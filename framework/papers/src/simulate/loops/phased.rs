@@ -1,4 +1,5 @@
-//! Simulation of a loop pass by pass, as in the paper: all ranks meet after each pass, and stop while units move between ranks.
+//! Simulation of a loop pass by pass, as in the paper of Siegell and Steenkiste: all ranks meet after each pass, and stop while units move between
+//! ranks.
 
 use armature_planner::Result;
 use armature_planner::loops::{Ahead, Interaction, LoopBalancer, Move, Report, busiest, distribute, rounds};

@@ -9,8 +9,8 @@ use armature_planner::{Error, ErrorKind, Result};
 use super::placement::{Placed, plan};
 use crate::workflow::least_memory;
 
-/// Plans with DagHetMem, the baseline of the paper. Tasks run in an order with small peak memory. The processor with the most memory runs as many of
-/// the first tasks as fit, then the processor with the next largest memory, and so on.
+/// Plans with DagHetMem, the baseline of the paper of Kulagina et al. Tasks run in an order with small peak memory. The processor with the most
+/// memory runs as many of the first tasks as fit, then the processor with the next largest memory, and so on.
 ///
 /// ```
 /// use armature_papers::workflow::dag_het_mem;

@@ -202,8 +202,8 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns for each block the time from its start to the end of all blocks that depend on it: equation 1 of the paper. The blocks in `merged`
-    /// count as one block, with the number of the first of them.
+    /// Returns for each block the time from its start to the end of all blocks that depend on it: equation 1 of the paper of Kulagina et al. The
+    /// blocks in `merged` count as one block, with the number of the first of them.
     fn bottom_weights(&self, merged: Option<Merged<'_>>) -> Option<Vec<f64>> {
         let is_merged = |block: usize| merged.is_some_and(|merged| merged.blocks.contains(&block));
         let seen_as = |block: usize| match merged {

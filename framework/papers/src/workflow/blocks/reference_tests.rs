@@ -26,7 +26,7 @@ fn cluster(processors: &[(f64, u64)]) -> Cluster {
     Cluster::new(processors, 1.0).unwrap()
 }
 
-/// Returns the workflow of figure 1 of the paper: nine tasks of work 1 with files of size 1, in blocks of 4, 1, 3 and 1 tasks.
+/// Returns the workflow of figure 1 of the paper of Kulagina et al.: nine tasks of work 1 with files of size 1, in blocks of 4, 1, 3 and 1 tasks.
 fn example() -> Workflow {
     let edges =
         [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 5), (2, 6), (4, 5), (5, 7), (6, 7), (7, 8), (4, 8)];

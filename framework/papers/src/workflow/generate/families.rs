@@ -32,7 +32,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All workflow families of the paper.
+    /// All workflow families of the paper of Kulagina et al.
     pub const ALL: [Family; 7] = [
         Family::Genome,
         Family::Blast,

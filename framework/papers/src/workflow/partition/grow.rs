@@ -114,8 +114,8 @@ impl<'a> End<'a> {
         order
     }
 
-    /// Returns the quality of the best cut whose growing half consists of the first vertices of `order`, and the number of these vertices. The half
-    /// never has all vertices of the graph.
+    /// Returns the quality of the best cut whose growing half consists of the first vertices of `order`, and the number of vertices in this half. The
+    /// half never has all vertices of the graph.
     fn best_part(&self, order: &[usize], most: [f64; 2]) -> (Quality, usize) {
         let (total, mut weight, mut cut) = (self.dag.total(), 0.0, 0);
         let mut best: Option<(Quality, usize)> = None;

@@ -29,7 +29,7 @@ impl MovementCosts {
 /// Fits [`MovementCosts`] to the last 16 movements of units.
 ///
 /// The first movement is used only until there is a second one, because it touches new memory and opens connections, and takes many times as long.
-/// This rule is an addition to the paper.
+/// This rule is an addition to the paper of Siegell and Steenkiste.
 ///
 /// The slope is the median of the slopes between any two movements, and the fixed part the median of the residuals (Theil and Sen), so that single
 /// outliers have no effect. Neither is less than 0. While all movements have the same size, costs are assumed to be in proportion to the size. The

@@ -26,9 +26,9 @@ pub struct LoopDecision {
     pub current_time: Option<f64>,
     /// Seconds of a pass with the target distribution; `None` if the pass would not end, or rates are unknown.
     pub target_time: Option<f64>,
-    /// Saving of the target distribution as a fraction of the time of a pass (`rfract` in the paper).
+    /// Saving of the target distribution as a fraction of the time of a pass (`rfract` in the paper of Siegell and Steenkiste).
     pub gain: f64,
-    /// Minimum saving for a movement, as a fraction of the time of a pass (`tfract` in the paper).
+    /// Minimum saving for a movement, as a fraction of the time of a pass (`tfract` in the paper of Siegell and Steenkiste).
     pub threshold: f64,
     /// Seconds for which the gain is expected to last; `None` if no end is predicted.
     pub horizon: Option<f64>,

@@ -18,7 +18,8 @@ pub struct PeriodOptions {
     /// Time quantum of the operating system: seconds for which a process runs while others wait. The paper's machines had 0.1 s; today it is a few
     /// milliseconds.
     pub quantum: f64,
-    /// Minimum number of time quanta in a balancing period, so that the turns of processes average out; the paper recommends 5 to 10.
+    /// Minimum number of time quanta in a balancing period, so that the turns of processes average out; the paper of Siegell and Steenkiste
+    /// recommends 5 to 10.
     pub quantum_scale: f64,
 }
 
@@ -47,7 +48,7 @@ impl PeriodOptions {
     }
 }
 
-/// The three lower limits of the balancing period, in seconds (section 5.2 of the paper).
+/// The three lower limits of the balancing period, in seconds (section 5.2 of the paper of Siegell and Steenkiste).
 ///
 /// ```
 /// use armature_planner::loops::{PeriodLimits, PeriodOptions, phases_between};
@@ -72,8 +73,8 @@ pub struct PeriodLimits {
 
 impl PeriodLimits {
     /// Computes the limits from the cost of an interaction (s), the cost of a movement (s; 0 before the first movement), and the number of periods
-    /// between two movements, which counts as at least 1. The available copy of the paper lacks its two fractions; its text implies that they are
-    /// quotients.
+    /// between two movements, which counts as at least 1. The available copy of the paper of Siegell and Steenkiste lacks its two fractions; its text
+    /// implies that they are quotients.
     pub fn new(interaction: f64, movement: f64, workscale: f64, options: &PeriodOptions) -> Self {
         PeriodLimits {
             interaction: interaction / options.interaction_share,

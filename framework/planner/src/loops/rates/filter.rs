@@ -17,7 +17,7 @@ const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 pub enum Smoothing {
     /// No smoothing: each measured rate is used as it is.
     Raw,
-    /// A fixed weight of the history, from 0 to 1; the *simple filter* of the paper has 0.8.
+    /// A fixed weight of the history, from 0 to 1; the *simple filter* of the paper of Siegell and Steenkiste has 0.8.
     Fixed(f64),
     /// A weight of the history that depends on how long rates have risen or fallen, by the default [`TrendTable`].
     #[default]
@@ -36,19 +36,19 @@ pub struct Trend {
     pub rise: usize,
     /// Number of the next state after a rate that is lower than the previous smoothed rate.
     pub fall: usize,
-    /// Weight of the history in this state (h in the paper), from 0 to 1.
+    /// Weight of the history in this state (h in the paper of Siegell and Steenkiste), from 0 to 1.
     pub history: f64,
 }
 
-/// State machine that determines the weight h of the history for a new rate (Table 1 of the paper). A rate that is not lower than the previous
-/// smoothed rate is a rise, any other rate a fall. The rise or fall leads to the next state, whose h applies to this rate. State 0 is that of the
-/// first rate.
+/// State machine that determines the weight h of the history for a new rate (Table 1 of the paper of Siegell and Steenkiste). A rate that is not
+/// lower than the previous smoothed rate is a rise, any other rate a fall. The rise or fall leads to the next state, whose h applies to this rate.
+/// State 0 is that of the first rate.
 ///
 /// A fall has an effect sooner than a rise, because a rank with too many units delays all others, and a rank with too few units only itself.
 ///
 /// Table 1 of the paper was not available. The [default](TrendTable::default) is a reconstruction with the features that the text of the paper
-/// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and
-/// by 90 % at the third, a rise by 20 % at the third and 60 % at the fourth.
+/// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and by
+/// 90 % at the third, a rise by 20 % at the third and 60 % at the fourth.
 ///
 /// | state | after a rise | after a fall | h |
 /// |---|---|---|---|

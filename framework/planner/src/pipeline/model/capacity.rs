@@ -1,6 +1,6 @@
 //! Production time of the blocks of a mapping, from the time of each block on each of its hosts.
 //!
-//! The hosts of a block are the processors that run it. For blocks without common hosts these are the formulas of the paper: the slowest block
+//! The hosts of a block are the processors that run it. For blocks without common hosts these are the formulas of the HeDPM paper: the slowest block
 //! determines the production time, and a block with time t on each of R processors takes `max t / R` under round robin (Eq. 1) and `1 / Σ 1/t` on
 //! demand.
 //!
@@ -8,15 +8,14 @@
 //!
 //! - **Round robin**: each of R replicas processes every R-th item. The loads t/R of all blocks on a processor add up, and the processor with the
 //!   highest load determines the production time.
-//! - **On demand**: blocks with one host take their fixed time, in total u(p) seconds per item on p. A replicated block gets the rest: at
-//!   production time T, p has T − u(p) seconds left per item, so the block keeps up if `Σ_p max(0, T − u(p)) / t(p) ≥ 1`. The left side grows with
-//!   T, so the smallest such T has a closed form.
+//! - **On demand**: blocks with one host take their fixed time, in total u(p) seconds per item on p. A replicated block gets the rest: at production
+//!   time T, p has T − u(p) seconds left per item, so the block keeps up if `Σ_p max(0, T − u(p)) / t(p) ≥ 1`. The left side grows with T, so the
+//!   smallest such T has a closed form.
 //! - **On demand, several replicated blocks on one processor**: the blocks divide the rest in proportion to a weight of each block. The weights are
 //!   adjusted, block by block, until the blocks keep up equally well (a slower block gains weight), because in a running pipeline blocks that wait
 //!   for items leave their time to the others. This is a fair division, but not always the best one, because processors cannot specialise. A stream
 //!   does not reach it if only some hosts of a block are shared: a processor that prefers the block furthest downstream starves those that wait for
-//!   blocks upstream. Planners therefore let replicated blocks share all their processors or none
-//!   ([`overlaps_in_part`](Capacity::overlaps_in_part)).
+//!   blocks upstream. Planners therefore let replicated blocks share all their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
 //!
 //! In this module every processor has its own core; [`production_time`](super::production_time) extends the model to shared cores.
 

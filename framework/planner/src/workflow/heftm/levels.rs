@@ -9,10 +9,10 @@ use crate::workflow::graph::Workflow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Length of the longest path from the start of the task to an end of the workflow, including transfers (BL in the paper).
+    /// Length of the longest path from the start of the task to an end of the workflow, including transfers (BL in the paper of Kulagina et al.).
     Bottom,
     /// Like [`Bottom`](Level::Bottom), plus the transfer of the largest file that each task on the path reads, so that tasks which free large files
-    /// come first (BLC in the paper).
+    /// come first (BLC in the paper of Kulagina et al.).
     BottomWithInputs,
 }
 

@@ -87,7 +87,7 @@ fn check_sequence(case: Case<'_>, verification: &mut Verification) {
             return;
         }
         placed[task] = true;
-        // Started tasks are not checked, because such a task may have read from a task that must run again for other readers.
+        // Started tasks are not checked, because a started task may have read from a task that must run again for other readers.
         if !case.is_started(task)
             && let Some(edge) = graph.inputs(task).find(|edge| !placed[edge.from])
         {

@@ -24,8 +24,8 @@ type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 /// Assigns blocks to processors: repeatedly the block with the largest memory need to the free processor with the most memory. A block that does not
 /// fit is divided while there are fewer than `most_blocks` blocks.
 ///
-/// In the paper the number of blocks is unlimited, and remaining blocks are divided until they fit the smallest memory, which gives thousands of
-/// blocks of single tasks. Here [`merge`](super::merge::merge) divides the blocks that it cannot merge.
+/// In the paper of Kulagina et al. the number of blocks is unlimited, and remaining blocks are divided until they fit the smallest memory, which
+/// gives thousands of blocks of single tasks. Here [`merge`](super::merge::merge) divides the blocks that it cannot merge.
 pub(super) fn assign(
     problem: Problem<'_>,
     blocks: Vec<Traversal>,

@@ -9,7 +9,7 @@ use crate::workflow::blocks::quotient::longer;
 pub(super) struct Fixed<'a> {
     cluster: &'a Cluster,
     works: Vec<f64>,
-    /// For each block, the blocks that read its files, with the sizes of these files.
+    /// For each block, the blocks that read its files, with the sizes of the files.
     outputs: Vec<Vec<(usize, u64)>>,
     /// Blocks in reverse order: each block comes before the blocks whose files it reads.
     backwards: Vec<usize>,
@@ -63,7 +63,7 @@ impl<'a> Fixed<'a> {
         self.cluster.transfer_time(processors[block], processors[to], size) + bottom[to]
     }
 
-    /// Returns the time at which the last block ends: equation 2 of the paper.
+    /// Returns the time at which the last block ends: equation 2 of the paper of Kulagina et al.
     pub(super) fn makespan(&self, processors: &[usize]) -> f64 {
         self.bottom_weights(processors).into_iter().fold(0.0, f64::max)
     }

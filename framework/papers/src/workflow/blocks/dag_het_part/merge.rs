@@ -12,7 +12,7 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
 use crate::workflow::least_memory;
 
-/// Maximum number of retries of a block that cannot be merged before its neighbours are merged, as in the paper.
+/// Maximum number of retries of a block that cannot be merged before its neighbours are merged, as in the paper of Kulagina et al.
 const MOST_RETRIES: usize = 2;
 
 /// Gives all blocks a processor, by merging those without one with other blocks. Returns `None` if that is impossible for a block.

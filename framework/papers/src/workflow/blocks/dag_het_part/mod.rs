@@ -44,12 +44,12 @@ const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 /// Blocks on processors, and the makespan of this plan.
 type Improved = (Vec<Placed>, f64);
 
-/// Plans with the heuristic of the paper. The workflow is partitioned into blocks with small files between them. The blocks with the largest memory
-/// needs are assigned to the processors with the most memory, and are divided if they do not fit. Blocks without a processor are merged with
-/// others. Finally blocks are swapped between processors. The best result over all initial numbers of blocks is returned.
+/// Plans with the heuristic of the paper of Kulagina et al. The workflow is partitioned into blocks with small files between them. The blocks with
+/// the largest memory needs are assigned to the processors with the most memory, and are divided if they do not fit. Blocks without a processor are
+/// merged with others. Finally blocks are swapped between processors. The best result over all initial numbers of blocks is returned.
 ///
-/// The plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well, which is not in the paper. Therefore a plan is found whenever
-/// `dag_het_mem` finds one, and the plan is never longer than that of `dag_het_mem`.
+/// The plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well, which is not in the paper. Therefore a plan is found whenever `dag_het_mem`
+/// finds one, and the plan is never longer than that of `dag_het_mem`.
 ///
 /// ```
 /// use armature_papers::workflow::{DagHetPart, dag_het_mem, dag_het_part};
@@ -111,8 +111,8 @@ fn earlier(best: Improved, next: Improved) -> Improved {
 
 /// Returns the blocks that result from a partition into `number` blocks, if each block finds a processor.
 ///
-/// Two variants are tried: blocks that fit no processor are divided at once as in the paper, up to a few blocks for each processor, or only if they
-/// cannot be merged. Often one variant finds a plan where the other does not.
+/// Two variants are tried: blocks that fit no processor are divided at once as in the paper of Kulagina et al., up to a few blocks for each
+/// processor, or only if they cannot be merged. Often one variant finds a plan where the other does not.
 fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> Option<Improved> {
     let processors = problem.cluster.len();
     let mut random = Random::new(seed ^ number as u64);
