@@ -136,7 +136,7 @@ impl Range {
 /// because the others can never become the maximum again.
 #[derive(Default)]
 struct Profile {
-    /// Difference between the previous stored value and each stored value, by position; the entry of the first stored value has no meaning.
+    /// Difference between the previous stored value and each stored value, by position; 0 for the first stored value.
     drops: BTreeMap<usize, u64>,
     most: u64,
     last: u64,

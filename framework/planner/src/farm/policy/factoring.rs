@@ -29,8 +29,8 @@ fn ratio(view: &View<'_>) -> Option<f64> {
     (all.count() >= 2 && all.mean() > 0.0).then(|| all.deviation() / all.mean())
 }
 
-/// Appends a batch of chunks of `size` tasks, one for each worker. If `size` is at most `least`, or there is no minimum size, appends all remaining
-/// tasks in one chunk for each worker instead.
+/// Appends a batch of chunks of `size` tasks, one for each worker. If `size` is at most the minimum `least`, or no size is large enough (`None`),
+/// appends all remaining tasks in one chunk for each worker instead.
 fn append(prepared: &mut Prepared, size: u64, least: Option<u64>, view: &View<'_>) {
     let left = view.left.saturating_sub(prepared.tasks());
     if least.is_some_and(|least| size > least) {

@@ -143,8 +143,8 @@ mod tests {
         let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
         let platform = Platform::uniform(6, 1.0, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
         let platform = platform.with_shared_cores(vec![group]).unwrap();
-        // Processors 2, 3 and 4 are left out. With three other processors in its group, the serial stage `track` would be sure of only half a core,
-        // and take 2.4 s; two others are not tried.
+        // Four of the five other processors in the group are left out, and the serial stage `track` shares the group with one of them. With three
+        // others, `track` would be sure of only half a core, and take 2.4 s; two others are not tried.
         assert_eq!(text(&platform, &spec()), "read@0 | cut+match@1,5 | track@1 | paint@1,5 | write@0");
         let mut light = spec();
         light.stages[3].work = 0.1;

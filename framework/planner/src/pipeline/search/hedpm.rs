@@ -1,10 +1,10 @@
 //! Planner HeDPM: heterogeneous dynamic pipeline mapping.
 //!
-//! Algorithm 4.1 of the paper takes the stage with the most work and the processor with the highest speed, compares their time together with the
-//! ideal production time of the remaining stages and processors, and replicates the stage or adds its neighbours until the two times agree (a match).
-//! Algorithm 4.2 repeats this pass with fixed target times if the last match had the highest or the lowest load. The listings of the paper are
-//! incomplete; the book's chapter on planning lists the reconstructed rules. A pass takes O(N·(N + P)) for N stages and P processors, and there are
-//! up to twenty-two passes.
+//! Algorithm 4.1 of the paper takes the stage that takes longest and the processor that is fastest (both with transfers), compares their time
+//! together with the ideal production time of the remaining stages and processors, and replicates the stage or adds its neighbours until the two
+//! times agree (a match). Algorithm 4.2 repeats this pass with fixed target times if the last match had the highest or the lowest load. The listings
+//! of the paper are incomplete; the book's chapter on planning lists the reconstructed rules. A pass takes O(N·(N + P)) for N stages and P
+//! processors, and there are up to twenty-two passes.
 
 use std::ops::Range;
 

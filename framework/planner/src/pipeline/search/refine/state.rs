@@ -280,7 +280,7 @@ impl<'a> Judge<'a> {
         hosts.iter().all(|&p| std::mem::replace(&mut self.seen[p], self.generation) != self.generation)
     }
 
-    /// Returns a number that is 0 if no processor would host several blocks after the edit.
+    /// Returns an estimate of the number of processors that would host several blocks after the edit; 0 only if there is none.
     fn crowded_after(&self, state: &State, edit: &mut Edit) -> usize {
         if !self.problem.rules.share || state.crowded == 0 {
             // No processor hosts several blocks before the edit, so only the processors of the edit's new blocks are checked.
@@ -290,7 +290,7 @@ impl<'a> Judge<'a> {
             });
             return usize::from(clash);
         }
-        // The number before the edit is returned, which need not be exact.
+        // Processors that host several blocks before the edit are assumed to do so after it, because the number need not be exact.
         state.crowded
     }
 
