@@ -18,7 +18,7 @@ blocks=0
 edits=(-e "s#https://example.org/armature#$ROOT armature#")
 if [ -n "$built" ]; then
   edits+=(-e "s#^cargo build.*#mkdir -p target/release \\&\\& cp $built/armature $built/mandelbrot target/release/#")
-  edits+=(-e "s#--size 3000x2000 --iterations 200000#--size 900x600 --iterations 80000#")
+  edits+=(-e "s#--size 3000x2000 --iterations 200000#--size 900x600 --iterations 90000#")
 fi
 # The blocks of shell commands in the guide.
 while IFS= read -r -d '' block <&3; do
