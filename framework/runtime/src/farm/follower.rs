@@ -137,7 +137,7 @@ impl<'w, 'f> Follower<'w, 'f> {
         }
     }
 
-    /// As a sub-master, sends chunks to members and results to the master. If all members are dead, the rank becomes a worker again. Returns true
+    /// Sends, on a sub-master, chunks to members and results to the master. If all members are dead, the rank becomes a worker again. Returns true
     /// if there was anything to do.
     fn lead(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };

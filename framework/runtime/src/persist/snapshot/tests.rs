@@ -147,7 +147,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         let manifest = manifest.unwrap();
         let pass = if step <= 4 { 4 } else { 8 };
         assert_eq!((manifest.pass, all(dir, &manifest)[1]), (pass, pass as u8), "step {step}");
-        // Of the files of the dead job only those of its last two complete checkpoints are left.
+        // Only the files of the dead job's last two complete checkpoints are left.
         let kept: &[u64] = if step <= 4 { &[4] } else { &[4, 8] };
         assert_eq!(passes(dir), kept, "step {step}");
         assert_eq!(fs::read_dir(dir).unwrap().count(), 1 + 2 * kept.len(), "lock, manifests and data");
