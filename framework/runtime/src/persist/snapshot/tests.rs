@@ -309,7 +309,7 @@ fn damaged_checkpoint_falls_back_to_the_one_before() {
         save(dir, &mut store, 8, false);
         drop(store);
         assert_eq!(found(dir).unwrap().unwrap().pass, 8);
-        assert_eq!(fs::read(dir.join("manifest.old")).is_ok(), true);
+        assert!(dir.join("manifest.old").exists());
     }
 }
 
