@@ -176,7 +176,7 @@ part_smpi() {
 }
 
 part_slurm() {
-  binaries openmpi armature armature-probe armature-workflow ferret mandelbrot sor
+  binaries openmpi armature armature-probe armature-stream armature-workflow ferret mandelbrot sor
   binaries mpich armature-probe ferret
   "$with" openmpi "$CI_DIR/slurm/test.sh" "$(target_of openmpi)/debug" "$(target_of mpich)/debug"
 }

@@ -14,7 +14,7 @@ struct Life<F> {
 }
 
 impl<F: Fn(u64, u64) -> bool + Send> Stencil for Life<F> {
-    /// A cell: 1 if it is alive, else 0.
+    /// Value of a cell: 1 if the cell is alive, else 0.
     type Value = u8;
 
     fn row(&mut self, row: u64, cells: &mut [u8]) -> Result<(), BoxError> {
@@ -37,7 +37,7 @@ fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
                 .chunks_exact(width)
                 .map(|row| columns.map(|column| row[column]).iter().sum::<u8>())
                 .sum();
-            // `around` includes the cell itself.
+            // `around` is the number of living cells among the cell and its eight neighbours.
             *new = u8::from(around == 3 || around == 4 && rows[width + column] == 1);
         }
     }

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn solution_count_equals_serial_count_on_1_to_3_ranks() {
-        // Known numbers of solutions: https://oeis.org/A000170
+        // The counts are the known numbers of solutions: https://oeis.org/A000170
         for (size, known) in [(1, 1), (2, 0), (3, 0), (7, 40), (8, 92)] {
             assert_eq!(count(&[], size), known);
             for ranks in 1..=3 {

@@ -34,7 +34,7 @@ pub(crate) fn count_words(session: &mut Session, directory: &Path) -> Result<Opt
     // Only rank 0 lists the files. The other ranks receive the names of the files that they read.
     let files = if session.is_root() { files_below(directory)? } else { Vec::new() };
     let mut total = Counts::new();
-    // The sums do not depend on the order of the files.
+    // Results are added in any order, because the sums do not depend on the order of the files.
     let mut farm = Farm::try_new("count", |file: PathBuf| count(&file)).unordered();
     // A file that cannot be read ends the job. With `for_each_result` the job would continue, and the sink would get the error.
     farm.for_each(session, files, |_, counts| {

@@ -145,7 +145,7 @@ pub fn run(
     let (ended, has_ended) = channel::<()>();
     thread::scope(|scope| {
         let killer = scope.spawn(move || {
-            // Returns true if the job is still running after this time.
+            // Waits for the given time. Returns true if the job is still running then.
             let is_running_after =
                 |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
             while !run_folder.has_started() {

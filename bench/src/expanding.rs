@@ -15,7 +15,7 @@ use crate::{
 /// Number of items in the warm-up run, which establishes connections before the measured run.
 const WARM_UP: u64 = 100_000;
 
-/// Parameters of the measurement.
+/// Parameters of the pipeline that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Number of items that pass through the stages.

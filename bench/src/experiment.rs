@@ -19,19 +19,18 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 pub struct Experiment {
     /// Name for `ci/bench.sh NAME`; also the name of the output files.
     pub name: &'static str,
-    /// One-line description for `--list`.
+    /// One-line description of the experiment for `--list`.
     pub about: &'static str,
     /// Requirements in prose: `nothing`, `mpirun of Open MPI`.
     pub needs: &'static str,
-    /// Function that runs the experiment. With `smoke` it does the minimum that exercises all of its code, within
-    /// seconds.
+    /// Function that runs the experiment. If `smoke` is true, the function does the minimum that exercises all of its code, within seconds.
     pub run: fn(report: &mut Report, smoke: bool) -> Outcome,
 }
 
 /// Selection of the parts of an experiment to run; the default is the whole experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// True if the shortest form is run.
+    /// True if only the shortest form of the experiment is run, which tests its code but measures nothing.
     pub smoke: bool,
     /// Number of rounds where alternatives are measured in turn.
     pub rounds: Option<usize>,
@@ -43,8 +42,8 @@ impl Experiment {
     /// Runs the experiment and prints its progress; output files go to `folder`.
     ///
     /// # Errors
-    /// If the experiment could not be run, or if `extent` requests rounds or parts that the experiment does not have.
-    /// A missed mark is a result, not an error.
+    /// If the experiment could not be run, or if `extent` requests rounds or parts that the experiment does not have. A measured value that
+    /// misses its target is a result, not an error.
     pub fn run(&self, folder: &Path, extent: &Extent) -> Outcome<Vec<Verdict>> {
         println!("== {}: {}", self.name, self.about);
         println!("   {}", machine::describe());
@@ -92,7 +91,8 @@ impl Report {
         })
     }
 
-    /// Returns the number of rounds to run: 1 in the short form, otherwise the requested number or `full`.
+    /// Returns the number of rounds to run: 1 in the shortest form, otherwise the requested number, or `full` rounds if no number was
+    /// requested.
     pub fn rounds(&self, full: usize) -> usize {
         self.has_rounds.set(true);
         if self.extent.smoke { 1 } else { self.extent.rounds.unwrap_or(full) }
@@ -159,7 +159,7 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Records the result of a mark, which is printed when the experiment closes.
+    /// Records a measured value with its target (a mark). The verdict is printed when the experiment closes.
     pub fn mark(&mut self, mark: Mark) {
         self.marks.push(mark);
     }
@@ -174,7 +174,7 @@ impl Report {
         Ok(())
     }
 
-    /// Prints one line for each mark.
+    /// Prints the verdict on each measured value that has a target.
     fn close(self) -> Vec<Verdict> {
         println!();
         for mark in &self.marks {

@@ -25,6 +25,7 @@ pub mod platforms;
 pub mod plot;
 pub mod ranks;
 pub mod remap_run;
+pub mod snapshot_run;
 pub mod stats;
 pub mod streams;
 pub mod synthetic_work;

@@ -28,7 +28,7 @@ pub struct Stolen {
 }
 
 impl Stolen {
-    /// Starts the measurement.
+    /// Starts the measurement of stolen processor time.
     pub fn begin() -> Self {
         Stolen { ticks: stolen_ticks(&read("/proc/stat")), since: Instant::now() }
     }

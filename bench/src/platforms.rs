@@ -33,10 +33,10 @@ pub struct Cluster {
     pub bandwidths: Vec<f64>,
 }
 
-/// Load on a host.
+/// Competing load on a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLoad {
-    /// Index of the host.
+    /// Index of the host in the cluster.
     pub host: usize,
     /// Times at which the load is on.
     pub wave: Wave,
@@ -91,7 +91,7 @@ impl Cluster {
     pub fn xml(&self) -> String {
         let mut xml = begin("Cluster");
         for (i, (speed, bandwidth)) in self.speeds.iter().zip(&self.bandwidths).enumerate() {
-            // Writing to a string cannot fail.
+            // The result is ignored, because writing to a string cannot fail.
             let _ = write!(
                 xml,
                 "  <host id=\"h{i}\" speed=\"{speed}f\"/>\n  <link id=\"l{i}\" bandwidth=\"{bandwidth}Bps\" \
@@ -161,7 +161,7 @@ pub fn channels(speeds: &[f64], bandwidth: impl Fn(usize, usize) -> f64) -> Stri
     const WIDEST: f64 = 1e15;
     let mut xml = begin("Full");
     let mut routes = String::new();
-    // Writing to a string cannot fail.
+    // The results are ignored, because writing to a string cannot fail.
     for (from, speed) in speeds.iter().enumerate() {
         let _ = writeln!(xml, "  <host id=\"h{from}\" speed=\"{speed}f\"/>");
         for to in (0..speeds.len()).filter(|&to| to != from) {

@@ -20,7 +20,7 @@ use crate::{
     baseline::{chain, hand_written_farm, loops},
     expanding,
     experiments::session_values,
-    farm, loops as moving_loops, remap_run, streams, tested_program, workflows,
+    farm, loops as moving_loops, remap_run, snapshot_run, streams, tested_program, workflows,
 };
 
 /// Text in the error message of a program that exceeded its time limit; the limit follows the text.
@@ -48,12 +48,14 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "loop" => Some(moving_loops::tested_program::main(arguments)),
         "loop-by-hand" => Some(loops::main(arguments)),
         "kill-run" => Some(farm::kill_run::main(arguments)),
+        "slow-end" => Some(farm::slow_end::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
         "tour" => Some(farm::tour::main(arguments)),
         "tree" => Some(farm::tree::main(arguments)),
         "remap-run" => Some(remap_run::main(arguments)),
         "phases" => Some(phases::main(arguments)),
         "pipeline" => Some(tested_program::main(arguments)),
+        "snapshots" => Some(snapshot_run::main(arguments)),
         "values" => Some(session_values::main(arguments)),
         "watched" => Some(streams::main(arguments)),
         _ => None,
@@ -124,7 +126,7 @@ impl Launch {
             command.arg("--enable-recovery");
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        // The start-up messages of the framework would appear between the tables.
+        // The log level is raised, because the start-up messages of the framework would appear between the tables.
         command.env("RUST_LOG", "warn");
         command.envs(self.environment.iter().copied());
         Ok(command)

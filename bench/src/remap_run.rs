@@ -18,7 +18,7 @@ use crate::{
     synthetic_work::{self, SyntheticStage},
 };
 
-/// Parameters of a run.
+/// Parameters of a run whose mapping may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Name of the pipeline: `uneven` or `moved`.
@@ -36,13 +36,14 @@ pub struct Job {
     pub cores: Vec<usize>,
     /// File that is written when a third of the items has reached the sink.
     pub third: Option<PathBuf>,
-    /// Number of items after each of which the mapping changes to the other one or back, and the other mapping.
+    /// Number of items between two changes of the mapping, and the mapping to which the first, third, … change leads; the changes in
+    /// between lead back to `mapping`.
     pub exchange: Option<(u64, String)>,
     /// Additional environment variables of ranks under mpirun.
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-/// Results of a run.
+/// Results of a run whose mapping may change.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Seconds from the start of the pipeline to its last result.
@@ -57,7 +58,7 @@ pub struct Run {
     pub cost: Option<f64>,
     /// Mean cost of a change in windows of items, if the framework reports it.
     pub cost_windows: Option<f64>,
-    /// Descriptions of the mappings.
+    /// Descriptions of the mappings that the run had.
     pub mapping_lines: Vec<String>,
 }
 
@@ -193,7 +194,8 @@ impl Job {
             arrived += 1;
             if arrived == self.items / 3 {
                 third = Instant::now();
-                // If the file cannot be written, the driver of the experiment waits for it in vain and reports that.
+                // An error is ignored: if the file cannot be written, the driver of the experiment waits for the file in vain and reports
+                // that.
                 let _ = self.third.as_ref().map(|path| fs::write(path, "a third is through"));
             }
             if arrived == self.items {

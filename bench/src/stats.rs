@@ -58,7 +58,7 @@ fn rank_of_interval(n: usize) -> usize {
     let mut log_probability = -(n as f64) * std::f64::consts::LN_2;
     let mut below = 0.0;
     for j in 0..=n {
-        // `below` is P(B < j); the next term is P(B = j).
+        // `below` is P(B < j) for a binomially distributed B; the next term of the sum is P(B = j).
         below += log_probability.exp();
         if below > 0.025 {
             return j;
@@ -84,7 +84,7 @@ pub fn mean_interval(samples: &[f64]) -> Interval {
 /// Returns the 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5; error within 1 % for three or more
 /// degrees of freedom).
 fn student_975(degrees: f64) -> f64 {
-    // The expansion is too short for one and two degrees of freedom.
+    // One and two degrees of freedom have exact values, because the expansion is too short for them.
     match degrees {
         d if d < 1.5 => return 12.706,
         d if d < 2.5 => return 4.303,

@@ -26,17 +26,17 @@ const IDLE_GAP: f64 = 20e-6;
 /// Number of periods between two readings of the framework's estimator.
 const READING_INTERVAL: u64 = 64;
 
-/// Application to run.
+/// Application whose service rate is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum App {
-    /// Matrix product by single dot products; the stage `reduce` is watched.
+    /// Matrix product by single dot products. The service rate of the stage `reduce` is estimated.
     Product,
-    /// Search for "foobar" in a text that only repeats it; the stage `verify` is watched.
+    /// Search for "foobar" in a text that only repeats it. The service rate of the stage `verify` is estimated.
     Search,
 }
 
 impl App {
-    /// Both applications with the paper's numbers of replicas: application, name, mapping, number of ranks.
+    /// Both applications with the numbers of replicas of Beard and Chamberlain: application, name, mapping, number of ranks.
     pub const ALL: [(App, &'static str, &'static str, usize); 2] = [
         (App::Product, "product", "dot@1,2,3,4,5 | reduce@0", 6),
         (App::Search, "search", "hash@1,2,3,4 | verify@5,6", 7),
@@ -50,9 +50,9 @@ impl App {
     /// Returns the busy seconds of a sampling period, which covers several items.
     fn period(self) -> f64 {
         match self {
-            // A part of the product is stored within some tens of nanoseconds.
+            // The period covers many parts of the product, each of which is stored within some tens of nanoseconds.
             App::Product => 5e-6,
-            // A segment is verified within a tenth of a millisecond.
+            // The period covers several segments, each of which is verified within a tenth of a millisecond.
             App::Search => 500e-6,
         }
     }
@@ -162,7 +162,7 @@ impl<S: Stage> Stage for Watched<S> {
 impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
         let Watch { rank, used, held_up, converged, all_items, .. } = self.watch;
-        // A single write keeps the lines of different ranks apart.
+        // A single write keeps the lines of different ranks apart on standard output.
         println!(
             "{}watched rank {rank} items {all_items} used {used} held_up {held_up} converged {converged} rate {}",
             self.watch.lines,

@@ -32,7 +32,7 @@ pub struct SyntheticStage {
 /// Ranks on which a stage may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Any ranks, replicated.
+    /// Any ranks, on which the stage is replicated.
     Free,
     /// One rank at a time, because the stage has state; it can migrate.
     Serial,

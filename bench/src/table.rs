@@ -9,17 +9,17 @@ pub struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// Value of a table.
+/// Cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Text, aligned to the left.
     Text(String),
-    /// Integer.
+    /// Whole number.
     Integer(i64),
     /// Number, shown with four significant digits or with the given number of decimals (see [`digits`]); CSV has the
     /// full precision.
     Number(f64, Option<usize>),
-    /// Missing measurement.
+    /// Empty cell for a missing measurement.
     Empty,
 }
 

@@ -1,4 +1,4 @@
-//! Marks of the experiments, and the verdict whether a mark was reached.
+//! Measured values with targets (marks), and the verdict whether a target was reached.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use crate::table::significant;
 pub struct Interval {
     /// Best estimate: a median or a mean.
     pub value: f64,
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
@@ -31,7 +31,7 @@ pub enum Target {
     AtMost(f64),
 }
 
-/// Result of a mark.
+/// Verdict on a measured value with a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval is on the right side of the target.
@@ -52,15 +52,15 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Creates a mark. `what` distinguishes several marks of one experiment; it may be empty.
+    /// Creates a mark: a value with its target. `what` distinguishes several marks of one experiment; it may be empty.
     pub fn new(what: &str, interval: Interval, unit: &str, target: Target) -> Self {
         Mark { what: what.into(), interval, unit: unit.into(), target }
     }
 
-    /// Judges the mark. A value that is not a number is never reached; its verdict is `NotResolved`.
+    /// Compares the value with its target. A value that is not a number never reaches the target; its verdict is `NotResolved`.
     pub fn verdict(&self) -> Verdict {
         let Interval { value, low, high } = self.interval;
-        // Comparisons with NaN are false.
+        // Comparisons with NaN are false, so that a value that is not a number neither reaches nor misses its target.
         let (right, wrong) = match self.target {
             Target::AtLeast(mark) => (low >= mark && value >= mark, high < mark && value < mark),
             Target::AtMost(mark) => (high <= mark && value <= mark, low > mark && value > mark),

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154  # variables of test.sh
 # Ends that a run survives on the real Slurm of test.sh, which sources this file after runs.sh: preemption, signals, the loss of nodes, no memory.
-# Three programs: a farm with a journal, a loop with checkpoints, a workflow of commands.
+# Four programs: a farm with a journal, a loop with checkpoints, a workflow of commands, a pipeline with snapshots.
 
 say "runs that end before they have finished"
 mkdir "$work/ends"
@@ -23,6 +23,8 @@ export ARMATURE_PEER_SECONDS=5
 submit_farm() { armature submit --mpi openmpi --name "$1" "${@:2}" -- mandelbrot $picture --chunking 2 --journal "$1.journal" --summary -o "$1.png"; }
 submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 900 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
 submit_flow() { armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-workflow flow.toml; }
+# A pipeline that appends a line to NAME/log for each start and each item, and writes NAME/out.
+submit_stream() { mkdir "$1" && armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-stream "$1" 3000 5000; }
 # field RUN ATTEMPT NAME: of why.json, without quotes.
 field() { sed -n "s/.*\"$3\": \"\\?\\([^\",]*\\).*/\\1/p" "armature-runs/$1/attempts/$2/why.json"; }
 # has_kept NAME: it has kept some of its results.
@@ -31,6 +33,7 @@ has_kept() {
     farm*) [ "$(stat -c %s "$1.journal" 2>/dev/null || echo 0)" -gt 20000 ] ;;
     loop*) [ -e "$1.ck" ] && [ "$(find "$1.ck" -type f | wc -l)" -gt 0 ] ;;
     flow*) [ -s ended.txt ] ;;
+    stream*) [ -e "$1/kept/manifest" ] ;;
   esac
 }
 # continued NAME FIRST: the second attempt computed what the first had not kept, and nothing twice.
@@ -43,7 +46,13 @@ continued() {
     loop*) grep -q "resumes after $before passes" "$log" && grep -q "the same bits as the serial loop" "$log" ;;
     # A command in hand may run again. If its rank was killed, it may even have ended.
     flow*) [ "$(sort -u ended.txt | wc -l)" = $tasks ] && [ "$(wc -l <begun.txt)" -le $((tasks + 2)) ] ;;
+    stream*) stream_is_right "$1" ;;
   esac || { cat "$log"; return 1; }
+}
+# stream_is_right NAME: the output has each item once, with the sum of all before, and no start processed an item of its snapshot.
+stream_is_right() {
+  awk 'BEGIN { sum = 0 } $1 != NR - 1 { exit 1 } { sum += $1 } $2 != sum { exit 1 } END { exit NR != 3000 }' "$1/out" &&
+    awk '$1 == "first" { first = $2 } $1 == "item" && $2 + 0 < first + 0 { exit 1 }' "$1/log"
 }
 same_bytes_as() { cmp "$shared/$1" "$2"; }
 # ends_as NAME ATTEMPT REASON CODE
@@ -96,7 +105,7 @@ lose() {
 }
 if [ ! -e "$work/slurm/one-name" ]; then
   say "two nodes are lost"
-  rm -f begun.txt ended.txt
+  rm -rf begun.txt ended.txt flow.toml.*
   # The farm and the loop have one rank on n3, and the workflow has n2, with its batch script.
   check "a farm is submitted" submit_farm farm-lost --recover -N 3 --ranks-per-node 1 --option --nodelist=n1,n3,n4
   check "a loop is submitted" submit_loop loop-lost --recover --restarts 1 -N 2 --ranks-per-node 1 --option --nodelist=n1,n3
@@ -114,22 +123,49 @@ if [ ! -e "$work/slurm/one-name" ]; then
   "$CI_DIR/slurm/up.sh" "$work/slurm"
 fi
 
+# a_rank_of NAME: prints the process of a rank of a pipeline.
+a_rank_of() {
+  local file
+  for file in /proc/[0-9]*/exe; do
+    if [[ $(readlink "$file" 2>/dev/null) == */armature-stream ]] && tr '\0' ' ' 2>/dev/null <"${file%exe}cmdline" | grep -q " $1 "; then
+      file=${file#/proc/}
+      echo "${file%%/*}"
+      return
+    fi
+  done
+}
+# has_started_stream NAME N: the pipeline was started N times.
+has_started_stream() { [ "$(grep -c first "$1/log")" -ge "$2" ]; }
+
 say "signals"
-rm -f begun.txt ended.txt
+rm -rf begun.txt ended.txt flow.toml.*
 check "a farm is submitted" submit_farm farm-term -N 1 -n 2
 check "a loop is submitted" submit_loop loop-requeue -N 1 -n 2
 check "a workflow is submitted" submit_flow flow-cancel -N 1 -n 2
+check "a pipeline is submitted" submit_stream stream-requeue -N 1 -n 2
+check "another one, whose ranks will be killed, is submitted" submit_stream stream-kill -N 1 -n 2 --restarts 9
 check "a job array is submitted" armature submit --mpi openmpi --name array -N 1 -n 1 --array 1-4%2 "$work/user/steps" 5
-for run in farm-term loop-requeue flow-cancel; do check "$run is under way" within 60 has_kept "$run"; done
-scancel --signal=TERM "$(job_of farm-term-1)"
-scancel "$(job_of flow-cancel-1)"
-scontrol requeue "$(job_of loop-requeue-1)"
+for run in farm-term loop-requeue flow-cancel stream-requeue stream-kill; do check "$run is under way" within 60 has_kept "$run"; done
+scancel --signal=TERM "$(job_of farm-term-1)" || true
+scancel "$(job_of flow-cancel-1)" || true
+scontrol requeue "$(job_of loop-requeue-1)" || true
+scontrol requeue "$(job_of stream-requeue-1)" || true
+for ((i = 2; i <= 4; i++)); do
+  kill -KILL "$(a_rank_of stream-kill)"
+  check "the pipeline starts again after the death of a rank" within 60 has_started_stream stream-kill $i
+  sleep 1
+done
 check "the farm stops after scancel --signal=TERM" within 60 status_is 85 farm-term-1
 check "the reason is the signal" ends_as farm-term 1 stopped 85
 # says_error RUN: lines of its output that read like an error.
 says_error() { armature logs "$1" | grep -iE "error:.*exit code|non-zero|terminated"; }
 check "its output has no error of the launcher" equal "" "$(says_error farm-term-1)"
 check "the same script continues it" sbatch armature-runs/farm-term-1/job.sh
+check "the pipeline whose ranks were killed finishes" within 120 status_is 0 stream-kill-1
+check "its output is right, and nothing was computed twice" stream_is_right stream-kill
+check "the other pipeline finishes after scontrol requeue" within 120 status_is 0 stream-requeue-1
+check "its first attempt ended at a snapshot" ends_as stream-requeue 1 stopped 85
+check "it computes nothing twice" continued stream-requeue
 check "the loop finishes after scontrol requeue" within 120 status_is 0 loop-requeue-1
 check "its first attempt ended at a checkpoint" ends_as loop-requeue 1 stopped 85
 check "it computes nothing twice" continued loop-requeue

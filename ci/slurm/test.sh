@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Runs jobs to a real Slurm of four nodes and checks what comes of it: the same bytes as one rank writes, a
-# cancelled job that leaves nothing behind, the exit code of a job that fails. Then a farm, mandelbrot, whose ranks are
-# killed, runs with run directories (runs.sh), and runs that end early (ends.sh). Takes the cluster down again.
+# Runs jobs on a real Slurm cluster of four nodes on this machine, and checks their results:
+#
+# - Ferret by the job script: the output is that of one rank, and a failed job has the right exit code.
+# - A farm (mandelbrot) whose ranks are killed.
+# - Runs with run directories (runs.sh), runs that end early (ends.sh), and the guide to a first job (newcomer.sh).
+# - A cancelled job, which leaves no process behind.
+#
+# The cluster is removed at the end.
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
-# The directories hold armature, armature-probe, armature-workflow, ferret, mandelbrot and sor, built for Open MPI, and ferret and armature-probe,
-# built for MPICH. Four to five minutes.
+# The first directory has armature, armature-probe, armature-stream, armature-workflow, ferret, mandelbrot and sor, built for Open MPI. The second one
+# has ferret and armature-probe, built for MPICH. Four to five minutes.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -19,11 +24,13 @@ set -euo pipefail
 LIMIT=${SLURM_TEST_LIMIT:-180}
 
 usage="usage: ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]"
-for program in "${1:?$usage}"/{armature,armature-probe,armature-workflow,ferret,mandelbrot,sor} ${2:+"$2/ferret"}; do
+for program in "${1:?$usage}"/{armature,armature-probe,armature-stream,armature-workflow,ferret,mandelbrot,sor} ${2:+"$2/ferret"}; do
   [ -x "$program" ] || die "$program is missing; build it first"
 done
 work=$(mktemp -d)
+newcomer=
 leave() {
+  [ -z "$newcomer" ] || kill "$newcomer" 2>/dev/null
   "$CI_DIR/slurm/down.sh" "$work/slurm" >/dev/null
   # The memory cgroup of ends.sh.
   if [ -n "${cgroup:-}" ] && [ -d "$cgroup" ]; then find "$cgroup" -depth -type d -exec rmdir {} +; fi
@@ -35,7 +42,7 @@ trap 'exit 130' INT TERM HUP
 # --- shared directory with the files that the job script expects
 shared=$work/shared
 mkdir -p "$shared/bin"
-cp "$1"/{armature,armature-probe,armature-workflow,ferret,mandelbrot,sor} "$shared/bin/"
+cp "$1"/{armature,armature-probe,armature-stream,armature-workflow,ferret,mandelbrot,sor} "$shared/bin/"
 if [ -n "${2:-}" ]; then
   cp "$2/ferret" "$shared/bin/ferret-mpich"
   # The doctor starts the probe that is in the same directory as armature.
@@ -186,8 +193,22 @@ check "it was started again" grep -q "restart 1 of 1" "$work/$job.log"
 check "it did not compute again what was kept" grep -q "restored from the journal" "$work/$job.log"
 check "its picture has the bytes of one rank's" same_picture "$work/master.png"
 
+# The guide's job runs beside the next jobs, which wait most of the time.
+"$CI_DIR/slurm/newcomer.sh" "$work/newcomer" "$1" >"$work/newcomer.log" 2>&1 &
+newcomer=$!
 # shellcheck source=ci/slurm/runs.sh
 . "$CI_DIR/slurm/runs.sh"
+
+say "the guide to a first job"
+newcomer_has_ended() { ! kill -0 "$newcomer" 2>/dev/null; }
+check "its commands end" within "$LIMIT" newcomer_has_ended
+newcomer=
+cat "$work/newcomer.log"
+check "the clone has the page" [ -e "$work/newcomer/armature/docs/cluster.md" ]
+check "the job is requeued at its time limit" grep -q "^armature: requeue 1 of 9" "$work/newcomer.log"
+check "it continues from its journal" grep -q "results were restored from picture.journal" "$work/newcomer.log"
+check "it has finished" grep -q "^picture-1 *finished" "$work/newcomer.log"
+check "its report is written" [ -s "$work/newcomer/first-job/armature-runs/picture-1/report.html" ]
 # shellcheck source=ci/slurm/ends.sh
 . "$CI_DIR/slurm/ends.sh"
 

@@ -46,7 +46,7 @@ pub enum LaunchError {
     Workflow(armature_workflow_files::Error),
     /// The output of a workflow's tasks cannot be read.
     Outputs(armature_commands::Error),
-    /// No plan was found.
+    /// The planner found no plan for a workflow.
     Plan(armature_planner::Error),
     /// A workflow has no task of this name.
     NoTask {
@@ -94,7 +94,7 @@ pub enum LaunchError {
     Elsewhere {
         /// Name of the run.
         run: String,
-        /// Host of the process.
+        /// Host on which the process runs.
         host: String,
     },
     /// An option or a file that the user has named cannot be used.
@@ -284,7 +284,7 @@ impl std::error::Error for LaunchError {
 /// Invalid variable of a batch job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Name, for example `PBS_NODEFILE`.
+    /// Name of the variable, for example `PBS_NODEFILE`.
     pub name: &'static str,
     /// The invalid value or cause, and the expected value.
     pub wrong: String,

@@ -58,7 +58,7 @@ pub struct Call {
     from_terminal: bool,
     reads_stdin: bool,
     intermediate: Option<PathBuf>,
-    /// Time at which SIGTERM has asked the ranks to stop. It is forwarded to the launcher if the ranks have not stopped in time.
+    /// Time at which SIGTERM has asked the ranks to stop. The signal is forwarded to the launcher if the ranks have not stopped in time.
     stop_asked: Option<Instant>,
     /// Record of the run, if it has a run directory.
     recorder: Option<Recorder>,
@@ -194,8 +194,8 @@ impl Call {
         self.signals.pending().collect()
     }
 
-    /// Asks the ranks to stop after a SIGTERM of the batch system. Returns false if SIGTERM is to end the launcher: for ranks that do not stop in
-    /// order, and if this is a second request.
+    /// Asks the ranks to stop after a SIGTERM of the batch system. Returns false if SIGTERM is to end the launcher: if the ranks do not
+    /// stop in order, or if the SIGTERM is a second request.
     fn asks_ranks_to_stop(&mut self) -> bool {
         let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.is_stopped_by_signals())
         else {
@@ -210,10 +210,10 @@ impl Call {
     /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
     pub(crate) fn forward_signal(&mut self, child: &Child, signal: i32) {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| signal == SIGUSR1) {
-            // SIGUSR1 would end ranks without a handler.
+            // The ranks are asked by the stop file of the run, because SIGUSR1 would end ranks that have no handler for it.
             recorder.request_stop("SIGUSR1");
         } else if signal == SIGTERM && self.asks_ranks_to_stop() {
-            // After SIGTERM, srun kills its ranks at once, and mpirun after a second.
+            // SIGTERM is not forwarded while the ranks stop at a checkpoint: srun would kill its ranks at once, and mpirun after a second.
         } else if !(self.from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
             send(child, signal);
         }

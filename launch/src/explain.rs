@@ -95,7 +95,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
 /// Returns true for a change that is shown even if the log does not contain the decision.
 fn is_change(event: &Event) -> bool {
     match event {
-        // Epoch 1 is the mapping at the start.
+        // The mapping of epoch 1 is the mapping at the start, which is not a change.
         Event::Switch { epoch, .. } => *epoch > 1,
         Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) | Event::Moved { .. } => true,
         Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } | Event::Grain { .. } => true,
@@ -107,12 +107,12 @@ fn is_change(event: &Event) -> bool {
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // The rank that sent the stage logs `HandOver` with the same content.
+        // `TakeOver` is left out, because the rank that sent the stage logs `HandOver` with the same content.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // The planner logs `Planned` with the same content, before the plan takes effect.
+        // `Plan` is left out, because the planner logs `Planned` with the same content, before the plan takes effect.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
@@ -133,7 +133,7 @@ fn broken(text: &mut String, head: &str, sentence: &str) {
     for chunk in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
-        // A number and its unit stay on one line.
+        // Words are joined so that a number and its unit stay on one line.
         let chunk = chunk.join(" ");
         if line.chars().count() + 1 + chunk.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");

@@ -108,14 +108,14 @@ pub(crate) struct ExitCodeRecord {
 }
 
 impl ExitCodeRecord {
-    /// Prepares the record before the job starts. `None` if the job does not log events.
+    /// Prepares the record of the exit code before the job starts. `None` if the job does not log events.
     pub(crate) fn before_start(events: Option<OsString>) -> Option<Self> {
         let directory = PathBuf::from(events.filter(|name| !name.is_empty())?);
         let before = status_in(&directory).ok().flatten();
         Some(ExitCodeRecord { directory, before })
     }
 
-    /// Prepares the record for the log directory in this process's environment.
+    /// Prepares the record of the exit code for the log directory in this process's environment.
     pub(crate) fn of_environment() -> Option<Self> {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }

@@ -9,7 +9,9 @@ use clap::Args;
 
 use crate::batch::messages::Farewells;
 use crate::batch::slurm;
+use crate::command_line::rank_of;
 use crate::error::LaunchError;
+use crate::message::print_message;
 use crate::run_directory::RunDirectory;
 use crate::run_directory::attempt::Attempt;
 use crate::run_directory::reference::Reference;
@@ -37,7 +39,7 @@ pub(crate) struct Logs {
     /// Print only the output of attempt K
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
-    /// Print only lines that name rank R, such as messages of armature about it
+    /// Print only the lines of rank R, if the run was started with --label; otherwise lines that name rank R, such as messages of armature about it
     #[arg(long, value_name = "R")]
     rank: Option<usize>,
     /// Print only the last N lines of the present output
@@ -62,15 +64,20 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
         )));
     }
     let run = found.run;
-    let (from, to) = section(&run, attempt)?;
     let path = run.log();
+    if args.follow && attempt.is_none() {
+        wait_for_log(&run);
+    }
+    let (from, to) = section(&run, attempt)?;
     let unreadable = |source| LaunchError::Unreadable { what: "log", file: path.clone(), source };
     let mut file = File::open(&path).map_err(unreadable)?;
     file.seek(SeekFrom::Start(from)).map_err(unreadable)?;
     let mut text = Vec::new();
     let length = to.map_or(u64::MAX, |to| to.saturating_sub(from));
     (&mut file).take(length).read_to_end(&mut text).map_err(unreadable)?;
-    let mut lines = Lines::new(args.rank);
+    let newest = attempt.map(|number| Attempt::of(&run, number)).or_else(|| Attempt::newest(&run));
+    let is_labelled = newest.and_then(|attempt| attempt.start()).is_some_and(|start| start.labelled);
+    let mut lines = Lines::new(args.rank, is_labelled);
     let shown = last_lines(&lines.select(&text, !args.follow || to.is_some()), args.tail).to_vec();
     if !write(&shown)? {
         return Ok(0);
@@ -91,8 +98,23 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     Ok(0)
 }
 
-/// Returns the positions in the log at which the output of an attempt begins and ends. Without an attempt, these are the positions of the
-/// whole run.
+/// Waits until a run in the queue has a log.
+fn wait_for_log(run: &RunDirectory) {
+    let mut has_told = false;
+    while !run.log().exists() {
+        let (stage, why) = stage(&Facts::read(run, &slurm::queue()));
+        if stage.has_ended() {
+            break;
+        }
+        if !std::mem::replace(&mut has_told, true) {
+            let why = if why.is_empty() { why } else { format!(": {}", armature_text::line(why)) };
+            print_message(format_args!("{} is {}{why}", run.name(), stage.word()));
+        }
+        std::thread::sleep(EVERY * POLLS_PER_CHECK);
+    }
+}
+
+/// Returns the positions in the log at which the output of an attempt begins and ends; that of the whole run without an attempt.
 fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
     let Some(number) = attempt else { return Ok((0, None)) };
     let known = run.attempts();
@@ -102,16 +124,19 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
     Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
 }
 
-/// Filter lines of a growing text, those that name one rank if it is asked for, without the farewells of launchers.
+/// Filter for the lines of a growing text. It removes the messages of launchers about ranks that have stopped at a checkpoint and, if one
+/// rank is asked for, the lines of other ranks.
 struct Lines {
     rank: Option<usize>,
+    /// True if launchers have marked the lines of ranks.
+    is_labelled: bool,
     farewells: Farewells,
     rest: Vec<u8>,
 }
 
 impl Lines {
-    fn new(rank: Option<usize>) -> Self {
-        Lines { rank, farewells: Farewells::default(), rest: Vec::new() }
+    fn new(rank: Option<usize>, is_labelled: bool) -> Self {
+        Lines { rank, is_labelled, farewells: Farewells::default(), rest: Vec::new() }
     }
 
     /// Returns the lines that the text completes; the last incomplete one as well if the text `is_last`.
@@ -121,8 +146,14 @@ impl Lines {
         let whole = if is_last { self.rest.len() } else { whole };
         let mut shown = Vec::new();
         for line in self.rest[..whole].split_inclusive(|&byte| byte == b'\n') {
-            if self.rank.is_none_or(|rank| names(line, rank)) {
-                shown.extend(self.farewells.filter(line));
+            match self.rank {
+                Some(rank) if self.is_labelled => {
+                    let text = String::from_utf8_lossy(line);
+                    let of_rank = rank_of(&text).filter(|(of, _)| *of == rank);
+                    of_rank.into_iter().for_each(|(_, text)| shown.extend_from_slice(text.as_bytes()));
+                }
+                Some(rank) if !names(line, rank) => {}
+                _ => shown.extend(self.farewells.filter(line)),
             }
         }
         self.rest.drain(..whole);
@@ -178,15 +209,22 @@ mod tests {
 
     #[test]
     fn rank_filter_matches_whole_words() {
-        let mut lines = Lines::new(Some(1));
+        let mut lines = Lines::new(Some(1), false);
         assert_eq!(lines.select(b"rank 1: x\nrank 12\nfrank 1\nat ra", false), b"rank 1: x\n");
         assert_eq!(lines.select(b"nk 1", false), b"");
         assert_eq!(lines.select(b"", true), b"at rank 1");
     }
 
     #[test]
+    fn labelled_lines_of_a_rank_are_shown_without_their_labels() {
+        let mut lines = Lines::new(Some(1), true);
+        assert_eq!(lines.select(b"0: about rank 1\n1: one\nabout rank 1\n1: tw", false), b"one\n");
+        assert_eq!(lines.select(b"o\n", true), b"two\n");
+    }
+
+    #[test]
     fn farewells_are_left_out_also_while_the_log_grows() {
-        let mut lines = Lines::new(None);
+        let mut lines = Lines::new(None, false);
         assert_eq!(lines.select(b"one\nsrun: error: n1: task 0: Exited with", false), b"one\n");
         assert_eq!(lines.select(b" exit code 85\ntwo\nthr", false), b"two\n");
         assert_eq!(lines.select(b"ee", true), b"three");

@@ -79,7 +79,7 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
 /// Submits the script of the run again, to start after this job, and records the new job. Returns its number.
 fn submit_successor(run: &RunDirectory, job: &str) -> Result<String, String> {
     let runs = run.path().parent().unwrap_or(Path::new("."));
-    // An element of a job array is started by the script of the array.
+    // The script of an element of a job array is that of the array, in the run directory of the array.
     let element = std::env::var("SLURM_ARRAY_TASK_ID").ok();
     let of_array =
         |element: &String| run.name().strip_suffix(&format!(".{element}-1")).map(|array| runs.join(array));

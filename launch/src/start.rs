@@ -55,6 +55,9 @@ pub(crate) struct LaunchArgs {
     /// --restarts or --job-status, otherwise no limit]. The death of a rank on this machine is detected earlier
     #[arg(long, value_name = "TIME", value_parser = duration)]
     start_limit: Option<Duration>,
+    /// Mark each line of output with its rank, for `armature logs --rank`
+    #[arg(long)]
+    label: bool,
     /// Forward standard input to the launcher, and thus to rank 0 [default: standard input is not read]
     #[arg(long)]
     stdin: bool,
@@ -111,10 +114,10 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         None => detect::mpi_of(&program, &environment)?,
     };
     let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let LaunchArgs { bind, launcher, recover, restarts, start_limit, .. } = run;
+    let LaunchArgs { bind, launcher, recover, label, restarts, start_limit, .. } = run;
     let job_status = recover || restarts > 0 || run.job_status.is_some() || start_limit.is_some();
     let job = Job::new(program, command.into_iter().skip(1));
-    let job = Job { ranks, hosts, bind, launcher, recover, job_status, ..job };
+    let job = Job { ranks, hosts, bind, launcher, recover, label, job_status, ..job };
     let line = command_line(&job, mpi, &environment)?;
     if let Some(warning) = &line.warning {
         print_message(warning);

@@ -34,6 +34,9 @@ pub(crate) struct Status {
     /// Show all runs in armature-runs, one line for each
     #[arg(long, conflicts_with = "runs")]
     all: bool,
+    /// Show the runs that wait, run, or have ended within this time, as in 12h or 1d
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "runs")]
+    since: Option<Duration>,
     /// Show the state every five seconds until all of the runs have ended
     #[arg(long)]
     watch: bool,
@@ -45,8 +48,9 @@ pub(crate) struct Status {
 /// Shows the requested runs. Returns the exit code.
 pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
-        let runs = match (args.all, args.runs.as_slice()) {
-            // The elements of an array are runs of their own.
+        let shows_all = args.all || args.since.is_some();
+        let runs = match (shows_all, args.runs.as_slice()) {
+            // A job array is left out of the list of all runs, because each of its elements is a run of its own in the list.
             (true, _) => all(Path::new(RUNS)).into_iter().filter(|run| run.array().is_none()).collect(),
             (false, []) => vec![Reference::recorded(None)?.run],
             (false, names) => names
@@ -55,11 +59,16 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
                 .collect::<Result<_, LaunchError>>()?,
         };
         // A run in the list that is a job array is shown as its elements.
-        let is_one = !args.all && runs.len() == 1;
+        let is_one = !shows_all && runs.len() == 1;
         let runs: Vec<RunDirectory> = runs.into_iter().flat_map(RunDirectory::elements).collect();
         let queue = slurm::queue();
-        let facts: Vec<Facts> = runs.iter().map(|run| Facts::read(run, &queue)).collect();
-        let is_single = !args.all && runs.len() == 1;
+        let (runs, facts): (Vec<RunDirectory>, Vec<Facts>) = runs
+            .into_iter()
+            .map(|run| (Facts::read(&run, &queue), run))
+            .filter(|(facts, run)| args.since.is_none_or(|time| is_since(run, facts, time)))
+            .map(|(facts, run)| (run, facts))
+            .unzip();
+        let is_single = !shows_all && runs.len() == 1;
         let mut text = String::new();
         for (run, facts) in runs.iter().zip(&facts) {
             match (args.json, is_single) {
@@ -69,7 +78,8 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
             }
         }
         if runs.is_empty() {
-            text.push_str("There are no runs in armature-runs.\n");
+            let since = if args.since.is_some() { " that wait, run or have ended since then" } else { "" };
+            let _ = writeln!(text, "There are no runs in armature-runs{since}.");
         }
         append_missing_queue(&mut text, &queue, &facts);
         print(&text)?;
@@ -79,6 +89,14 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
         }
         std::thread::sleep(EVERY);
     }
+}
+
+/// Returns true if a run waits or runs, or has ended within this time. Without a record of its end, its last change counts.
+fn is_since(run: &RunDirectory, facts: &Facts, time: Duration) -> bool {
+    let ended = facts.end.as_ref().and_then(|end| humantime::parse_rfc3339(&end.ended).ok());
+    let changed = || std::fs::metadata(run.path()).and_then(|entry| entry.modified()).ok();
+    let age = ended.or_else(changed).and_then(|time| time.elapsed().ok());
+    !stage(facts).0.has_ended() || age.is_none_or(|age| age <= time)
 }
 
 /// Returns the exit code for a run, or for the elements of an array: that of an element that waits or runs, has failed, or has stopped.

@@ -102,7 +102,7 @@ impl Watched {
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
-            // The process that started the job may have written a final status before it ended.
+            // The status is read again, because the process that started the job may have written a final status before it ended.
             status = self.read_status();
         }
         let new_records = self.follower.poll().map_err(LaunchError::Events)?;
@@ -138,7 +138,8 @@ impl Watched {
         }
         let silence = self.last_change.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
-        // Between two runs, a program may compute for a long time without logging events.
+        // A log without new data counts as dead only within a run, because a program may compute for a long time between two runs without
+        // logging events.
         (is_dead && !self.live.is_between_runs()).then(|| {
             let silence = silence.as_secs();
             (format!("killed, or its host is gone: no rank has written anything for {silence} s"), 1)

@@ -72,7 +72,7 @@ pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
 fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
     let mut text = String::new();
     for (key, stream) in log.keys() {
-        // A task of the run is missing in `names` if the workflow file has been shortened since.
+        // The name of a task of the run is unknown if the workflow file has been shortened since.
         let name = usize::try_from(key.id).ok().and_then(|task| names.get(task)).unwrap_or(&"?");
         let to = match stream {
             Stream::Stdout => "standard output",

@@ -318,6 +318,22 @@ fn status_queries_the_whole_queue_once() {
 }
 
 #[test]
+fn logs_of_a_waiting_run_can_be_followed() {
+    let home = Home::new();
+    submitted(&home);
+    // The job starts while `squeue` runs for the first time, and has left the queue before the second time.
+    let start = "[ -e armature-runs/s-1/log ] || { echo '7|PENDING|N/A|N/A|(Priority)|s'; echo output >armature-runs/s-1/log; }";
+    home.script("squeue", start);
+    let output = home.command(&["logs", "--follow", "s"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "output\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "armature: s-1 is waiting: Priority\n");
+    // The job has ended before it printed anything, so that the run has no log.
+    fs::remove_file(home.path("armature-runs/s-1/log")).unwrap();
+    home.script("squeue", "exit 0");
+    assert!(home.run(&["logs", "--follow", "s"], 2).contains("cannot read the log"));
+}
+
+#[test]
 fn cancel_removes_a_waiting_job_from_the_queue() {
     let home = Home::new();
     submitted(&home);
@@ -344,7 +360,7 @@ fn in_job(home: &Home, script: &str, requeues: u32) -> Command {
     command
 }
 
-/// Makes Slurm describe the job in this way, and accept requests.
+/// Creates a `scontrol` that prints the description `job` of the Slurm job and accepts requests.
 fn slurm_says(home: &Home, job: &str) {
     home.script(
         "scontrol",
@@ -359,7 +375,7 @@ fn preempted_run_that_has_stopped_is_queued_again() {
     let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
     assert!(said.contains("requeue after a preemption: scontrol requeue 7"), "{said}");
     assert_eq!(home.why("a-1/attempts/1")["reason"], "preempted");
-    // Slurm has already requeued the job, whose record describes the next start.
+    // The scontrol of the test describes a job that Slurm has already requeued, with the fields of its next start.
     slurm_says(&home, "JobState=COMPLETING Restarts=2 PreemptTime=None");
     let script =
         "echo 'slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO PREEMPTION ***'; exit 85";
@@ -404,7 +420,10 @@ fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
         wait_for("its output is copied", || home.read("armature-runs/a-1/log").contains(printed));
         killed.kill().unwrap();
         killed.wait().unwrap();
-        // Another start in the same allocation is no evidence.
+        // Another start in the same allocation without a requeue does not show how the first attempt ended.
+        home.script("squeue", "exit 0");
+        let said = home.run(&["status", "a"], 1);
+        assert!(printed.is_empty() || said.contains("its batch job ended as TIMEOUT"), "{said}");
         checked(in_job(&home, "exit 3", 0).output().unwrap(), 3);
         assert!(!home.path("armature-runs/a-1/attempts/1/why.json").exists());
         fs::remove_dir_all(home.path("armature-runs/a-1/attempts/2")).unwrap();
@@ -425,7 +444,7 @@ fn launch_failure_of_slurm_is_no_error_of_the_program() {
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     let why = home.why("a-1/attempts/1");
     assert_eq!((why["reason"].as_str(), why["detail"].as_str()), (Some("start failed"), Some(message)));
-    // A program that has run may print anything.
+    // A program that has run may itself print a message like those of `srun`, which must not count.
     let script = format!("echo '{{\"state\":\"running\"}}' >\"$ARMATURE_EVENTS/job-status.json\"; {script}");
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     assert_eq!(home.why("a-1/attempts/2")["reason"], "own error");

@@ -27,7 +27,7 @@ impl Home {
             "app",
             "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
         );
-        // A command whose effect shows that text of the user was executed by the shell.
+        // The command `touch` leaves a file, which shows that text of the user was executed by the shell.
         home.script("touch", ": >\"$1\"");
         // The launcher runs its program once, as rank 0.
         home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");
@@ -104,7 +104,7 @@ fn submitted_script_continues_the_run_directory_of_the_submission() {
 #[test]
 fn elements_of_an_array_are_runs_of_their_own() {
     let home = Home::new("work");
-    // Elements 2 and 4 run at once, and 6 waits.
+    // Elements 2 and 4 of the job array run at once, and element 6 waits.
     home.script(
         "sbatch",
         r#"if [ "$1" = --test-only ]; then exit 0; fi

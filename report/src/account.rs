@@ -21,7 +21,7 @@ pub(crate) struct Shares {
     pub messages: f64,
     /// Time waiting with nothing to compute.
     pub idle: f64,
-    /// Time parked.
+    /// Time as a parked worker, without work until woken.
     pub parked: f64,
     /// Time that was not measured or is not in the log.
     pub unknown: f64,

@@ -33,7 +33,7 @@ impl Bins {
         let room = MAX_PAGE_BINS / runs.max(1);
         let ranks = run.ranks.len().min(room / MIN_RANK_BINS);
         let parts = run.ranks.iter().map(|rank| rank.parts.len()).max().unwrap_or(0);
-        // Two bins for each part of the log suffice to show all its data.
+        // The log divides a rank's time into parts. Two bins for each part suffice to show all data.
         let count =
             (room / ranks.max(1)).clamp(MIN_RANK_BINS, MAX_RANK_BINS).min((2 * parts).max(MIN_RANK_BINS));
         let width = if run.seconds > 0.0 { run.seconds / count as f64 } else { 1.0 };
@@ -43,7 +43,7 @@ impl Bins {
         bins
     }
 
-    /// Keeps the `most` longest calls by name.
+    /// Keeps descriptions of the longest calls of user code, at most `most` of them.
     fn name(&mut self, run: &Run, ranks: usize, most: usize) {
         let mut all = Vec::new();
         for (rank, its) in run.ranks[..ranks].iter().enumerate() {
@@ -65,8 +65,8 @@ impl Bins {
         self.named.iter_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
     }
 
-    /// Returns the bins of one rank after another in base64, one byte per kind of [`KINDS`] in units of 1/255 of the bin. The last kind is
-    /// omitted, because it is the rest of the bin.
+    /// Returns the bins of all ranks, one rank after another, in base64: one byte per kind of [`KINDS`] in units of 1/255 of the bin. The
+    /// last kind is omitted, because it is the rest of the bin.
     pub(crate) fn encoded(&self) -> String {
         let mut bytes = Vec::with_capacity((KINDS.len() - 1) * self.cells.len() * self.count);
         for cell in self.cells.iter().flatten() {

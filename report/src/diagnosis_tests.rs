@@ -1,4 +1,4 @@
-//! Diagnoses of ten situations.
+//! Tests of the diagnosis of synthetic runs, each with another cause of waiting.
 
 use super::*;
 use crate::mapping::Mapping;

@@ -44,7 +44,7 @@ pub struct Efficiencies {
 /// Kind of the part of a run that efficiencies describe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// The whole run.
+    /// The whole run of a skeleton.
     #[default]
     Run,
     /// A phase between two changes.

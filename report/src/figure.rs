@@ -27,7 +27,7 @@ pub fn figure(run: &Run, figure: Figure) -> Option<String> {
     let svg = match figure {
         Figure::Rates => charts::rates(run)?.svg(),
         Figure::Mapping => charts::arrangement(run)?.svg(),
-        // The task chart of a workflow is more detailed than the activity chart.
+        // The Gantt figure of a workflow is its task chart, which is more detailed than the activity chart.
         Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks), 1) {
             Some(gantt) => gantt.svg,
             None => charts::gantt(run)?.svg(),

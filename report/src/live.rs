@@ -38,7 +38,7 @@ const MIN_SILENCE: f64 = 5.0;
 #[derive(Debug, Default)]
 pub struct Live {
     run: Option<Run>,
-    /// Number of items that each rank has completed in the run: of the last kind, and of all kinds.
+    /// Number of items that each rank has completed in the run: of the last kind of user code (such as the last stage), and of all kinds.
     done: Vec<(u64, u64)>,
     /// Latest events: time, text, and whether the event changed something.
     latest_events: VecDeque<(f64, String, bool)>,
@@ -216,7 +216,7 @@ impl Live {
         };
         let mut lines =
             vec![row("rank", "host", "does", &KINDS.map(String::from), ["done", "a second", "with"])];
-        // One line is for the head, and one for the number of omitted ranks.
+        // One line of the table is its head, and one may be needed for the number of omitted ranks.
         let room = height.saturating_sub(1);
         let most = if run.ranks.len() > room { room.saturating_sub(1).max(1) } else { room };
         for (rank, its) in run.ranks.iter().enumerate().take(most) {
@@ -331,7 +331,7 @@ fn completed_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64
             };
             inside.min(1.0) * done as f64
         })
-        // An empty `sum()` of floating-point numbers would be negative zero.
+        // The sum is computed by `fold`, because an empty `sum()` of floating-point numbers would be negative zero.
         .fold(0.0, |sum, done| sum + done)
 }
 
@@ -395,7 +395,7 @@ mod tests {
         starts.chain([(0.0, 0, start)]).chain(parts).collect()
     }
 
-    /// Returns the lines of ranks 0 and 1.
+    /// Returns the lines of the display that describe ranks 0 and 1.
     fn rows(text: &str) -> Vec<&str> {
         text.lines().filter(|line| line.starts_with("    0 ") || line.starts_with("    1 ")).collect()
     }

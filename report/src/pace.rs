@@ -5,7 +5,7 @@ use armature::observe::activity::Reached;
 /// Number of progress reports that are kept regardless of their age. In a slow run they may be the only ones.
 const MIN_REPORTS: usize = 2;
 
-/// Rate of progress.
+/// Rate at which items were completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn pace_window_extends_back_to_the_last_progress() {
-        // One completed item per minute.
+        // The reports are those of one completed item per minute.
         let mut reports = progress_reports((1..=200).map(|second| second / 60));
         drop_old(&mut reports, 180.0);
         assert_eq!(pace(&reports, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, span: 80.0 }));

@@ -273,7 +273,7 @@ fn data(run: &Run, bins: &Bins, lines: &str) -> String {
         serde_json::json!(marks),
         serde_json::json!(run.ranks.iter().map(|rank| rank.host.as_str()).collect::<Vec<_>>()),
     );
-    // The data must not contain the end tag of the element in which it is placed.
+    // The characters of markup are escaped, because the data must not contain the end tag of the element in which it is placed.
     text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 

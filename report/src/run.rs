@@ -11,7 +11,7 @@ use crate::mapping::Mapping;
 
 mod gather;
 
-/// Skeleton of a run.
+/// Skeleton of a run: the pattern of parallel work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Skeleton {
     /// A pipeline.
@@ -50,7 +50,7 @@ pub struct Run {
     pub balance: String,
     /// Ranks of the run.
     pub ranks: Vec<Rank>,
-    /// Kinds of user code.
+    /// Kinds of user code of the run, such as the stages of a pipeline.
     pub kinds: Vec<Kind>,
     /// Arrangements, with the times at which they took effect.
     pub arrangements: Vec<(f64, Arrangement)>,
@@ -58,7 +58,7 @@ pub struct Run {
     pub decisions: Vec<Decision>,
     /// Changes: time and short description.
     pub changes: Vec<(f64, String)>,
-    /// Measured results of changes.
+    /// Measured results of changes to the arrangement of the work.
     pub outcomes: Vec<Outcome>,
     /// Speeds of the ranks relative to the fastest rank, as last measured or assumed.
     pub speeds: Vec<f64>,
@@ -86,7 +86,7 @@ pub struct Run {
     pub reached: Vec<(f64, Reached)>,
     /// Number of tasks of a workflow, without those that were known before the run, if the log contains it.
     pub total: Option<u64>,
-    /// Lost ranks.
+    /// Ranks that died or were excluded during the run.
     pub lost: Vec<usize>,
     /// Text of all events, except those of the account of the ranks' time.
     pub lines: Vec<Line>,
@@ -123,9 +123,9 @@ pub struct TaskRun {
     pub task: String,
     /// Rank that ran the task.
     pub rank: usize,
-    /// Number of earlier attempts.
+    /// Number of earlier attempts of the task.
     pub attempt: u32,
-    /// Start time.
+    /// Start time of the attempt.
     pub begin: f64,
     /// End time; `None` if the log does not contain it.
     pub end: Option<f64>,
@@ -152,7 +152,7 @@ impl TaskRun {
 pub struct HeldAt {
     /// Time of the measurement.
     pub at: f64,
-    /// Memory in bytes.
+    /// Memory that the rank held at this time, in bytes.
     pub bytes: u64,
     /// Peak since the previous measurement, in bytes.
     pub most: u64,
@@ -169,7 +169,7 @@ pub struct Decision {
     pub text: String,
 }
 
-/// Event as text.
+/// Event of the run as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Time of the event.
@@ -208,9 +208,9 @@ pub struct Rank {
 /// Part of a rank's time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// End of the part.
+    /// Time of the run at which the part ends.
     pub to: f64,
-    /// Account of the part.
+    /// Activities of the rank in the part.
     pub activity: Activity,
 }
 
@@ -228,11 +228,11 @@ pub struct Kind {
     pub name: String,
     /// Number of completed items, tasks or units.
     pub done: u64,
-    /// Total time in seconds.
+    /// Total time of the calls in seconds.
     pub seconds: f64,
     /// Histogram of the durations: number of items by [step](Work::step_s).
     pub steps: BTreeMap<u32, u64>,
-    /// Longest call.
+    /// Longest call of this kind of user code.
     pub longest: Option<Longest>,
     /// Number of completed items and their total time in seconds, by rank.
     pub by_rank: BTreeMap<usize, (u64, f64)>,

@@ -14,7 +14,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // XML does not allow control characters.
+            // Control characters are replaced, because XML does not allow them.
             c if c.is_control() && !matches!(c, '\n' | '\t') => safe.push('\u{fffd}'),
             '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
             c => safe.push(c),
@@ -47,7 +47,7 @@ pub(crate) struct Chart {
     pub x_name: String,
     /// Curves of the chart.
     pub lines: Vec<Line>,
-    /// Points with a description.
+    /// Single points, each with a description.
     pub points: Vec<(f64, f64, String)>,
     /// Vertical lines with a name.
     pub marks: Vec<(f64, String)>,
@@ -174,13 +174,13 @@ impl Chart {
     }
 }
 
-/// Row of a strip: name, and boxes with begin, end and text.
+/// Row of a strip chart: name, and boxes with begin, end and text.
 pub(crate) type Row = (String, Vec<(f64, f64, String)>);
 
-/// Rows of labelled boxes over time, such as the ranks of each stage.
+/// Strip chart: rows of labelled boxes over time, such as the ranks of each stage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strip {
-    /// Title of the strip.
+    /// Title of the strip chart.
     pub title: String,
     /// End of the time axis.
     pub to: f64,

@@ -11,7 +11,7 @@ const MAX_MATRIX_RANKS: usize = 32;
 /// Maximum number of listed pairs of ranks if the ranks are too many for a matrix.
 const MAX_LISTED_PAIRS: usize = 200;
 
-/// Unit of shares: a tenth of a per cent.
+/// Number of tenths of a per cent in the whole time of a rank; the unit in which shares of the time are shown.
 const THOUSANDTHS: u32 = 1000;
 
 /// Row with the efficiencies of a run or a phase.
@@ -94,7 +94,7 @@ pub(crate) fn traffic(run: &Run) -> Traffic {
     Traffic { heads: Vec::new(), rows: Vec::new(), list: list.collect(), shown }
 }
 
-/// Returns the events as JSON up to a size of `room` bytes, and a sentence on the number of omitted events.
+/// Returns the events as JSON up to a size of at most `room` bytes, and a sentence on the number of omitted events.
 pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
     let (mut json, mut listed) = (String::from("["), 0);
     for line in &run.lines {

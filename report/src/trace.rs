@@ -168,14 +168,14 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
     let mut packets = Vec::new();
     for (&rank, host) in &trace.hosts {
         let name = if host.is_empty() { format!("rank {rank}") } else { format!("rank {rank} on {host}") };
-        // Viewers treat process 0 as the idle process of the system.
+        // The numbers of processes begin with 1, because viewers treat process 0 as the idle process of the system.
         let process = Proto::default().number(1, rank as u64 + 1).text(6, &name);
         packet(
             &mut packets,
             Proto::default().message(60, Proto::default().number(1, track(rank, 0)).message(3, process)),
         );
         for lane in 0..trace.lanes_of(rank) {
-            // Viewers read only 32 bits of a thread number.
+            // The lane is stored above bit 20 of a thread number, because viewers read only 32 bits of the number.
             let number = rank as u64 + 1 + ((lane as u64) << 20);
             let thread = Proto::default().number(1, rank as u64 + 1).number(2, number).text(5, "user code");
             let descriptor = Proto::default()

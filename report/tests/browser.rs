@@ -206,7 +206,7 @@ fn page_works_in_a_browser() {
         let place = browser.run("const b = document.querySelector('canvas.time-line').getBoundingClientRect(); return [b.left, b.top, b.width]");
         let number = |n: usize| place[n].as_f64().unwrap() as i64;
         let (left, top, wide) = (number(0), number(1), number(2));
-        // The pointer over the time line opens the tip.
+        // The pointer over the time line opens the tooltip.
         let middle = left + 64 + (wide - 64) / 2;
         browser.pointer((middle, top + 30), (middle, top + 30));
         let tooltip =
@@ -218,7 +218,7 @@ fn page_works_in_a_browser() {
                 && tooltip.contains("longest call here: square "),
             "{tooltip}"
         );
-        // The time line zooms by pointer, by buttons and by keys.
+        // The time line of the page zooms by pointer, by buttons and by keys.
         let span = || {
             let ends = browser
                 .run("const d = document.querySelector('canvas.time-line').dataset; return d.to - d.from");
@@ -273,7 +273,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
     for (width, dark) in [(1300, false), (1300, true), (480, false)] {
         let browser = Browser::start(width, dark);
         browser.open(&file);
-        // Both plans are above the actual run, and all three panels have the same axis.
+        // The initial and the new plan are above the actual run, and all three panels have the same axis.
         let heads = browser.run(
             "return [...document.querySelectorAll('svg .head')].map((h) => [h.textContent, h.getBoundingClientRect().top])",
         );

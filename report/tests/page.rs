@@ -16,7 +16,7 @@ fn page_has_no_external_resources() {
     let page = page(&common::pipeline("square"), &job());
     for from_elsewhere in ["http://", "https://", "src=\"", "href=", "@import", "url("] {
         let found = page.match_indices(from_elsewhere).map(|(at, _)| &page[at..(at + 60).min(page.len())]);
-        // The SVG namespace is a name and not an address that a browser loads.
+        // Addresses of the SVG namespace are allowed, because they are names that a browser does not load.
         let found: Vec<&str> = found.filter(|text| !text.starts_with("http://www.w3.org/2000/svg")).collect();
         assert!(found.is_empty(), "{found:?}");
     }
@@ -32,7 +32,7 @@ fn names_from_events_are_escaped_in_html() {
     let job = Job { title: common::HOSTILE.into(), outcome: Some(common::HOSTILE.into()), restarts: Some(1) };
     let page_of = page;
     let page = page(&common::pipeline(common::HOSTILE), &job);
-    // The page itself has two scripts, one of which contains data.
+    // The page has two scripts, one of which contains data. A third one would come from a name.
     assert_eq!(page.matches("<script").count(), 2, "a name has become a script");
     assert_eq!(page.matches("</script").count(), 2);
     assert!(!page.contains("<img"));
@@ -169,7 +169,7 @@ fn non_finite_numbers_do_not_break_the_page() {
         log.records.push(Record { at: 2.0, rank: 0, run: 0, event });
     }
     let page = page(&log, &job());
-    // These attributes contain the positions and sizes of drawn elements.
+    // Attributes of SVG elements that contain positions and sizes, in none of which a number may be invalid.
     for begin in
         [" d=\"", " x=\"", " y=\"", " cx=\"", " cy=\"", " x1=\"", " x2=\"", " y1=\"", " y2=\"", " width=\""]
     {

@@ -60,8 +60,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
         let busy = busy[rank];
         let is_near = |seconds: f64, slack: f64| (seconds - busy).abs() <= TOLERANCE * busy + slack;
         assert!(is_near(rank_totals.calls, CALLS_SLACK), "busy for {busy} s by the summary; {place}");
-        // A rank of a workflow may run more commands at once than it has cores. The logged work time is then less than
-        // the sum of the commands' times, which fills the time of the rank.
+        // A rank of a workflow may run more commands at once than it has cores. The logged work time is then less than the sum of the
+        // commands' times, which would not fit into the time of the rank.
         let has_no_room = busy + rank_totals.accounted - rank_totals.work
             >= (1.0 - TOLERANCE) * rank_totals.seconds - WORK_SLACK;
         let is_full = rank_totals.is_workflow && rank_totals.work < busy && has_no_room;

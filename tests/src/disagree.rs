@@ -184,7 +184,7 @@ fn units(session: &mut Session, in_checkpoint: bool) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let settings = match in_checkpoint {
         true => {
-            // All ranks use the directory of rank 0.
+            // All ranks use the checkpoint directory that rank 0 has created.
             let shared_directory = session.broadcast(Some(dir.path().to_path_buf()))?;
             Settings::new().checkpoint(Checkpoint::new(shared_directory, "1").every(Duration::ZERO))
         }

@@ -18,7 +18,7 @@ use crate::{Case, disagree};
 pub struct Fault {
     /// Name and body of the program.
     pub case: Case,
-    /// Minimum number of ranks.
+    /// Minimum number of ranks with which the program fails.
     pub ranks: usize,
     /// Rank that the message names.
     pub rank: ReportingRank,
@@ -35,13 +35,13 @@ pub struct Fault {
 /// Rank that the message of a fault names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingRank {
-    /// Rank 0.
+    /// Rank 0 must be named.
     Root,
-    /// The last rank.
+    /// The last rank must be named.
     Last,
     /// A rank that cannot be predicted.
     Any,
-    /// No rank.
+    /// No rank must be named.
     Nowhere,
 }
 
@@ -76,7 +76,7 @@ impl Fault {
     }
 }
 
-/// Returns all faults.
+/// Returns all programs that must fail.
 pub fn all() -> Vec<Fault> {
     use ReportingRank::{Last, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, stage, item, panic| {
@@ -146,8 +146,8 @@ pub fn all() -> Vec<Fault> {
             Some(FAILING_ITEM),
             true,
         )),
-        // The first items are also deserialized on the rank that sends them. Therefore either this rank or the last
-        // rank detects the error first.
+        // The first items are also deserialized on the rank that sends them. Therefore either the sending rank or the last rank detects the
+        // error first.
         two(fault(
             "err-in-deserialize",
             failing_transfer::<2>,

@@ -48,7 +48,7 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     });
     let result = work();
     drop(done);
-    // The watchdog thread ends as soon as the channel is closed, and it cannot have panicked.
+    // An error is impossible: the watchdog thread ends as soon as the channel is closed, and does not panic.
     let _ = watchdog.join();
     result
 }
@@ -63,7 +63,7 @@ fn threads() -> String {
     for task in tasks.flatten() {
         let dir = task.path();
         let stat = read(&dir, "stat");
-        // The name in parentheses is followed by the state, ten other fields, and the user and system time in
+        // Fields of `/proc/self/task/N/stat` after the name in parentheses: the state, ten other fields, and the user and system time in
         // ticks.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let field = |n: usize| fields.get(n).copied().unwrap_or("?");

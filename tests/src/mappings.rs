@@ -50,8 +50,8 @@ fn ranks_with_parity(stage: usize, ranks: usize) -> Vec<usize> {
     if hosts.is_empty() { vec![0] } else { hosts }
 }
 
-/// Splits the stages into blocks of up to `length` stages. `hosts` returns the hosts of a block for its first
-/// stage. A serial stage is a separate block on the last of its hosts.
+/// Splits the stages into blocks of up to `length` stages. `hosts` returns the ranks of a block from the number of its first stage. A
+/// serial stage is a separate block on the last of these ranks.
 fn runs(serial: &[bool], length: usize, hosts: impl Fn(usize) -> Vec<usize>) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut start = 0;

@@ -67,7 +67,7 @@ pub struct Running {
     start: Instant,
     out: PathBuf,
     err: PathBuf,
-    // Keeps the output files until the job is finished.
+    // Directory of the output files, kept until the job is finished.
     _dir: tempfile::TempDir,
 }
 
@@ -181,7 +181,7 @@ impl Job {
         // Output goes to files, because a process left behind would keep a pipe open.
         let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
         let line = match &self.through {
-            // Jobs with restarts would leave run directories in the source tree.
+            // No run directories are kept, because jobs with restarts would leave them in the source tree.
             Some(command) if command.get(1).is_some_and(|verb| verb == "run") => {
                 [&command[..2], &["--no-run-directory".into()], &command[2..]].concat()
             }
@@ -305,7 +305,7 @@ impl Running {
     pub fn suspend(&self, time: Duration) {
         for signal in [Signal::STOP, Signal::CONT] {
             for process in processes(&self.job_id).iter().filter_map(|p| Pid::from_raw(p.id)) {
-                // A process that has ended in the meantime needs no signal.
+                // Errors are ignored, because a process that has ended in the meantime needs no signal.
                 let _ = kill_process(process, signal);
             }
             if signal == Signal::STOP {

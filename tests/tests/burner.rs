@@ -46,7 +46,7 @@ const WINDOW: Duration = Duration::from_millis(300);
 fn load_process_gets_the_same_core_share_as_a_competing_thread() {
     let _alone = alone();
     let core = core();
-    // Other work on the core takes equal time from the load and the thread, and does not change the ratio.
+    // Other work on the core takes equal time from the load and the competing thread, and does not change the ratio of their times.
     let ratio = median([(); 5].map(|()| {
         let burner = Load::on_core(core).start_from(binary()).unwrap();
         let thread_share = share(core, WINDOW).unwrap();
@@ -117,7 +117,7 @@ fn load_process_ends_when_its_parent_dies() {
     let mut child = command.spawn().unwrap();
     sleep(Duration::from_millis(50));
     assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
-    // The kernel closes the pipe in the same way when the parent dies.
+    // The pipe to the load is closed, as the kernel does when the parent of the load dies.
     drop(child.stdin.take());
     assert!(ends(&mut child));
 }
@@ -142,7 +142,7 @@ fn time_lost_to_other_processes_counts_as_loop_busy_time() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
-        // The block takes long enough for the runtime to read its CPU time.
+        // The block of units takes long enough for the runtime to read the CPU time of the block.
         spin(range.start);
         Ok(())
     };

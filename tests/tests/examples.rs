@@ -72,7 +72,7 @@ fn example_without_own_arguments_refuses_them_and_has_help() {
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     }
-    // Every rank receives the arguments, and only one rank prints.
+    // The ranks must print the help once, although each of them receives the argument.
     let outcome = Job::new(PI, 2).arg("--help").run();
     assert!(
         outcome.status.success() && outcome.stdout.matches("Usage: example-pi").count() == 1,

@@ -82,6 +82,25 @@ fn farm_completes_when_two_workers_die() {
     }
 }
 
+/// Two ranks need three seconds for each of the last tasks, which other ranks run as well. The farm must not wait for the slow ranks,
+/// also if one of them is killed meanwhile.
+#[test]
+fn farm_with_second_copies_does_not_wait_for_slow_ranks() {
+    let slow = |job: Job| {
+        job.env("ARMATURE_TEST_SLOW", "3000")
+            .env("ARMATURE_TEST_TASKS", "400")
+            .env("ARMATURE_TEST_CHUNKING", "ss")
+    };
+    let outcome = slow(job(4)).run();
+    assert_completed(&outcome, "");
+    assert!(outcome.stdout.contains(" second copies"), "{outcome}");
+    if launcher_keeps_other_ranks() {
+        let running = slow(job(4)).flag("--enable-recovery").start();
+        kill_workers(&running, &[1], 3);
+        assert_completed(&running.wait(), "1");
+    }
+}
+
 /// Tasks that the dead worker would have created must be created by the other workers.
 #[test]
 fn search_completes_when_a_worker_dies() {
@@ -172,7 +191,7 @@ fn kill_and_resume(case: &str, moments: &[u64], seed: u64) {
     let all: BTreeSet<_> = before.union(&after.iter().cloned().collect()).cloned().collect();
     println!("{case}: {done} were computed before the end, {known} known, {} computed then", after.len());
     assert_eq!((after.len(), all.len()), (TASKS - known, TASKS), "{outcome}");
-    // Only the tasks in flight and the results that arrived after the last write of the journal may be lost.
+    // Only the tasks in flight and the results that arrived after the last write of the journal may be missing in the journal.
     assert!(known > 0 && known + 100 >= done, "{known} of {done} were kept\n{outcome}");
 }
 
@@ -274,7 +293,7 @@ fn worker_that_never_resumes_is_reported_as_missing() {
 fn parked_worker_replaces_a_dead_worker() {
     for seed in (0..runs()).filter(|_| launcher_keeps_other_ranks()) {
         let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_WORKERS", "2").start();
-        // One of the ranks 1 and 2 is parked, and the parked rank may be the victim.
+        // One of the ranks 1 and 2 is parked, and the killed rank may be the parked one.
         let victim = 1 + seed as usize % 2;
         kill_workers(&running, &[victim], seed);
         assert_completed(&running.wait(), &victim.to_string());
@@ -289,7 +308,7 @@ fn split() -> Job {
 
 #[test]
 fn farm_completes_when_members_or_sub_masters_die() {
-    // Victims: a member; a sub-master, whose members continue under rank 0; all members of a sub-master, which then
+    // Killed ranks: a worker under a sub-master; a sub-master, whose workers continue under rank 0; all workers of a sub-master, which then
     // executes tasks itself.
     for (n, victims) in
         [&[2][..], &[1], &[4], &[5, 6]].into_iter().enumerate().filter(|_| launcher_keeps_other_ranks())

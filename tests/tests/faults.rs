@@ -119,7 +119,7 @@ fn endless(driver: &str) -> Running {
     let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_DRIVER", driver).start();
     running.wait_for("endless: under way");
-    // After this time every rank has sent a heartbeat.
+    // After 1.5 s every rank has sent a heartbeat.
     std::thread::sleep(Duration::from_millis(1500));
     running
 }
@@ -175,11 +175,11 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
         running.suspend(Duration::from_millis(3_500));
         std::thread::sleep(Duration::from_millis(1_500));
     }
-    // Peer monitoring is still active after the suspensions.
+    // A stopped rank is still detected after the suspensions.
     let outcome = with_a_signal(running, 2, Signal::STOP);
     assert!(outcome.stderr.contains("has waited 2 s for a heartbeat from rank 2"), "{outcome}");
 
-    // Chunks take more than a second each, so hardly any message is in flight during the suspension.
+    // The chunks of this farm take more than a second each, so hardly any message is in flight during the suspension.
     let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_TEST_CHUNKING", "700").env("ARMATURE_TEST_TASKS", "9000").start();
     running.wait_for("farm under way");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use armature::{Balance, Config, Driver};
 use armature_tests::{account, all, cases, faults, find, local};
 
-/// Sets a variable of a configuration.
+/// Sets an environment variable of a configuration.
 fn set(config: Config, name: &str, value: &str) -> Config {
     config.set(name, value).unwrap_or_else(|e| panic!("{e}"))
 }

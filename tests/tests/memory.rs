@@ -7,7 +7,7 @@ use armature_tests::cases::{ARRAY, ARRAYS};
 use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
-/// Window in MiB.
+/// Window of the farm or pipeline in MiB.
 const WINDOW: u64 = 16;
 /// Memory allowed in addition to the window, in MiB: one chunk in transfer, and the memory of the allocator and the
 /// message layer.

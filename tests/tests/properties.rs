@@ -17,11 +17,11 @@ use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Map,
-    /// Keeps this many of eight items.
+    /// Keeps the given number of items of every eight.
     Filter(u64),
-    /// Adds a value that depends on the item's position, so the stage must receive the items in order.
+    /// Serial stage that adds a value that depends on the item's position, so the stage must receive the items in order.
     Serial,
-    /// Takes 500 µs for one of 128 items.
+    /// Takes 500 µs for one of 128 items, and no time for the others.
     Uneven,
 }
 
@@ -96,7 +96,7 @@ impl Plan {
     }
 }
 
-/// State of a stage.
+/// State of a stage in the random pipeline.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     kind: Kind,

@@ -77,7 +77,7 @@ fn job_that_dies_twice_resumes_from_its_journal() {
     assert_exit(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
     assert!(assert_journalled_tasks_not_recomputed(dir.path(), 300) >= 150);
-    // The events of each attempt are kept, and readers show the last attempt.
+    // Restarts keep the events of each attempt, and readers show the last attempt.
     for restarts in 0..3 {
         let attempt = events.join(format!("attempts/{}", restarts + 1));
         let status = JobStatus::read(&attempt.join("job-status.json")).expect("readable").expect("a status");
@@ -109,12 +109,12 @@ fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     long.wait_for("kept 5\n");
     let (shares_status, shares_events) = (start(1, "status", 20), start(2, "another", 20));
     let outcome = shares_status.wait();
-    assert_exit(&outcome, 1, &[&path("status"), "(armature", "uses it", "Each job needs a file of its own"]);
+    assert_exit(&outcome, 1, &[&path("status"), "(armature", "uses it", "Each job needs a separate file"]);
     let outcome = shares_events.wait();
-    assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a directory of its own"]);
+    assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a separate directory"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
-    // A status that another job writes without checking must not end the job either.
+    // A status that another job writes to the file without checking must not end this job either.
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();
@@ -142,7 +142,7 @@ fn job_that_dies_without_restarts_fails() {
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     assert_exit(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
-    // Another rank may have had time to report the missing rank.
+    // The status is `Failed` instead of `Running` if another rank had time to report the missing rank.
     let is_missed = job_status.state == State::Failed && job_status.restart;
     assert!(is_missed || job_status.state == State::Running, "{job_status:?}");
 }
@@ -160,7 +160,7 @@ fn job_that_dies_without_progress_is_no_longer_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "9"], 30_000, "").start();
     let start = Instant::now();
-    // The rank is killed each time before a result is kept, so a restart makes no progress.
+    // The rank is killed each time before a result is kept, so a restart makes no progress and the job is given up.
     running.wait_for("kept 1\n");
     running.kill_rank(0);
     let mut restarts = 0;
@@ -285,7 +285,7 @@ fn top_follows_a_job_until_it_ends() {
         let outcome = running.wait();
         let top = top.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&top.stdout);
-        // The exit code for a killed rank depends on the launcher.
+        // The exit code is not compared with a fixed one, because the code for a killed rank depends on the launcher.
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
@@ -306,7 +306,7 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         command.args(args).current_dir(dir.path()).env_remove("ARMATURE_EVENTS").output().expect("armature")
     };
     for attempt in ["1", "2"] {
-        // The squares that another attempt has kept do not count as done.
+        // Each attempt has its own directory of squares, because squares that another attempt has kept do not count as done.
         let kept = format!("kept-{attempt}");
         std::fs::create_dir(dir.path().join(&kept)).expect("a directory");
         let name = if attempt == "1" { "squares" } else { "squares-1" };

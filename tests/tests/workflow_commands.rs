@@ -214,6 +214,27 @@ fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     failed(work_dir.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
 }
 
+/// The command takes 2.5 s, and is tried with time limits of 1, 2 and 4 s. Without another try it fails.
+#[test]
+fn tasks_over_their_time_limit_are_retried_with_more_time() {
+    let task = |tries: u32| {
+        format!("[[task]]\nid = \"long\"\ncommand = \"sleep 2.5\"\ntime_limit = 1\ntries = {tries}\n")
+    };
+    let work_dir = WorkDir::new("more.toml", &task(3));
+    let output = work_dir.run(1, &[]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    succeeded(output);
+    for limit in ["2.000 s", "4.000 s"] {
+        let line = format!("task long is tried again with a time limit of {limit}: ended at its time limit");
+        assert!(errors.contains(&line), "{errors}");
+    }
+    let work_dir = WorkDir::new("less.toml", &task(2));
+    failed(
+        work_dir.run(1, &[]),
+        &["task \"long\" failed on rank 0 after 2 tries: ended at its time limit, after 2."],
+    );
+}
+
 /// Each of two tasks ends only after the other one has started.
 #[test]
 fn rank_runs_one_task_per_core_concurrently() {
@@ -343,7 +364,7 @@ fn output_files_do_not_follow_planted_symbolic_links() {
         std::os::unix::fs::symlink(work_dir.path("victim"), work_dir.path("a.dag.outputs").join(name))
             .unwrap();
         match name {
-            // The run creates this file itself and replaces the link.
+            // The run itself creates the file `forward-0-0` and replaces the link.
             "forward-0-0" => assert!(succeeded(work_dir.run(1, &[])).starts_with("1 task is done")),
             _ => failed(work_dir.run(1, &[]), &["is a symbolic link, expected a regular file"]),
         }
@@ -424,7 +445,7 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     let work_dir = WorkDir::new("env.dag", dag);
     let mut command = Command::new(TASKS);
     command.arg(&work_dir.file).args(["--ranks", "1", "--cores", "3"]);
-    // The workflow may be a task of another workflow, whose variables must not reach the tasks.
+    // Variables of tasks are set for the run, which may itself be a task of another workflow, whose variables must not reach the tasks.
     command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(work_dir.dir.path());
     succeeded(command.output().unwrap());
     let memory = 17 << 20;
@@ -532,7 +553,7 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    // After this time rank 0 knows of the finished tasks.
+    // After 50 ms rank 0 knows of the finished tasks.
     std::thread::sleep(std::time::Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();

@@ -338,7 +338,7 @@ fn no_file_is_lost_when_a_rank_dies() {
     let work_dir = WorkDir::new("chains.toml", &chains(log.path(), 4, 6));
     let running = work_dir.job(4, &["--tries", "2", "--unplanned"]).flag("--enable-recovery").start();
     let done = work_dir.wait_for(8, &running);
-    // After this time rank 0 knows of the finished tasks.
+    // After 50 ms rank 0 knows of the finished tasks.
     std::thread::sleep(Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();

@@ -38,7 +38,7 @@ pub fn read(path: &Path, scores: &Scores, unknown: &mut Unknown) -> Result<Vec<S
 /// The part of the error message that follows the name of the file: the line and the expected content.
 pub fn parse(text: &[u8], scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
     let mut sequences: Vec<Sequence> = Vec::new();
-    // Line number of the last header.
+    // Number of the line with the header of the current sequence.
     let mut begun = 0;
     let check = |sequences: &[Sequence], begun: usize| match sequences.last() {
         Some(Sequence { name, letters }) if letters.is_empty() => {

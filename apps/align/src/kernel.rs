@@ -4,18 +4,18 @@ use crate::scores::{Gaps, Scores};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-/// Number of operations per value, for simulated runs, in which computing takes no time.
+/// Number of operations per value of the table, for simulated runs, in which computing takes no time.
 pub const OPERATIONS: f64 = 9.0;
 
 /// Value of the table: best scores of the alignments that end at this letter of each sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cell {
-    /// Best score of all alignments; 0 for the empty one.
+    /// Best score of all alignments that end here; 0 for the empty one.
     pub best: i32,
-    /// Best score of the alignments that end with a gap in the first sequence.
+    /// Best score of the alignments that end here with a gap in the first sequence.
     pub along: i32,
-    /// Best score of the alignments that end with a gap in the second sequence.
+    /// Best score of the alignments that end here with a gap in the second sequence.
     pub down: i32,
 }
 

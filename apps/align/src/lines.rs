@@ -1,4 +1,4 @@
-//! Lines of the output.
+//! Lines of the program's output, one for each pair of sequences.
 
 use crate::fasta::Sequence;
 use crate::kernel::Best;
@@ -6,7 +6,7 @@ use armature_apps::names::escaped;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Format of a line.
+/// Format of an output line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Fields separated by tabs: first sequence, second sequence, score, end in the first, end in the second
@@ -36,7 +36,7 @@ pub fn line(format: Format, first: &Sequence, second: &Sequence, best: Best) -> 
         ),
         Format::Json => {
             let fields = Fields { first: &first.name, second: &second.name, best };
-            // Strings and numbers always have a JSON form.
+            // Serialization does not fail, because strings and numbers always have a JSON form.
             serde_json::to_string(&fields).unwrap_or_default() + "\n"
         }
     }

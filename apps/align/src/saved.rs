@@ -17,7 +17,7 @@ use std::path::Path;
 /// Maximum size in bytes of a file with an alignment. A valid file has some hundred bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Content of the file.
+/// Content of the file with the alignment of a pair.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedAlignment {
@@ -28,7 +28,7 @@ struct SavedAlignment {
 /// Returns a short text that identifies the inputs of a pair's alignment: both sequences, the scores and the gap costs.
 pub fn fingerprint(first: &Sequence, second: &Sequence, scores: &Scores, gaps: Gaps) -> String {
     let sum = |letters: &[u8]| format!("{} letters {:08x}", letters.len(), crc32fast::hash(letters));
-    // Numbers always have a JSON form.
+    // Serialization does not fail, because numbers always have a JSON form.
     let scores = crc32fast::hash(&serde_json::to_vec(scores).unwrap_or_default());
     let (first, second) = (sum(&first.letters), sum(&second.letters));
     format!("{first}, {second}, scores {scores:08x}, gaps {}+{}", gaps.open, gaps.extend)
@@ -64,7 +64,7 @@ pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
 /// The file cannot be written.
 pub fn write(dir: &Path, of: &str, best: Best) -> Result<(), String> {
     let path = dir.join("best");
-    // Strings and numbers always have a JSON form.
+    // Serialization does not fail, because strings and numbers always have a JSON form.
     let text = serde_json::to_string(&SavedAlignment { of: of.into(), best }).unwrap_or_default() + "\n";
     let written = std::fs::create_dir_all(dir).and_then(|()| output::replace(&path, text.as_bytes()));
     written.map_err(|error| format!("cannot write {}: {error}", shown(&path)))

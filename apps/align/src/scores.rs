@@ -28,7 +28,7 @@ pub struct Scores {
 /// Costs of gaps. A gap of n letters costs `open` + n · `extend`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gaps {
-    /// Cost of each gap.
+    /// Cost of each gap, independent of its length.
     pub open: i32,
     /// Additional cost of each letter of a gap.
     pub extend: i32,

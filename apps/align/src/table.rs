@@ -34,7 +34,7 @@ impl Table for Pair<'_> {
     }
 
     fn save(&self) -> Option<Vec<u8>> {
-        // Numbers always have a JSON form.
+        // Serialization does not fail, because numbers always have a JSON form.
         Some(serde_json::to_vec(&self.best).unwrap_or_default())
     }
 
@@ -67,7 +67,7 @@ pub fn align(
     let pair = Pair { first, second, scores, gaps, best: Best::default() };
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
     let summary = table.run(session)?.into_summary();
-    // The best alignment does not depend on the distribution of the rows.
+    // The best alignment of all ranks does not depend on the distribution of the rows.
     Ok((session.all_reduce(table.body().best, Best::better_of)?, summary))
 }
 

@@ -67,7 +67,7 @@ fn alignments_are_equal_for_any_rank_count() {
         let [lines] = &printed[..] else { panic!("{printed:?}") };
         let lines: Vec<Vec<&str>> = lines.lines().map(|line| line.split('\t').collect()).collect();
         assert_eq!(lines.iter().map(|line| &line[..2]).collect::<Vec<_>>(), [["a", "b"], ["a", "c"]]);
-        // The best alignment of `a` and `c` is their common part, or an alignment with a higher score by chance.
+        // The best alignment of the sequences `a` and `c` is their common part, or an alignment with a higher score by chance.
         assert!(lines[1][2].parse::<u32>().unwrap() >= of_c.parse().unwrap(), "{lines:?}");
     }
 }
@@ -211,7 +211,7 @@ fn restarted_job_writes_each_alignment_once() {
     }
 }
 
-/// Returns a job that writes checkpoints without pause.
+/// Returns a job that writes checkpoints without a pause between them.
 fn checkpointed_job(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
     let arguments =
         [&file_arguments(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();

@@ -39,7 +39,7 @@ pub(crate) fn coarsen(
 ) -> (Vec<u8>, u8) {
     let mut graph = build(picture, labels, count);
     let mut alive = count;
-    // Tiny regions by area and number. A region that grows or is merged is removed or updated.
+    // Set of the tiny regions, sorted by area and number. A region that grows or is merged is removed or updated.
     let mut tiny: BTreeSet<(u32, u32)> = (0..count as u32)
         .filter(|&id| graph[id as usize].is_tiny(min_area))
         .map(|id| (graph[id as usize].area, id))

@@ -122,7 +122,7 @@ impl Database {
     /// Returns the number of the image with this name, if there is one.
     pub fn number_of(&self, name: &str) -> Option<u32> {
         let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
-        // `check` limits the number of images to 32 bits.
+        // The number of an image fits into 32 bits, because `check` limits the number of images.
         place.ok().map(|number| number as u32)
     }
 
@@ -309,7 +309,8 @@ impl<'a> Reader<'a> {
         let (tables, hashes, probes) = (self.u32()?, self.u32()?, self.u32()?);
         let settings = Settings { tables, hashes, probes, width: self.f32()?, seed: self.u64()? };
         let count = self.u32()? as usize;
-        // The smallest image has a name of one byte and one region. A damaged count must not cause a larger allocation.
+        // The capacity is limited by the length of the file, in which the smallest image has a name of one byte and one region. A damaged
+        // count must not cause a larger allocation.
         let mut entries = Vec::with_capacity(count.min(self.rest.len() / (4 + 1 + 4 + REGION)));
         for _ in 0..count {
             entries.push(self.entry()?);

@@ -1,4 +1,4 @@
-//! Written, read and damaged databases.
+//! Tests of database files that are written, read or damaged.
 
 use super::*;
 use armature_apps::random::Random;

@@ -61,7 +61,8 @@ impl Solver {
         self.demand.clear();
         self.demand.extend_from_slice(demand);
         refill(&mut self.row_potential, rows, 0.0);
-        // The minimum of each column is a feasible potential, with which many of the first paths cost nothing.
+        // The potential of each column begins with the minimum of the column, which is feasible and with which many of the first paths cost
+        // nothing.
         refill(&mut self.column_potential, columns, f64::INFINITY);
         for row in cost.chunks_exact(columns.max(1)) {
             for (potential, &c) in self.column_potential.iter_mut().zip(row) {
@@ -116,7 +117,8 @@ impl Solver {
         let columns = self.demand.len();
         let start = self.row_reach[i] + self.row_potential[i];
         for (j, &c) in cost[i * columns..(i + 1) * columns].iter().enumerate() {
-            // Rounding may make a reduced cost slightly negative, but distances in Dijkstra's algorithm must not decrease.
+            // A reduced cost below zero is raised to zero: rounding may make it slightly negative, but distances in Dijkstra's algorithm
+            // must not decrease.
             let reach = (start + f64::from(c) - self.column_potential[j]).max(self.row_reach[i]);
             if reach < self.column_reach[j] && !self.column_done[j] {
                 self.column_reach[j] = reach;

@@ -23,7 +23,7 @@ pub struct Question {
     pub right: u32,
 }
 
-/// Sums over queries. The methods return rates.
+/// Sums over the queries of an evaluation. The methods return rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of queries.
@@ -40,15 +40,15 @@ pub struct Tally {
     pub expected: usize,
     /// Number of the images in `expected` that the search with the index also returned.
     pub found: usize,
-    /// Number of ranked images.
+    /// Number of images that the search with the index ranked, summed over the queries.
     pub ranked: usize,
-    /// Number of images with a region in a probed bucket.
+    /// Number of images with a region in a hash bucket that the search probed, summed over the queries.
     pub touched: usize,
-    /// Number of pairs of regions compared for the selection of candidates.
+    /// Number of pairs of regions that the search with the index compared to select candidates.
     pub hits: usize,
     /// Number of images in the database, summed over the queries.
     pub images: usize,
-    /// Number of all pairs of regions.
+    /// Number of all pairs of a region of the query and a region of the database, summed over the queries.
     pub pairs: usize,
 }
 
@@ -83,7 +83,7 @@ impl Tally {
         share(self.found, self.expected)
     }
 
-    /// Returns the mean share of the database that is ranked for a query.
+    /// Returns the mean share of the database's images that is ranked for a query.
     pub fn ranked_share(&self) -> f64 {
         share(self.ranked, self.images)
     }
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn search_quality_is_high_on_a_small_collection() {
-        // A reduced collection; `ferret eval synth` uses 500 scenes. With so few images, the ten best include images that do not resemble the query,
-        // which the index finds less reliably.
+        // The test has 60 scenes, while `ferret eval synth` uses 500. With so few images, the ten best include images that do not resemble
+        // the query, which the index finds less reliably.
         let plan = Plan { scenes: 60, seed: 11, width: 96, height: 64, all_variants: true };
         let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
         let report = evaluate(&index, &questions);

@@ -19,14 +19,14 @@ pub type Vector = [f32; DIMENSIONS];
 
 /// Scale factor of each element, chosen on synthetic scenes and icons (see `ferret eval`).
 const SCALE: Vector = [
-    1.0, 1.6, 1.6, // means
-    0.6, 0.8, 0.8, // deviations
-    0.3, 0.3, 0.3, // skewness
-    0.3, 0.6, 0.4, // box: aspect, size, filled part
-    0.6, 0.6, // centre
+    1.0, 1.6, 1.6, // means of the three colour channels
+    0.6, 0.8, 0.8, // deviations of the three colour channels
+    0.3, 0.3, 0.3, // skewness of the three colour channels
+    0.3, 0.6, 0.4, // bounding box: aspect, size, filled part
+    0.6, 0.6, // centre of gravity
 ];
 
-/// Region of an image.
+/// Region of an image: its weight and the vector that describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
     /// Weight of the region in the image, in units of 1/[`TOTAL_WEIGHT`].
@@ -76,7 +76,7 @@ impl Tally {
         }
         self.area += 1;
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(i64::from);
-        // The sums of integers are exact. The intensity is scaled by three and yellow–blue by two.
+        // The sums of integers are exact: the intensity of a pixel is scaled by three and its yellow–blue by two.
         for (channel, value) in [r + g + b, r - g, r + g - 2 * b].into_iter().enumerate() {
             self.powers[channel][0] += value;
             self.powers[channel][1] += value * value;
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn features_of_a_known_region_are_correct() {
-        // Left third red, the rest mid-grey.
+        // The left third of the image is red, the rest mid-grey.
         let rgb = (0..96 * 64).flat_map(|i| if i % 96 < 32 { [255, 0, 0] } else { [128; 3] }).collect();
         let cut = segment(&Picture::new(96, 64, rgb));
         let regions = describe(&cut);

@@ -14,7 +14,7 @@ pub const MAX_FILE: u64 = 320 << 20;
 pub struct Skipped {
     /// Name relative to the listed directory, as [`names::escaped`] writes it.
     pub name: String,
-    /// Reason for skipping it.
+    /// Reason for which the image or directory was skipped.
     pub reason: String,
 }
 
@@ -46,7 +46,7 @@ impl Listing {
         let mut listing = Listing { root: path.to_owned(), names: Vec::new(), skipped: Vec::new() };
         let found = fs::metadata(path).map_err(|e| at(path, e))?;
         if !found.is_dir() {
-            // This fails for a path that is neither a directory nor a regular file.
+            // Opening fails for a path that is neither a directory nor a regular file.
             regular::open(path).map_err(|e| at(path, e))?;
             listing.root = path.parent().unwrap_or(Path::new("")).to_owned();
             listing.add(path.to_owned());
@@ -134,7 +134,7 @@ impl Listing {
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         let mut bytes = Vec::with_capacity(length as usize);
-        // The limit applies again, because the file may grow while it is read.
+        // The size limit applies again while the file is read, because the file may grow.
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
         Ok(bytes)
     }

@@ -21,7 +21,7 @@ impl Fingerprint {
     pub fn read(path: &Path) -> Result<Self, DatabaseError> {
         match Self::of(&mut open_file(path)?) {
             Ok(fingerprint) => Ok(fingerprint),
-            // Reading the whole file produces the specific error.
+            // After an error, the whole file is read, which produces a specific error message.
             Err(_) => Database::open_with_fingerprint(path).map(|(_, fingerprint)| fingerprint),
         }
     }

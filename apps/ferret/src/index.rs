@@ -18,10 +18,10 @@ pub struct Index {
     owners: Vec<u32>,
 }
 
-/// Result of looking up a query in the tables.
+/// Result of looking up the regions of a query in the hash tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Images to rank, most promising first.
+    /// Images to rank by their distance from the query, most promising first.
     pub candidates: Vec<u32>,
     /// Number of images with at least one region in a probed bucket.
     pub touched: usize,

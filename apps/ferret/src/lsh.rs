@@ -42,7 +42,7 @@ impl Settings {
     }
 }
 
-/// Hash function.
+/// Hash function `h(v) = ⌊(a·v + b)/W⌋` of a table's key.
 #[derive(Clone, Debug)]
 struct Projection {
     direction: Vector,
@@ -177,7 +177,7 @@ impl<'a> Perturbations<'a> {
         self.heap.push(Reverse((Score(sum.to_bits()), set)));
     }
 
-    /// Returns false for a set in which a hash function steps in both directions.
+    /// Returns false for a set of margins in which a hash function steps in both directions.
     fn is_possible(&self, set: u32) -> bool {
         let mut seen = 0u32;
         let mut possible = true;

@@ -157,7 +157,7 @@ impl Picture {
             image::ExtendedColorType::Rgb8,
             format,
         )
-        // Writing to memory cannot fail, and the size and the bytes of a `Picture` always agree.
+        // Encoding cannot fail, because writing to memory cannot, and the size and the bytes of a `Picture` always agree.
         .expect("an RGB picture of matching size encodes into memory");
         file.into_inner()
     }

@@ -32,7 +32,7 @@ pub struct Search {
     pub k: usize,
     /// True if an unusable image ends the job.
     pub strict: bool,
-    /// Mapping of the stages.
+    /// Mapping of the search's stages to ranks.
     pub mapping: MappingChoice,
     /// Snapshots, from which a later search continues.
     pub snapshots: SnapshotArgs,
@@ -45,7 +45,7 @@ pub struct Search {
 pub struct Root<'a> {
     /// Query images.
     pub listing: &'a Listing,
-    /// Output for the lines, in the order of the images' names. When its reader has closed it, no more images are read.
+    /// Output for the lines with the answers, in the order of the images' names. When its reader has closed it, no more images are read.
     pub output: &'a mut Destination,
 }
 
@@ -56,7 +56,7 @@ pub struct Found {
     pub answered: u64,
     /// Number of unusable queries. Each of them was reported on stderr, by the search that found it.
     pub skipped: u64,
-    /// Summary of the run.
+    /// Summary of the pipeline's run.
     pub run: Summary,
 }
 
@@ -327,7 +327,7 @@ impl SharedIndex {
     }
 
     fn get(&self) -> Result<Arc<Opened>, BoxError> {
-        // The slot contains a complete index or none, even after a panic.
+        // A lock that a panic has poisoned is used as well, because it protects a complete index or none.
         let mut slot = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             Some(opened) => Ok(opened.clone()),

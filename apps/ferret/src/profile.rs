@@ -159,7 +159,7 @@ impl fmt::Display for Profile {
 fn heading() -> String {
     let mut heading = String::from("item,input_bytes");
     for stage in STAGES {
-        // Writing to a string cannot fail.
+        // The result is ignored, because writing to a string cannot fail.
         let _ = write!(heading, ",{stage}_us,{stage}_bytes");
     }
     heading

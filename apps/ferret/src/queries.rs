@@ -45,7 +45,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Changed copy of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Kind of the change.
+    /// Kind of the change to the image.
     pub kind: Variant,
     /// File with the changed image.
     pub file: ImageFile,

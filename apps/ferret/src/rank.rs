@@ -79,7 +79,7 @@ impl Ranker {
         self.demand.clear();
         self.demand.extend(regions.iter().map(|r| r.weight));
         distance::matrix(&self.query, regions, &mut self.costs);
-        // The slack covers the rounding errors of both values.
+        // The slack of 1e-9 covers the rounding errors of the lower bound and of the limit.
         if lower_bound(&self.supply, &self.demand, &self.costs) > limit + 1e-9 {
             return None;
         }

@@ -26,7 +26,7 @@ struct RecordedCosts {
 
 impl CostRecorder {
     fn note(&self, number: u64, write: impl FnOnce(&mut RecordedCosts)) {
-        // Every entry is complete at any time, even after a panic.
+        // A lock that a panic has poisoned is used as well, because every entry is complete at any time.
         let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let number = number as usize;
         if items.len() <= number {
@@ -84,7 +84,7 @@ where
         };
         let mut result = timed(item.clone());
         for _ in 1..ROUNDS {
-            // The stage reports a dropped item on stderr, which must happen only once.
+            // A dropped item is processed only once, because the stage reports the item on stderr.
             if !matches!(result, Ok(Some(_))) {
                 return result;
             }

@@ -23,7 +23,7 @@ pub struct Replay {
     pub items: u64,
     /// Initial mapping of the stages.
     pub mapping: MappingChoice,
-    /// Later mappings, each with the number of results after which the pipeline changes to it.
+    /// Later mappings, each with the number of results after which the pipeline changes to this mapping.
     pub remaps: Vec<(u64, MappingChoice)>,
     /// Method by which items are dispatched to replicas.
     pub dispatch: Dispatch,
@@ -32,11 +32,11 @@ pub struct Replay {
 /// Result of a replay, on rank 0.
 #[derive(Clone, Debug)]
 pub struct ReplayResult {
-    /// Time at which each item reached the sink, since the start on the rank, in the order of the items.
+    /// Time from the start of the replay on rank 0 to the arrival of each item at the sink, in the order of the items.
     pub times: Vec<Duration>,
     /// Checksum of the path of every item through the stages, in order. It is equal for every mapping and number of ranks.
     pub checksum: u64,
-    /// Summary of the run.
+    /// Summary of the pipeline's run.
     pub run: Summary,
 }
 
@@ -131,7 +131,7 @@ impl Stage for ReplayStage {
         })?;
         let work = self.profile.work(stream_item.number, self.number);
         cx.declare(work, || {
-            // On simulated ranks, the declaration accounts for the time.
+            // A simulated rank does not compute: the declared work of the stage accounts for the time.
             if !self.simulated {
                 spin(work as u64);
             }

@@ -22,7 +22,8 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
             if sum > 0.0 {
                 weights.iter_mut().for_each(|w| *w /= sum);
             } else {
-                // This occurs only if rounding puts both ends of a one-sample window on its rim.
+                // The weights are all zero only if rounding puts both ends of a one-sample window on its rim. The samples then get equal
+                // weights.
                 let even = 1.0 / weights.len() as f32;
                 weights.fill(even);
             }

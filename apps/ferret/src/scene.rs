@@ -5,7 +5,7 @@ use armature_apps::random::Random;
 
 type Colour = [f32; 3];
 
-/// Paint of a surface.
+/// Paint of a surface in a scene.
 enum Paint {
     Plain(Colour),
     /// Gradient between two colours along a direction.
@@ -51,7 +51,7 @@ pub fn scene(seed: u64, number: u64, width: u32, height: u32) -> Picture {
     let mut rgb = Vec::with_capacity(width as usize * height as usize * 3);
     for row in 0..height {
         for column in 0..width {
-            // Four samples per pixel smooth the outlines.
+            // Each pixel is the mean of four samples, which smooths the outlines of objects.
             let mut sum = [0.5f32; 3];
             for (dx, dy) in [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)] {
                 let x = (column as f32 + dx) / height as f32;
@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn generated_scene_matches_the_recorded_checksum() {
-        // Qualities of the search that are measured with a seed are comparable only as long as the seed yields the same scenes.
+        // The pixels of a seed must not change, because measured qualities of the search are comparable only if the seed yields the same
+        // scenes.
         let sum = scene(1, 0, 60, 40).rgb.iter().fold(0u64, |sum, &b| sum.wrapping_mul(31) + u64::from(b));
         assert_eq!(sum, 6_339_905_278_658_438_818);
     }

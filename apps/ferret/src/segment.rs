@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_REGIONS: usize = 24;
 /// Approximate number of pixels to which every image is resampled.
 pub const WORKING_PIXELS: u32 = 16_384;
-/// Q of the paper: the number of independent random variables per pixel. A larger number yields smaller regions.
+/// Q of the paper by Nock and Nielsen: the number of independent random variables per pixel. A larger number yields smaller regions.
 const COMPLEXITY: f32 = 300.0;
 /// Share of the image's area below which a region is merged into a neighbour.
 const MIN_SHARE: f32 = 0.004;
@@ -81,13 +81,13 @@ fn smooth(rgb: &[u8], width: usize, height: usize) -> Vec<u8> {
     out
 }
 
-/// Applies the algorithm of the paper: visits neighbouring pixels in the order of increasing difference, and joins their regions if chance can
-/// explain the difference of the regions' means.
+/// Applies the algorithm of Nock and Nielsen: visits neighbouring pixels in the order of increasing difference, and joins their regions if
+/// chance can explain the difference of the regions' means.
 fn statistical_merging(picture: &Picture) -> Partition {
     let (width, height) = (picture.width as usize, picture.height as usize);
     let mut partition = Partition::of_pixels(&picture.rgb);
     let pixels = (width * height) as f32;
-    // ln(1/δ) with δ = 1/(6|I|²).
+    // ln(1/δ) of the paper by Nock and Nielsen, with δ = 1/(6|I|²) for an image of |I| pixels.
     let confidence = ln(6.0 * pixels * pixels);
     for (p, q) in sorted_pairs(&picture.rgb, width, height) {
         let (a, b) = (partition.find(p), partition.find(q));
@@ -103,10 +103,10 @@ fn statistical_merging(picture: &Picture) -> Partition {
     partition
 }
 
-/// Returns b²(R) of the paper for 256 grey levels: the permitted squared deviation of a region's mean.
+/// Returns b²(R) of the paper by Nock and Nielsen for 256 grey levels: the permitted squared deviation of a region's mean.
 fn deviation(area: u32, confidence: f32) -> f32 {
     let area = area as f32;
-    // The number of regions of this size is at most (area + 1)^min(area, 256).
+    // Bound of Nock and Nielsen on the number of different regions with this area: (area + 1)^min(area, 256).
     let choices = area.min(256.0) * ln(1.0 + area);
     256.0 * 256.0 * (choices + confidence) / (2.0 * COMPLEXITY * area)
 }
@@ -117,7 +117,7 @@ fn ln(x: f32) -> f32 {
     let bits = x.to_bits();
     let exponent = (bits >> 23) as f32 - 127.0;
     let mantissa = f32::from_bits((bits & 0x007f_ffff) | 0x3f80_0000);
-    // Parabola through the ends of log2 on [1, 2).
+    // Approximation of log2 on [1, 2] by a parabola through both ends.
     let log2 = exponent + (mantissa - 1.0) * (1.343 - 0.343 * (mantissa - 1.0));
     log2 * std::f32::consts::LN_2
 }

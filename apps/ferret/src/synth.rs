@@ -102,7 +102,7 @@ mod tests {
     fn equal_plans_generate_equal_collections() {
         assert_eq!(PLAN.generate_all(), PLAN.generate_all());
         assert_ne!(PLAN.generate_all(), Plan { seed: 4, ..PLAN }.generate_all());
-        // A longer collection begins with the shorter one.
+        // A collection of nine scenes begins with the five scenes of a smaller collection.
         assert_eq!(Plan { scenes: 9, ..PLAN }.generate_all()[..5], PLAN.generate_all()[..]);
     }
 
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(kinds, ["crop", "noise", "brightness", "scale", "crop"]);
         let all = Plan { all_variants: true, ..PLAN }.generate(0);
         assert_eq!(all.queries.len(), 4);
-        // A variant does not depend on whether the other variants are created.
+        // A variant of a scene does not depend on whether the other variants are created.
         assert_eq!(all.queries[0], PLAN.generate(0).queries[0]);
     }
 

@@ -65,7 +65,7 @@ fn repeated_commands_give_identical_files() {
         let read = |dir: &tempfile::TempDir| fs::read(dir.path().join(file)).unwrap();
         assert_eq!(read(&first), read(&second), "{file}");
     }
-    // Standard output receives the lines of the output file.
+    // Without an output file, standard output receives the lines that were written to the file.
     let lines = output_of_success(first.path(), &["query", "set/queries", "--db", "db"]);
     assert_eq!(lines, fs::read_to_string(first.path().join("out.tsv")).unwrap());
 }
@@ -165,7 +165,7 @@ fn errors_name_the_problem_and_its_place() {
     );
     let remap = messages_of_failure(dir.path(), &["replay", "x", "--remap", "5:auto"]);
     assert!(remap.contains("expected serial, orderly or a file"), "{remap}");
-    // A failed run does not replace an existing database.
+    // A failed `index` does not replace an existing database.
     assert_eq!(fs::read(dir.path().join("db")).unwrap(), db);
 }
 
@@ -189,7 +189,7 @@ fn fifo_in_place_of_a_file_is_refused() {
         let messages = messages_of_failure(dir.path(), arguments);
         assert!(messages.contains("fifo: is a FIFO, expected a regular file"), "{arguments:?}: {messages}");
     }
-    // `<(cat db)` and `cat db |` in a shell cannot work, because every rank reads the database.
+    // `<(cat db)` and `cat db |` in a shell cannot provide the database, because every rank reads the database.
     let line = "cat db | \"$0\" query set/queries --db /dev/stdin";
     let mut piped = Command::new("sh");
     piped.current_dir(dir.path()).args(["-c", line, env!("CARGO_BIN_EXE_ferret")]);

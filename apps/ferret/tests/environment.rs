@@ -157,7 +157,7 @@ fn closed_standard_output_is_not_a_failure() {
 #[test]
 fn closed_standard_output_ends_the_work_early() {
     let dir = collection();
-    // The answers fill every buffer between the processes: 1500 queries with 24 lines of about 40 bytes each.
+    // The answers are long enough to fill every buffer between the processes: 1500 queries with 24 lines of about 40 bytes each.
     let all = dir.path().join("many");
     fs::create_dir(&all).unwrap();
     let image = fs::read(dir.path().join("set/queries/scene-0002/noise.png")).unwrap();

@@ -1,8 +1,8 @@
 //! Serial step of the heat equation.
 
-/// κ Δt / h². The explicit step is unstable above 1/4.
+/// Factor κ Δt / h² of the heat equation. The explicit step is unstable above 1/4.
 pub const DIFFUSION: f64 = 0.2;
-/// Number of floating-point operations per value.
+/// Number of floating-point operations per grid value of a step.
 pub const FLOPS: f64 = 7.0;
 
 /// Computes one step: writes to `new` all rows of `old` except for the first and the last one. Rows have `width` values; the first and the last

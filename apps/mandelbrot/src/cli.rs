@@ -115,7 +115,7 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Result of a run.
+/// Time, efficiency and summary of a run that has drawn the picture.
 struct Drawn {
     elapsed: Duration,
     efficiency: f64,

@@ -11,7 +11,7 @@ const FAR_EXPONENT: f64 = 16.0;
 /// Result of the iteration of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Escape {
-    /// Number of executed steps.
+    /// Number of steps that the iteration of the point executed.
     pub steps: u32,
     /// Continuous number of steps; `None` if the point did not escape within the limit.
     pub smooth: Option<f64>,
@@ -69,16 +69,16 @@ mod tests {
             let escape = escape(re, im, 5000);
             assert_eq!((escape.steps, escape.smooth), (5000, None), "{re} {im}");
         }
-        // The values are 3, 12, 147 and 21612: the fourth one exceeds 256.
+        // The iteration z ↦ z² + 3 yields 3, 12, 147 and 21612; the fourth value is the first above 256.
         assert_eq!(escape(3.0, 0.0, 100).steps, 4);
-        // 0.26 is close to the cusp at 1/4, where a point takes about π/√0.01 steps to escape.
+        // The point 0.26 is close to the cusp at 1/4, where a point takes about π/√0.01 steps to escape.
         let slow = escape(0.26, 0.0, 1000).steps;
         assert!((30..40).contains(&slow), "{slow}");
     }
 
     #[test]
     fn smooth_number_is_continuous() {
-        // Along a ray outside of the set, the number of steps jumps, but the smooth number does not.
+        // Along a ray outside of the set, the whole number of steps jumps, but the continuous number of steps does not.
         let along = |i: u32| escape(0.4 + f64::from(i) * 1e-4, 0.3, 1000);
         let mut jumps = 0;
         for i in 0..2000 {

@@ -14,9 +14,9 @@ impl DoAll for Scene {
 
     fn compute(&mut self, range: Range<u64>, colours: &mut [u8]) -> Result<(), BoxError> {
         for (y, colours) in range.zip(colours.chunks_exact_mut(self.row_bytes())) {
-            // The conversion loses nothing, because pictures have fewer than 2³² rows.
+            // The conversion of the row number to 32 bits loses nothing, because pictures have fewer than 2³² rows.
             let row = self.row(y as u32);
-            // The cost of a row is only known after its computation.
+            // The work of a row is declared after its computation, because it is not known before.
             armature::declare(row.flops, || colours.copy_from_slice(&row.rgb));
         }
         Ok(())

@@ -50,7 +50,8 @@ impl View {
         if !zoom.is_finite() || zoom < 0.01 {
             return Err(format!("zoom {zoom}: expected a number from 0.01"));
         }
-        // Distance of neighbouring numbers of this magnitude. A factor of eight prevents visible blocks.
+        // `spacing` is the distance of neighbouring floating-point numbers near the centre. Points eight times as far apart show no visible
+        // blocks.
         let spacing = center.0.abs().max(center.1.abs()).max(0.25) * f64::EPSILON;
         let points = self.pixel() / f64::from(samples);
         if points < 8.0 * spacing {

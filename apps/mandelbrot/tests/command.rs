@@ -81,7 +81,7 @@ fn rows_in_the_journal_are_not_recomputed() {
     assert!(
         fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()
     );
-    // Rows of another picture are rejected.
+    // A journal with rows of another picture is rejected.
     let refused = messages_of_failure(
         dir.path(),
         &[&journal_options[..], &["--zoom", "2", "-o", "other.png"]].concat(),

@@ -66,7 +66,7 @@ pub fn main() -> ExitCode {
     armature::exit_code(run(&Cli::parse()))
 }
 
-/// Result on rank 0.
+/// Result of repeated squaring, on rank 0.
 struct RunResult {
     places: Vec<(f64, f64)>,
     dominant: Dominant,

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn square_trace_and_product_of_a_known_matrix_are_correct() {
         let matrix = Symmetric::from_fn(2, |i, j| (i + 2 * j) as f64);
-        // The matrix is (0 1; 1 3).
+        // The test matrix has the rows (0, 1) and (1, 3).
         assert_eq!((matrix.row(0), matrix.row(1)), (&[0.0, 1.0][..], &[1.0, 3.0][..]));
         assert_eq!(matrix.square().values, [1.0, 3.0, 3.0, 10.0]);
         assert_eq!(matrix.trace(), 3.0);

@@ -8,7 +8,7 @@ use crate::matrix::Symmetric;
 /// Conditions under which the squaring ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Accepted difference of the purity from 1.
+    /// Accepted difference of the purity (the sum of the squared eigenvalues) from 1.
     pub tolerance: f64,
     /// Maximum number of squarings. Without a dominant eigenvector the squaring does not converge.
     pub squarings: usize,
@@ -89,13 +89,13 @@ mod tests {
 
     #[test]
     fn squaring_converges_to_the_dominant_projection() {
-        // The eigenvalues are 3 and 1, and the eigenvectors (1, 1) and (1, -1).
+        // The matrix has the eigenvalues 3 and 1, with the eigenvectors (1, 1) and (1, -1).
         let matrix = Symmetric::from_fn(2, |i, j| if i == j { 2.0 } else { 1.0 });
         let squaring = Squaring::serial(matrix, LIMITS).unwrap();
         for row in 0..2 {
             assert!(squaring.matrix().row(row).iter().all(|x| (x - 0.5).abs() < 1e-12));
         }
-        // The purity is (3/4)² + (1/4)² first, and (9/10)² + (1/10)² next.
+        // The purity of the first matrix is (3/4)² + (1/4)², and that of the second (9/10)² + (1/10)².
         assert_eq!(squaring.purities()[0], 0.625);
         assert!((squaring.purities()[1] - 0.82).abs() < 1e-15);
         assert!(squaring.purities().is_sorted() && squaring.purities().len() <= 7);

@@ -35,7 +35,7 @@ fn central_places_are_equal_for_any_rank_and_block_count() {
         assert_eq!(found, one, "{more:?}");
         assert_eq!(more.contains(&"--summary"), messages.contains("iterations"), "{messages}");
     }
-    // The residual has the accuracy of double precision.
+    // The residual that the program prints has the accuracy of double precision.
     let residual = one.lines().next().and_then(|line| line.rsplit(' ').next()).unwrap();
     assert!(residual.parse::<f64>().unwrap() < 1e-10, "{one}");
 }

@@ -55,7 +55,7 @@ struct Cli {
     run: PipelineArgs,
 }
 
-/// Content of an item.
+/// Content of an item of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ItemKind {
     /// One row of A and one column of B, copied
@@ -149,7 +149,7 @@ fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum
     Ok(summary.map(|summary| (sum, summary)))
 }
 
-/// Data of rank 0.
+/// Factors of the product and destination of the result, which only rank 0 has.
 #[derive(Default)]
 struct Root {
     factors: Option<Factors>,

@@ -108,7 +108,7 @@ impl Matrix {
     pub fn block(&self, rows: Range<u64>, columns: Range<u64>) -> Result<Vec<f32>, BoxError> {
         let width = (columns.end - columns.start) as usize;
         let mut values = vec![0.0_f32; (rows.end - rows.start) as usize * width];
-        // Complete rows are contiguous in the file.
+        // Complete rows are contiguous in the file and are read at once.
         let (run, runs) = match columns == (0..self.columns) {
             true => (values.len(), rows.start..rows.start + 1),
             false => (width, rows),
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Creates a file with these elements.
+    /// Creates a file that contains the given elements.
     fn file(values: &[f32]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// Part of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// First row and first column.
+    /// First row and first column of the part in the product.
     pub at: (u64, u64),
-    /// Number of columns.
+    /// Number of columns of the part.
     pub width: u64,
-    /// Elements, row by row.
+    /// Elements of the part, row by row.
     #[serde(with = "armature::raw")]
     pub values: Vec<f32>,
 }
@@ -19,9 +19,9 @@ pub struct Part {
 /// Complete rows of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rows {
-    /// Number of the first row.
+    /// Number of the first row of this block in the product.
     pub first: u64,
-    /// Elements, row by row.
+    /// Elements of the rows, row by row.
     #[serde(with = "armature::raw")]
     pub values: Vec<f32>,
 }
@@ -92,9 +92,9 @@ impl Stage for Reducer {
     }
 }
 
-/// Cost of a part in addition to one operation for each element, in operations of one nanosecond.
+/// Cost of assembling a part in addition to one operation for each element, in operations of one nanosecond.
 const PART_OVERHEAD: f64 = 50.0;
-/// Number of bytes before the strip in a saved state.
+/// Number of bytes before the values of the incomplete rows in a saved state of the reducer.
 const HEADER_BYTES: usize = 16;
 
 /// Checksum of a sequence of elements, which depends on every bit and on the order.
@@ -102,7 +102,7 @@ const HEADER_BYTES: usize = 16;
 pub struct Checksum(pub u64);
 
 impl Checksum {
-    /// Adds elements.
+    /// Adds the next elements to the checksum.
     pub fn add(&mut self, values: &[f32]) {
         /// Prime of the 64-bit Fowler–Noll–Vo hash.
         const PRIME: u64 = 0x0100_0000_01b3;

@@ -154,7 +154,8 @@ mod tests {
         }
     }
 
-    /// Matrix libraries with special code for thin blocks do not have this property.
+    /// The bits of a row must not depend on how many rows a call computes. Matrix libraries with special code for thin blocks do not have
+    /// this property.
     #[test]
     fn product_does_not_depend_on_the_rows_per_call() {
         for width in SIZES {

@@ -114,7 +114,7 @@ impl Cli {
         if let Some(path) = &self.patterns {
             let file_error = |e: io::Error| format!("cannot read the patterns {}: {e}", names::path(path));
             let lines = regular::read_at_most(path, MAX_PATTERN_BYTES).map_err(file_error)?;
-            // A final line end does not begin another line.
+            // The final line end of the file of patterns does not begin another pattern.
             let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
             patterns.extend(lines.split(|&byte| byte == b'\n').map(<[u8]>::to_vec));
         }

@@ -182,7 +182,7 @@ mod tests {
         let text: Vec<u8> = std::iter::repeat_with(|| random.next_u64() as u8).take(100_000).collect();
         let patterns = Patterns::new([text[5_000..5_009].to_vec()], 64).unwrap();
         assert_eq!(propose(&patterns, &text, text.len()), [[5_000, 0]]);
-        // 100,000 positions and 256 fingerprints.
+        // Of the 100,000 positions of a random text, one in 256 has a given fingerprint of 8 bits by chance.
         let patterns = Patterns::new([text[5_000..5_009].to_vec()], 8).unwrap();
         let proposed = propose(&patterns, &text, text.len()).len();
         assert!((250..600).contains(&proposed), "{proposed}");

@@ -1,4 +1,4 @@
-//! Lines of the output.
+//! Lines of the program's output: one for each match, or one for each text with its number of matches.
 
 use crate::pipeline::Found;
 use armature_apps::names;
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Format of a line.
+/// Format of an output line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Fields separated by tabs: text, offset, pattern; or text, count. In names and patterns, a tab, a line end and a backslash are written as \t,
@@ -69,7 +69,7 @@ impl Lines {
 
 /// Returns the name of a text, or a pattern, as a field of a line.
 fn field(format: Format, bytes: &[u8]) -> String {
-    // Strings and lists of numbers always have a JSON form.
+    // Serialization does not fail, because strings and lists of numbers always have a JSON form.
     match (format, std::str::from_utf8(bytes)) {
         (Format::Tsv, _) => names::path(Path::new(OsStr::from_bytes(bytes))),
         (Format::Json, Ok(text)) => serde_json::to_string(text).unwrap_or_default(),

@@ -19,7 +19,7 @@ pub struct Patterns {
     longest: usize,
     /// Distinct fingerprints in ascending order.
     prints: Vec<u64>,
-    /// Patterns of each fingerprint.
+    /// Numbers of the patterns with each fingerprint.
     buckets: Vec<Vec<u32>>,
     /// Bit set of the upper bits of all fingerprints. It rules out most positions of a text with one memory access.
     filter: Vec<u64>,
@@ -108,7 +108,7 @@ impl Patterns {
 
     /// Returns a hash of the patterns and the number of bits, from which ranks with different files of patterns are detected.
     pub fn fingerprint(&self) -> u64 {
-        // `DefaultHasher::new` has fixed keys, and all ranks run the same program.
+        // All ranks get the same hash: `DefaultHasher::new` has fixed keys, and all ranks run the same program.
         let mut hasher = DefaultHasher::new();
         (&self.patterns, self.roll.bits()).hash(&mut hasher);
         hasher.finish()
@@ -124,7 +124,7 @@ fn filter_bit(print: u64, bits: u32) -> usize {
 /// Error in a set of patterns. Patterns are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternError {
-    /// There is no pattern.
+    /// The set has no pattern.
     None,
     /// The pattern with this number is empty.
     Empty(usize),

@@ -40,7 +40,7 @@ impl Search {
 /// Matches in a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Number of the text.
+    /// Number of the text in which the matches are.
     pub part: u32,
     /// Number of matches.
     pub count: u64,
@@ -136,7 +136,7 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// Creates the stage for these patterns.
+    /// Creates the stage for a set of patterns.
     pub fn new(patterns: Arc<Patterns>) -> Self {
         let fingerprint = patterns.fingerprint();
         Hash { patterns, fingerprint, reader: PlaceReader::default() }
@@ -149,7 +149,7 @@ impl Stage for Hash {
 
     fn process(&mut self, text: Text, cx: &mut Context) -> StageResult<Proposed> {
         if text.fingerprint != self.fingerprint {
-            // On different hosts, the same name may refer to different files.
+            // A segment of a rank with other patterns is refused: on different hosts, the same file name may refer to different patterns.
             return Err(
                 "the patterns differ from those on rank 0: check that all hosts have the same --patterns file"
                     .into(),
@@ -179,7 +179,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Creates the stage for these patterns. With `count`, only the number of matches is forwarded.
+    /// Creates the stage for a set of patterns. With `count`, only the number of matches is forwarded.
     pub fn new(patterns: Arc<Patterns>, count: bool) -> Self {
         Verify { patterns, count }
     }

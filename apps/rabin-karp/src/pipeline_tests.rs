@@ -1,4 +1,4 @@
-//! The pipeline finds the same matches as a comparison at every position, for every mapping and every division of the text.
+//! Tests that the pipeline finds the same matches as a comparison at every position, for every mapping and every division of the text.
 
 use super::*;
 use crate::text::Repeated;

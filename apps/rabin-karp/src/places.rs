@@ -37,7 +37,7 @@ impl FileIdentity {
     }
 }
 
-/// Position of a segment.
+/// Position of a segment: its file, offset and length.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     file: FileIdentity,

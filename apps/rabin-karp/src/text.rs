@@ -182,7 +182,7 @@ pub struct Cut {
 pub struct Segments<'p> {
     parts: &'p [Part],
     cut: Cut,
-    /// Reader of the output. There are no more segments after it has left.
+    /// Reader of the program's output. After the reader has closed the output, there are no more segments.
     lines: Lines,
     /// Number of the next text.
     next: usize,
@@ -238,7 +238,7 @@ impl<'p> Segments<'p> {
                 .take(missing)
                 .read_to_end(&mut self.read)
                 .map_err(|e| format!("cannot read {}: {e}", names::path(self.parts[part].name())))?;
-            // A read that returns fewer bytes than requested has reached the end of the text.
+            // The last segment is detected by its size: a read that returns fewer bytes than requested has reached the end of the text.
             let ends = (came as u64) < missing && self.read.len() <= self.cut.segment;
             let own = self.read.len().min(self.cut.segment);
             let mut behind = Vec::new();

@@ -51,7 +51,7 @@ fn grid_equals_the_serial_grid_under_mpirun() {
     PROGRAM.matches_serial_loop_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
-/// Returns a job that writes checkpoints without pause. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
+/// Returns a job that writes checkpoints without a pause between them. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
 fn checkpointed_job(dir: &Path, ranks: usize, sweeps: u64) -> Job {
     let sweeps = sweeps.to_string();
     let arguments = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", "0"];

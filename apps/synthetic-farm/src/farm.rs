@@ -18,7 +18,7 @@ struct Task {
     payload: Vec<u8>,
 }
 
-/// Result of a task.
+/// Result of a synthetic task.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     /// Measured time of the task.
@@ -59,7 +59,8 @@ fn tasks(plan: &Plan, speed: f64, times: &[f64], key: u64) -> impl Iterator<Item
         .map(move |(number, &time)| Task { work: speed * time, payload: make(task_key(key, number), bytes) })
 }
 
-/// Checks the results of an iteration. Returns the key of the next iteration, which depends on all results.
+/// Checks the results of an iteration. Returns the key from which the payloads of the next iteration are generated; the key depends on all
+/// results.
 fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<u64, String> {
     if answers.len() as u64 != plan.tasks {
         return Err(format!("iteration {iteration}: {} results, expected {}", answers.len(), plan.tasks));
@@ -168,7 +169,7 @@ mod tests {
         let next = check(&PLAN, 0, 4, &answers(&PLAN, 4)).unwrap();
         assert_ne!(next, 4);
         assert_ne!(next, check(&PLAN, 0, 5, &answers(&PLAN, 5)).unwrap());
-        // Without payloads only the number of results can be wrong.
+        // If tasks and results have no payloads, only the number of results can be wrong.
         let bare = Plan { task_bytes: 0, result_bytes: 0, ..PLAN };
         assert!(check(&bare, 0, 4, &answers(&bare, 4)).is_ok());
     }

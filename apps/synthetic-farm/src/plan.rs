@@ -58,7 +58,7 @@ impl Plan {
         let Plan { mean, deviation, .. } = *self;
         let mut random = StdRng::seed_from_u64(Random::stream(self.seed, iteration as u64).next_u64());
         let square = deviation * deviation;
-        // Shape and scale for this mean and deviation. Without a deviation there is no gamma distribution.
+        // Shape and scale of the gamma distribution with this mean and deviation. Without a deviation there is no gamma distribution.
         let gamma = Gamma::new(1.0 / square, mean * square).ok().filter(|_| square > 0.0);
         let blocks = self.tasks.div_ceil(self.block.max(1));
         let draw = |_| gamma.map_or(mean, |gamma| gamma.sample(&mut random));

@@ -19,7 +19,7 @@ pub struct Iteration {
 pub struct Report {
     /// Number of ranks that computed.
     pub workers: usize,
-    /// Chunking policy.
+    /// Name of the chunking policy.
     pub chunking: String,
     /// Number of tasks of an iteration.
     pub tasks: u64,
@@ -84,7 +84,7 @@ impl Report {
             busy_efficiency: self.busy_efficiency(),
             checksum: format!("{:016x}", self.checksum),
         };
-        // A structure of numbers and texts always has a JSON form.
+        // Serialization does not fail, because a structure of numbers and texts always has a JSON form.
         serde_json::to_string(&line).unwrap_or_default()
     }
 

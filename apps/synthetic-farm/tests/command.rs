@@ -38,7 +38,7 @@ fn line(printed: &str) -> Value {
 fn output_of_success(arguments: &[&str]) -> Value {
     let ProgramOutput { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
     assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
-    // The output consists of a heading, three iterations, their total and the line in JSON.
+    // The output of three iterations consists of a heading, three iterations, their total and the line in JSON.
     assert_eq!(printed.lines().count(), 6, "{printed}");
     line(&printed)
 }

@@ -259,7 +259,8 @@ fn run_replay(
     })?)
 }
 
-/// Returns the pace of all ranks. The speed of one rank is used for all of them, so that tasks take longer on slower ranks.
+/// Returns the method by which tasks spend their replayed time. All ranks use the measured speed of one rank, so that tasks take longer on
+/// slower ranks.
 fn work_method(args: &Cli, session: &mut Session) -> Result<WorkMethod, BoxError> {
     if session.is_simulated() {
         return Ok(WorkMethod::Declare(SIMULATED_SPEED));
@@ -281,7 +282,7 @@ fn commands(
     let outputs = args.outputs.clone().unwrap_or_else(|| path_with_suffix(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
     prepare::check_commands(&described)?;
-    // A trace names files that existed when it was recorded.
+    // Input files are not checked for a trace, which names files that existed when it was recorded.
     let check_files = format != Format::WfFormat;
     let directory = std::path::absolute(&args.directory)?;
     if !directory.is_dir() {
@@ -345,8 +346,8 @@ fn completed_flags(described: &Description) -> Vec<bool> {
     described.tasks().iter().map(|task| task.done).collect()
 }
 
-/// Runs a workflow, and notes failed tasks in the job status. This program then exits with 1, which launchers that tolerate the death of ranks
-/// do not report.
+/// Runs a workflow, and notes failed tasks in the job status. The job status records them because this program then exits with 1, which
+/// launchers that tolerate the death of ranks do not report.
 fn run_and_report_failures(
     session: &mut Session,
     mut workflow: Workflow<'_>,

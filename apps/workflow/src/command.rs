@@ -1,5 +1,5 @@
-//! Steps after the end of a command: it is recorded and, if it succeeded, its output files are checked, its parts are appended to their files,
-//! and the task is noted as done.
+//! Steps after the end of a command: its measurements are recorded and, if it succeeded, its output files are checked, the outputs that it
+//! appends to other files are appended, and the task is noted as done.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ pub struct CompletionHandler<'a> {
     settings: &'a Settings,
     completion_log: CompletionLog,
     recorder: Recorder,
-    /// Host names by rank, if the handler is responsible for the commands of all ranks; empty otherwise.
+    /// Names of the ranks' hosts, if the handler is responsible for the commands of all ranks; empty otherwise.
     machines: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> CompletionHandler<'a> {
         finished
     }
 
-    /// Handles the success of a command: checks its output files, appends its parts to their files, and notes the task as done.
+    /// Handles the success of a command: checks its output files, appends its outputs to other files, and notes the task as done.
     fn finish(&mut self, number: usize, task: &Task) -> Result<(), BoxError> {
         let directory = &self.settings.directory;
         let is_missing = |name: &str| !directory.join(name).exists();
@@ -92,7 +92,7 @@ impl<'a> CompletionHandler<'a> {
         self.completion_log.record(&task.name, &parts)
     }
 
-    /// Returns the parts that a task appends to files.
+    /// Returns the outputs that a task appends to other files.
     fn parts(&self, number: usize, task: &Task) -> Vec<AppendedPart> {
         let Settings { directory, outputs, .. } = self.settings;
         let part = |(at, forward): (usize, &Forward)| {
@@ -106,17 +106,17 @@ impl<'a> CompletionHandler<'a> {
         task.forwards.iter().enumerate().map(part).collect()
     }
 
-    /// Removes the sources of the parts of an ended attempt, so that the next attempt, or the next task with a file of this name, begins without
-    /// them.
+    /// Removes the files whose content an ended attempt would append to other files, so that the next attempt, or the next task with a file
+    /// of this name, begins without them.
     fn remove_sources(&self, number: usize, task: &Task) {
         for AppendedPart { source, .. } in self.parts(number, task) {
-            // The source does not exist if it was appended or never written.
+            // Removing fails if the file does not exist, because it was appended or never written.
             let _ = fs::remove_file(source);
         }
     }
 }
 
-/// Returns the files to which tasks of a workflow append parts.
+/// Returns the files to which tasks of a workflow append outputs.
 pub fn targets(description: &Description, directory: &Path) -> BTreeSet<PathBuf> {
     let forwards = description.tasks().iter().flat_map(|task| &task.forwards);
     let destination = |forward: &Forward| match forward {

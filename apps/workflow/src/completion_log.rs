@@ -24,9 +24,9 @@ const TAIL: u64 = 4096;
 /// Part that a completed task appends: the content of a file, which is appended to another file and then removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendedPart {
-    /// File that contains the part.
+    /// File whose content is appended.
     pub source: PathBuf,
-    /// File to which the part is appended.
+    /// File to which the content is appended.
     pub destination: PathBuf,
     /// True if a missing source is no error; nothing is appended then.
     pub is_optional: bool,
@@ -48,8 +48,9 @@ impl CompletionLog {
         CompletionLog { rescue: rescue.clone(), read: 0, done: HashSet::new() }
     }
 
-    /// Appends the parts of a task, removes their sources, and notes that the task is done. If a task with parts is already noted, nothing is
-    /// appended, because the task was run again after its rank had died, and the parts of the first run are in their files.
+    /// Appends the files `parts` of a task to their destinations, removes them, and notes that the task is done. If a task with parts is
+    /// already noted, nothing is appended, because the task was run again after its rank had died, and the parts of the first run are in
+    /// their files.
     ///
     /// # Errors
     /// A file cannot be read or written. In this case the task is not noted and nothing is appended.
@@ -59,7 +60,8 @@ impl CompletionLog {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
         let mut file = self.rescue.open(&mut options).map_err(write_error)?;
-        // Ranks on other hosts append as well. On network file systems, only a lock makes the true end of the file visible.
+        // The file is locked, because ranks on other hosts append as well, and on network file systems only a lock makes the true end of
+        // the file visible.
         flock(&file, FlockOperation::LockExclusive).map_err(|error| write_error(error.into()))?;
         let mut sum = repair(&mut file).map_err(write_error)?;
         if !parts.is_empty() {
@@ -68,12 +70,13 @@ impl CompletionLog {
                 return Ok(());
             }
             let lines = append_parts(parts, &mut file, write_error).inspect_err(|_| {
-                // A partially appended part is removed. If this fails, the next note removes it.
+                // Output of the task that was appended incompletely is removed from its destination. If this fails, the next note removes
+                // it.
                 let _ = repair(&mut file);
             })?;
             sum = notes::extend_checksum(sum, lines.as_bytes());
             for part in parts {
-                // Errors are ignored, because a repeated task overwrites its source.
+                // Errors in removing a file whose content was appended are ignored, because a repeated task overwrites the file.
                 let _ = fs::remove_file(&part.source);
             }
         }
@@ -90,7 +93,7 @@ impl CompletionLog {
     }
 }
 
-/// Notes the parts of a task in the rescue file and appends them. Returns the noted lines.
+/// Notes in the rescue file which content a task appends to other files, and appends it. Returns the noted lines.
 fn append_parts(
     parts: &[AppendedPart],
     rescue: &mut File,
@@ -112,8 +115,8 @@ fn append_parts(
     Ok(lines)
 }
 
-/// Removes the lines that killed ranks left: an incomplete line, and notes of parts, whose parts are removed from their files. Returns the CRC-32
-/// of the file.
+/// Removes from the rescue file the lines that killed ranks left: an incomplete line, and notes of appended content, which is also removed
+/// from its destinations. Returns the CRC-32 of the rescue file.
 pub fn repair(file: &mut File) -> io::Result<u32> {
     let length = file.metadata()?.len();
     let mut tail = Vec::new();
@@ -135,7 +138,7 @@ pub fn repair(file: &mut File) -> io::Result<u32> {
     Ok(crc32fast::hash(&all[..notes.end]))
 }
 
-/// Removes a part, or its beginning, from the end of the file to which it was appended.
+/// Removes the appended content, or the beginning of it, from the end of its destination.
 fn roll_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     let file = match regular::open_with(path, OpenOptions::new().write(true), Links::Followed) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -154,7 +157,7 @@ fn roll_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     if now > *length { file.set_len(*length) } else { Ok(()) }
 }
 
-/// Locked files to which parts are appended.
+/// Locked files to which a task's output is appended.
 #[derive(Default)]
 struct PartFiles<'h> {
     /// Files by path, so that all ranks acquire the locks in the same order.
@@ -162,7 +165,7 @@ struct PartFiles<'h> {
 }
 
 impl<'h> PartFiles<'h> {
-    /// Opens and locks the files. Returns the lines that note the parts.
+    /// Opens and locks the files. Returns the lines that note the content to be appended.
     fn open(&mut self, parts: &[&'h AppendedPart]) -> Result<String, BoxError> {
         let mut lengths: BTreeMap<&Path, u64> =
             parts.iter().map(|part| (part.destination.as_path(), 0)).collect();
@@ -247,7 +250,7 @@ mod tests {
         log.record("b", &both).unwrap();
         assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
         assert!(!place.path("one").exists() && !place.path("two").exists());
-        // Another rank runs the task again, because the first rank died after the note.
+        // Another rank runs task `b` again, because the first rank died after the note.
         place.write("one", "1\n");
         place.completion_log().record("b", &both).unwrap();
         assert_eq!(place.text("all"), "0\n1\n22\n");
@@ -256,7 +259,7 @@ mod tests {
         let error = log.record("c", &[place.part("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot forward "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
-        // The source of this part is optional and does not exist.
+        // The file to be appended is optional and does not exist.
         log.record("c", &[AppendedPart { is_optional: true, ..place.part("none", "never") }]).unwrap();
         assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
     }
@@ -278,13 +281,13 @@ mod tests {
             assert_eq!(place.text("all"), whole, "{note} bytes noted, {appended} bytes there");
             assert_eq!(place.lines(), format!("DONE a\n{notes}DONE b\n"));
         }
-        // An incomplete DONE line does not count.
+        // An incomplete DONE line at the end of the rescue file does not count.
         place.write("rescue", &format!("{first}{notes}DONE "));
         place.completion_log().record("c", &[]).unwrap();
         assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
     }
 
-    /// An incomplete part is removed at once, because the run may end before another task is noted.
+    /// Incompletely appended output is removed at once, because the run may end before another task is noted.
     #[test]
     fn failed_append_leaves_no_partial_output() {
         let place = Place::new();

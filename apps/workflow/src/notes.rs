@@ -23,11 +23,11 @@ const SUM: &str = "# SUM ";
 /// Part that a task appends to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// Length of the file before the part, in bytes.
+    /// Length of the file before the task's output is appended, in bytes.
     pub length: u64,
-    /// Length of the part, in bytes.
+    /// Length of the appended output, in bytes.
     pub bytes: u64,
-    /// Path of the file.
+    /// Path of the file to which the output is appended.
     pub path: PathBuf,
 }
 
@@ -66,13 +66,13 @@ fn sum_line(sum: u32) -> String {
 /// Content of a rescue file.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Length of each file before the workflow appended to it, in bytes.
+    /// Length in bytes of each file before the workflow appended output to it.
     starts: BTreeMap<PathBuf, u64>,
-    /// Length of each file with the parts of all completed tasks, in bytes.
+    /// Length of each file with the appended output of all completed tasks, in bytes.
     lengths: BTreeMap<PathBuf, u64>,
     /// Parts of an interrupted task. Each of them may have been appended completely, partially, or not at all.
     pub interrupted: Vec<Append>,
-    /// End of the last complete line that does not belong to an interrupted task.
+    /// End, in bytes, of the last complete line that does not belong to an interrupted task.
     pub end: usize,
     /// `DONE` lines and their `APPENDS` lines.
     body: String,
@@ -94,7 +94,7 @@ impl Notes {
                 return Err(damaged("it has bytes that are zero"));
             }
             if !line.ends_with(b"\n") {
-                // A crash cut the line short.
+                // The last line has no line end: the rank that wrote it died.
                 break;
             }
             let text = std::str::from_utf8(line).map_err(|_| damaged("it is not text in UTF-8"))?;
@@ -145,18 +145,18 @@ impl Notes {
         !self.has_done && !self.has_sum
     }
 
-    /// Returns the length of a file with the parts of all completed tasks, if the workflow has appended to the file.
+    /// Returns the length of a file with the appended output of all completed tasks, if the workflow has appended to the file.
     pub fn length(&self, path: &Path) -> Option<u64> {
         self.lengths.get(path).or_else(|| self.starts.get(path)).copied()
     }
 
-    /// Returns the length of a file with all parts of the interrupted task, if that task appends to the file.
+    /// Returns the length of a file with all output of the interrupted task, if that task appends to the file.
     pub fn end_of_interrupted(&self, path: &Path) -> Option<u64> {
         let of_path = self.interrupted.iter().filter(|append| append.path == path);
         of_path.map(|append| append.length.saturating_add(append.bytes)).max()
     }
 
-    /// Returns the content of a rescue file with these notes and the lengths of further files.
+    /// Returns the content of a rescue file with the notes of this value and the lengths of further files.
     pub fn with_starts(&self, more: &BTreeMap<PathBuf, u64>) -> String {
         let mut text = String::new();
         for (path, length) in self.starts.iter().chain(more) {
@@ -178,7 +178,7 @@ fn append(rest: &str) -> Option<Append> {
     Some(Append { length: length.parse().ok()?, bytes, path })
 }
 
-/// Parses a number and a path.
+/// Parses the length and the path of a `STARTS` line.
 fn start(rest: &str) -> Option<(PathBuf, u64)> {
     let (number, path) = rest.strip_suffix('\n')?.split_once(' ')?;
     Some((path.into(), number.parse().ok()?))

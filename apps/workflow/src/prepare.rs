@@ -91,7 +91,7 @@ pub struct Scale {
 }
 
 fn scaled(bytes: u64, by: f64) -> u64 {
-    // The cast limits too large results to the maximum.
+    // A scaled size that exceeds 64 bits becomes the largest number in the cast.
     (bytes as f64 * by).round() as u64
 }
 
@@ -236,9 +236,9 @@ fn rebuilt(
     for (number, task) in description.tasks().iter().enumerate() {
         let mut task = task.clone();
         task.action = action(&task.action);
-        // Files written by a command may exist, but values of a closure from an earlier run do not.
+        // Tasks with closures count as not done: files written by a command may exist, but values of a closure from an earlier run do not.
         task.done &= !matches!(task.action, Action::Closure(_));
-        // The edges contain the dependences between tasks.
+        // The files of a task are removed from its description, because the edges already contain the dependences between tasks.
         (task.inputs, task.outputs) = Default::default();
         builder.task(change(number, task));
     }

@@ -19,7 +19,7 @@ pub struct Record {
     pub attempt: u32,
     /// True if the command succeeded.
     pub done: bool,
-    /// Description of the end.
+    /// Description of the command's end, such as its exit code.
     pub ended: String,
     /// Time from start to end in seconds.
     pub run_time: f64,
@@ -74,7 +74,7 @@ impl Recorder {
     pub fn open(path: &Path) -> Result<Self, armature::BoxError> {
         let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Refused);
         let mut file = opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
-        // A line that was cut short by a crash is ended here.
+        // The first write ends a line that a crash has cut short.
         if file.metadata()?.len() > 0 {
             file.write_all(b"\n")?;
         }

@@ -84,7 +84,7 @@ impl Rescue {
             opened => Some(opened.map_err(unreadable)?),
         };
         if let Some(file) = &mut file {
-            // Ranks of a run that is being killed may still write to the file.
+            // The file is locked against ranks of a run that is being killed, which may still write to the file.
             flock(&*file, FlockOperation::LockExclusive).map_err(|error| unreadable(error.into()))?;
             file.read_to_end(&mut bytes).map_err(unreadable)?;
         }
@@ -113,7 +113,7 @@ impl Rescue {
                 Some(known) => return Err(unaccounted(target, known, length).into()),
             }
         }
-        // Nothing is changed until all checks have passed.
+        // The rescue file is changed only after all checks have passed.
         if let Some(mut file) = file {
             repair(&mut file).map_err(|error| format!("does not match the files of tasks: {error}"))?;
         }
@@ -131,7 +131,7 @@ impl Rescue {
     }
 }
 
-/// Returns the error for a target that is longer or shorter than the parts of the completed tasks account for.
+/// Returns the error for a file that is longer or shorter than the output that completed tasks have appended to it.
 fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     let name = target.display();
     let remedy = match known < length {
@@ -175,7 +175,7 @@ mod tests {
             ["all", "log"].map(|name| self.path(name)).into()
         }
 
-        /// Begins a run that appends to these files. Returns the flags of the completed tasks.
+        /// Begins a run that appends to the files `targets`. Returns the flags of the completed tasks.
         fn begin(&self, targets: &BTreeSet<PathBuf>) -> Result<Vec<bool>, String> {
             let mut description = self.description.clone();
             self.rescue().begin_within(1, &mut description, targets).map_err(|error| error.to_string())?;
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or appends each part to each
-    /// file exactly once.
+    /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or the output of each
+    /// task is appended to each file exactly once.
     #[test]
     fn damaged_rescue_file_never_duplicates_or_loses_parts() {
         let place = Place::new();
@@ -252,12 +252,12 @@ mod tests {
         let none = BTreeSet::new();
         assert_eq!(place.begin(&none), Ok(vec![false; 3]));
         assert!(!place.path("a.rescue").exists(), "it is made with the first note");
-        // File in the form of pegasus-mpi-cluster or of a user. The name in the last line may be the beginning of a longer one.
+        // The rescue file has the form of pegasus-mpi-cluster or of a user. The name in the last line may be the beginning of a longer one.
         fs::write(place.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![false, true, false]));
         place.run("a");
         assert_eq!(place.begin(&place.targets()), Ok(vec![true, true, false]));
-        // A line that a user has added counts.
+        // A DONE line that a user has added marks its task as done.
         let more = fs::read_to_string(place.path("a.rescue")).unwrap() + "DONE long name\n";
         fs::write(place.path("a.rescue"), more).unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![true; 3]));

@@ -28,11 +28,11 @@ use item::{Block, Item};
 /// Parameters of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// Bytes of an item.
+    /// Size of an item in bytes.
     size: usize,
-    /// Items per batch.
+    /// Number of items in a batch.
     batch: usize,
-    /// Number of items.
+    /// Number of items in the stream.
     items: usize,
     /// Process number: 0 for the first process, 1 for the second.
     process: usize,
@@ -55,7 +55,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let [peer, numbers @ ..] = arguments else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
     let (task, second) = match numbers[..] {
-        // The base port depends on the process id and lies below the range of ephemeral ports.
+        // The base port of the TCP connections depends on the process id and lies below the range of ephemeral ports.
         [size, batch, items] => {
             let port = 12_000 + (std::process::id() % 100) as u16 * 200;
             (Task { size, batch, items, process: 0, port }, Some(start_second(arguments, port)?))

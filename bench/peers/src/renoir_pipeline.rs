@@ -30,7 +30,7 @@ fn context(task: &Task) -> Result<StreamContext, String> {
     Ok(StreamContext::new(config))
 }
 
-/// Runs the four stages.
+/// Runs the pipeline of four trivial stages.
 pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
     let environment = context(&task)?;
     let Task { size, batch, items, .. } = task;

@@ -19,9 +19,9 @@ use crate::{Outcome, ranks::Values};
 pub struct Chain {
     /// Size of an item in bytes, a multiple of 8.
     pub size: usize,
-    /// Items per message.
+    /// Number of items per message.
     pub batch: usize,
-    /// Messages in flight.
+    /// Number of messages in flight.
     pub window: usize,
     /// Number of items, rounded up to whole batches.
     pub items: usize,
@@ -59,7 +59,7 @@ pub trait Work {
     const PROGRAM: &str;
     /// Work on rank 0, before the item is sent.
     fn work_on_first(word: u64) -> u64;
-    /// Work on rank 1.
+    /// Work on rank 1, after the item has arrived.
     fn work_on_second(word: u64) -> u64;
     /// Returns the expected checksum: the results of the words 0 to `items` - 1, folded in order.
     fn expected(items: usize) -> u64;

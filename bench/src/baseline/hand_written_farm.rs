@@ -36,7 +36,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     }
     let steps = job.task_set.steps()?;
     let mut side = Side { world: &world, steps: &steps, results: vec![0; steps.len()], busy: Duration::ZERO };
-    // The barrier establishes connections before the clock starts.
+    // The barrier establishes the connections of MPI before the clock starts.
     world.barrier();
     let start = Instant::now();
     match job.way {

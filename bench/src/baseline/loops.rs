@@ -41,7 +41,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     let world = universe.world();
     let units = match job.kernel {
         Kernel::Matmul => 0..job.size,
-        // The edge rows are constant.
+        // Only the rows between the two edge rows, which are constant, are computed.
         Kernel::Sor | Kernel::Heat => 1..job.size - 1,
     };
     let ranks = world.size() as usize;
@@ -98,7 +98,7 @@ fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<us
 /// Returns the seconds of the measured passes, which follow the warm-up passes.
 fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f64 {
     run(job.settle);
-    // The barrier establishes connections before the clock starts.
+    // The barrier establishes the connections of MPI before the clock starts.
     world.barrier();
     let start = Instant::now();
     run(job.passes);
@@ -123,7 +123,7 @@ fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usiz
     if all == serial(job) { Ok(()) } else { Err(format!("the result of {job:?} is wrong").into()) }
 }
 
-/// Returns the matrix B.
+/// Returns the right factor of the matrix product, B.
 pub(crate) fn second(width: usize) -> kernels::Factor {
     kernels::Factor::new(&kernels::rows(SECOND_MATRIX_ROW..SECOND_MATRIX_ROW + width, width), width)
 }
@@ -174,7 +174,7 @@ impl<'a> Heat<'a> {
 
     fn step(&mut self) {
         let (width, last) = (self.width, self.old.len() / self.width - 2);
-        // The border rows of this rank, and the neighbours' rows next to them.
+        // Border rows of this rank, and the neighbours' rows next to them (halo rows).
         let (own, halo_rows) = ([1, last], [0, last + 1]);
         for (side, (sent, received)) in self.sides.iter().zip(self.sent.iter_mut().zip(&mut self.received)) {
             if let Some((neighbour, to, from)) = *side {

@@ -1,25 +1,25 @@
-//! The four stages, each of which does a little work on the first word of an item. The programs of the peers include
-//! this file, too.
+//! The four stages, each of which does a little work on the first word of an item. The programs written with other frameworks include this
+//! file, too.
 
-/// Applies stage 1.
+/// Applies stage 1 of the pipeline to the first word of an item.
 #[inline]
 pub fn first(word: u64) -> u64 {
     word.wrapping_add(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Applies stage 2.
+/// Applies stage 2 of the pipeline to the first word of an item.
 #[inline]
 pub fn second(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Applies stage 3.
+/// Applies stage 3 of the pipeline to the first word of an item.
 #[inline]
 pub fn third(word: u64) -> u64 {
     word.wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Applies stage 4.
+/// Applies stage 4 of the pipeline to the first word of an item.
 #[inline]
 pub fn fourth(word: u64) -> u64 {
     word.rotate_left(17)

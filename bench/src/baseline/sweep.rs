@@ -84,8 +84,8 @@ impl<'a> Sweep<'a> {
                     if sweep > 0 {
                         grid[place(below)].copy_from_slice(lower.back[at].wait());
                     }
-                    // Receives the row for the next sweep, or for the next run, which continues from the end of this
-                    // run.
+                    // Starts to receive the lower neighbour's first row for the next sweep, or for the next run, which continues from the
+                    // end of this run.
                     lower.back[at].receive(world, lower.rank, UP);
                 }
                 kernels::relax(grid, width, strip.clone());

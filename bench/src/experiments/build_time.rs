@@ -25,12 +25,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: [usize; 2] = [2, 5];
 /// Maximum processor times in seconds of the library and of a changed program.
 const MARKS: [f64; 2] = [60.0, 4.0];
-/// Example of each skeleton.
+/// Example programs to build, one for each skeleton.
 const PROGRAMS: [(&str, &str); 4] =
     [("farm", "word_count"), ("stencil", "plate"), ("pipeline", "stations"), ("workflow", "parameter_sweep")];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // The short form builds a crate without dependencies instead of the runtime, and no program.
+    // The shortest form of the experiment builds a crate without dependencies instead of the runtime, and no program.
     let library = if smoke { "armature-text" } else { "armature-mpi" };
     let programs = if smoke { &[][..] } else { &PROGRAMS[..] };
     let package = Package::new(library, programs)?;
@@ -48,7 +48,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let time = median_interval(&times);
     row("library", time);
     report.mark(Mark::new("library", time, "s of processor time", Target::AtMost(MARKS[0])));
-    // The programs depend on the library.
+    // The library, on which the programs depend, is built before the measurement of the programs.
     package.build(&[])?;
     for &(skeleton, example) in programs {
         let mut times = Vec::new();
@@ -77,7 +77,7 @@ impl Package {
         fs::copy(root.join("Cargo.lock"), package.0.join("Cargo.lock"))?;
         let directory = if library == "armature-mpi" { "runtime" } else { "text" };
         let path = root.join("framework").join(directory);
-        // The empty table makes the package the root of a workspace.
+        // The empty table `[workspace]` makes the package the root of a workspace.
         let manifest = format!(
             "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
              [dependencies]\narmature = {{ package = \"{library}\", path = {path:?} }}\n\n[workspace]\n"

@@ -294,7 +294,7 @@ struct Restart {
     again: usize,
 }
 
-/// Results of several runs.
+/// Results of several runs in which ranks were killed.
 #[derive(Default)]
 struct Series {
     times: Vec<f64>,

@@ -50,7 +50,7 @@ const BY_HAND: &str = "MPI by hand, 8 ahead";
 const HALVES: &str = "MPI by hand, static";
 const EVEN: &str = "MPI by hand, equal work";
 
-/// Alternatives. The marks use the first five; the others are the fixed policies.
+/// Alternative distributions of the tasks. The targets (marks) compare the first five; the others are the fixed policies.
 const WAYS: [(&str, Way); 11] = [
     (AUTO, Way::Farm(Chunking::Auto)),
     (BY_HAND, Way::Ahead(8)),
@@ -85,7 +85,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         })
     });
     let alone = round_robin(rounds, alone.collect())?;
-    // The first run of each was the warm-up.
+    // The first run of each alternative was the warm-up and is left out.
     let runs: Vec<Vec<Run>> =
         runs.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
 
@@ -105,8 +105,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     write_tables(report, ways, &alone, &loaded_rounds, &runs)?;
     let thread_shares = thread_shares.into_inner();
     if !thread_shares.is_empty() {
-        // A rank that is always busy gets the same share of the loaded core as the measuring thread. A static split
-        // ends when the loaded core has finished its half.
+        // A rank that is always busy gets the same share of the loaded core as the thread that measures the share next to the load. A
+        // static split ends when the loaded core has finished its half.
         let thread_shares = median(&thread_shares);
         let bound = (1.0 + thread_shares) / (2.0 * thread_shares);
         report.note(format!(

@@ -43,7 +43,7 @@ const DEPTH: u32 = 9;
 const TOWNS: usize = 12;
 /// Seeds of the places of the towns.
 const SEEDS: std::ops::Range<u32> = 1..4;
-/// Number of towns in the short form.
+/// Number of towns in the shortest form of the experiment.
 const FEW_TOWNS: usize = 9;
 
 const FARM: &str = "armature";
@@ -115,7 +115,7 @@ fn compare_bounds(report: &mut Report, towns: usize) -> Outcome {
     report.table("bounds", &table)
 }
 
-/// Converts a speed-up into an efficiency on two cores.
+/// Converts a speed-up on two cores into an efficiency, with its interval.
 fn halved(ratio: Interval) -> Interval {
     Interval { value: ratio.value / 2.0, low: ratio.low / 2.0, high: ratio.high / 2.0 }
 }

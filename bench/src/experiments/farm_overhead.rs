@@ -147,13 +147,13 @@ impl Case {
     }
 }
 
-/// Returns the chunk size with the highest median rate in a few rounds; with `smoke` only the first size is tried.
+/// Returns the chunk size with the highest median rate in a few rounds; if `smoke` is true, only the first size is tried.
 fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> Outcome<f64>) -> Outcome<usize> {
     let tried = if smoke { &chunks[..1] } else { chunks };
     let run = &run;
     let contestants =
         tried.iter().map(|&chunk| Contestant::new(format!("chunks of {chunk}"), move || run(chunk)));
-    // A single chunk size needs no comparison.
+    // A single chunk size is not compared with others, so that it needs no rounds.
     let rounds = if tried.len() > 1 { 3 } else { 0 };
     let rates = round_robin(rounds, contestants.collect())?;
     let medians = tried.iter().zip(rates.iter()).map(|(&chunk, (_, samples))| (chunk, median(samples)));

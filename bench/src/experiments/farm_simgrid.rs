@@ -82,7 +82,7 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
     ]);
     for length in LENGTHS {
         for (chunking, sub_masters) in WAYS {
-            // The few workers of a smoke run need at most two sub-masters.
+            // The few workers of the shortest form of the experiment need at most two sub-masters.
             let sub_masters = sub_masters.min(workers / 4);
             let case = Simulated { sub_masters, ..case(tasks, length, workers, chunking) };
             let run = case.run(Path::new(FOLDER))?;
@@ -123,7 +123,7 @@ fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
     let mut tried = BTreeMap::new();
     for part in TRIED_RATIOS.iter().filter(|part| !smoke || [0.4, 1.0, 2.0].contains(*part)) {
         let workers = (part * predicted as f64).round().max(1.0) as usize;
-        // The first iteration includes the time in which ranks join the farm.
+        // Two iterations are run, because the first one includes the time in which ranks join the farm.
         let twice = Simulated { iterations: 2, ..case(tasks, mean, workers, Chunking::Static) };
         let seconds = twice.run(Path::new(FOLDER))?.last;
         let index = performance_index(workers, seconds, model.compute);

@@ -6,7 +6,7 @@ use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
 use crate::{Outcome, platforms::Cluster};
 
-/// Names of the stages; true marks a serial stage.
+/// Names of the stages. The value true marks a serial stage.
 const STAGES: [(&str, bool); 6] =
     [("load", true), ("seg", false), ("ext", false), ("ind", false), ("rank", false), ("out", true)];
 
@@ -26,13 +26,13 @@ pub(super) struct Costs {
 /// that either refinement changes the bound by less than one per cent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// All work at the combined speed of all hosts.
+    /// Seconds per item if all hosts share all work in proportion to their speeds.
     pub(super) work: f64,
-    /// The heaviest serial stage on the fastest host.
+    /// Seconds per item of the heaviest serial stage on the fastest host.
     pub(super) serial: f64,
-    /// Work and transfers of host 0, the source of all items.
+    /// Seconds per item of work and transfers on host 0, the source of all items.
     pub(super) source: f64,
-    /// Receiving, work and transfers of the host of `load`, on the best host for this stage.
+    /// Seconds per item for receiving, work and transfers on the host of stage `load`, for the best choice of this host.
     pub(super) load: f64,
 }
 
@@ -123,7 +123,7 @@ impl Costs {
     /// Returns the minimum seconds per item on host `p` if all items start there and leave before stage `from`,
     /// before a later stage, or never.
     fn leaving(&self, cluster: &Cluster, p: usize, from: usize) -> f64 {
-        // Seconds of computing and of sending, for items that leave before each stage, or never.
+        // Seconds per item of computing and of sending on this host, for items that leave before each stage, or never.
         let (mut done, mut bytes) = (0.0, self.spec.input);
         let mut ways: Vec<(f64, f64)> = Vec::new();
         for stage in &self.spec.stages {
@@ -135,7 +135,8 @@ impl Costs {
         let mut least = f64::INFINITY;
         for &(a, c) in &ways[from..] {
             for &(b, d) in &ways[from..] {
-                // The minimum is where x·a + (1-x)·b = x·c + (1-x)·d, or at one end if the lines do not intersect.
+                // A fraction x of the items leaves at one stage, the rest at another. The larger of computing and sending time is smallest
+                // where both are equal, x·a + (1-x)·b = x·c + (1-x)·d, or at one end if the lines do not intersect.
                 let x = ((d - b) / ((a - b) - (c - d))).clamp(0.0, 1.0);
                 for x in [x, 0.0, 1.0].into_iter().filter(|x| x.is_finite()) {
                     least = least.min(f64::max(x * a + (1.0 - x) * b, x * c + (1.0 - x) * d));
@@ -177,7 +178,7 @@ mod tests {
         assert!((all.seconds() - 1.0).abs() < 1e-9 && all.limit() == "work", "{all:?}");
         let serial = bound([1e9, 1.0], 1e9);
         assert!(serial.seconds() < 1e-6, "{serial:?}");
-        // Host 0 sends 10 bytes per item after `load`, which takes 1 unit of work there.
+        // In the last cluster, host 0 executes `load`, whose output has 10 bytes per item, and its link transfers 5 bytes per second.
         let source = bound([1.0, 1e9], 5.0);
         assert!(source.limit() == "link of host 0", "{source:?}");
         assert!(source.source > 1.0 && source.source <= 2.0, "{source:?}");
@@ -189,8 +190,8 @@ mod tests {
         let costs = Costs { reference: 1.0, items: 1, spec };
         let cluster = Cluster { speeds: vec![22.0; 2], bandwidths: vec![250.0; 2] };
         let bound = costs.bound(&cluster);
-        // Without `load`, items could start on both hosts. With `load`, one host keeps a fraction 1 - x of the items
-        // and sends a fraction x on, and 1000 x / 250 = (x + 22 (1 - x)) / 22.
+        // Without `load`, items could start on both hosts. With `load`, one host keeps a fraction 1 - x of the items and sends a fraction x
+        // on; its link and its processor then take the same time: 1000 x / 250 = (x + 22 (1 - x)) / 22.
         assert!((bound.plain() - 0.5).abs() < 1e-12 && bound.work == bound.plain(), "{bound:?}");
         assert!(
             bound.limit() == "host of load" && (bound.seconds() - 4.0 * 22.0 / 109.0).abs() < 1e-12,

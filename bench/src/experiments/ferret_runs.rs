@@ -101,7 +101,12 @@ impl Files {
     /// Runs all queries on `ranks` ranks and returns the seconds of the whole process. The output must be identical
     /// to that of one rank, if the run on one rank exists.
     pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> Outcome<f64> {
-        let arguments = self.arguments("images/queries", out, mapping);
+        self.query_with(out, ranks, mapping, &[])
+    }
+
+    /// Runs all queries like [`query`](Files::query), with additional arguments.
+    pub(super) fn query_with(&self, out: &str, ranks: usize, mapping: &str, more: &[String]) -> Outcome<f64> {
+        let arguments = [&self.arguments("images/queries", out, mapping)[..], more].concat();
         let start = Instant::now();
         Launch { limit: LIMIT, ..Launch::ranks(ranks) }.run_other(&self.ferret, &arguments)?;
         let took = start.elapsed().as_secs_f64();

@@ -37,7 +37,7 @@ pub(super) const PROFILE: &str = "apps/ferret/profiles/paper.csv";
 const SIMULATE: &str = "ci/smpi/run.sh";
 /// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Number of evaluations of the long searches; the planner's own budget is 80 000.
+/// Number of mappings that a long search evaluates; the planner's own budget is 80 000.
 const LONG: usize = 2_000_000;
 
 /// Function that chooses a mapping for a cluster and a stream.
@@ -137,7 +137,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Cluster and the stream to run on it.
+/// Cluster, and the stream that is run on the cluster.
 pub(super) struct Case<'a> {
     seed: u64,
     costs: &'a Costs,
@@ -148,7 +148,7 @@ pub(super) struct Case<'a> {
     folder: PathBuf,
 }
 
-/// Result of one run.
+/// Result of a run of the stream on a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     mapping: String,
@@ -210,7 +210,7 @@ impl Row {
     }
 
     fn best(&self) -> f64 {
-        // A run that changes its mapping does not measure a single mapping.
+        // Runs that change their mapping are left out, because their times are not those of a single mapping.
         let fixed = self.runs.values().filter(|run| run.changes.is_empty());
         fixed.map(|run| run.seconds).fold(f64::INFINITY, f64::min)
     }
@@ -247,7 +247,7 @@ impl<'a> Case<'a> {
         Ok(Case { seed, costs, items, platform: cluster.platform()?, cluster, folder })
     }
 
-    /// Returns a mapping by the paper's rules, in whose model hosts do not compute while they communicate.
+    /// Returns a mapping by the rules of the HeDPM paper, in whose model hosts do not compute while they communicate.
     fn paper(&self, algorithm: Algorithm) -> Outcome<Mapping> {
         let platform = self.platform.clone().with_overlap(false);
         Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
@@ -260,7 +260,7 @@ impl<'a> Case<'a> {
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
     }
 
-    /// Returns the same hosts under the paper's model, in which a host does not compute while it sends or receives.
+    /// Returns the same hosts under the model of the HeDPM paper, in which a host does not compute while it sends or receives.
     fn without_overlap(&self) -> Platform {
         self.platform.clone().with_overlap(false)
     }
@@ -364,7 +364,7 @@ mod tests {
         arrivals[20] = 21.0;
         assert!((Run { arrivals, ..run.clone() }.settled().unwrap() - 1.0).abs() < 0.002);
         assert_eq!(run.pace_ratio(&run, Run::settled, 0.0), 1.0);
-        // The arrivals of the other run are 0.5 s apart, which is faster than the hosts can compute.
+        // The items of the run `backlog` arrive 0.5 s apart, which is faster than the hosts can compute.
         let backlog = Run { arrivals: run.arrivals.iter().map(|at| 0.25 * at).collect(), ..run.clone() };
         assert_eq!(run.pace_ratio(&backlog, Run::settled, 0.0), 4.0);
         assert_eq!(run.pace_ratio(&backlog, Run::settled, 1.6), 1.25);

@@ -67,14 +67,14 @@ const ON_DEMAND: &str = "on demand";
 const LIVE: &str = "live";
 const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
 
-/// Core of the load.
+/// Core on which the competing load runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadPlace {
-    /// No load.
+    /// No competing load.
     None,
-    /// Load on the core on which the paper's mapping has more work.
+    /// Load on the core on which the mapping of the planner HeDPM has more work.
     Busier,
-    /// Load on the other core.
+    /// Load on the core on which the mapping of the planner HeDPM has less work.
     Other,
 }
 
@@ -107,7 +107,7 @@ impl LoadPlace {
     }
 }
 
-/// Measurements of one run.
+/// Measurements of one run of the stream.
 struct Measured {
     run: Run,
     core_shares: Option<CoreShares>,
@@ -168,7 +168,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         }));
     }
     let totals = round_robin(report.rounds(ROUNDS), contestants)?;
-    // The first run of each was the warm-up.
+    // The first run of each configuration was the warm-up and is left out.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
     let of = |way: usize, place: LoadPlace| -> &[Measured] {
@@ -262,7 +262,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
         let dispatch = options.dispatch;
         Ok((Job { dispatch, cores: cores.to_vec(), ..Job::fixed("uneven", 0, &text) }, mapping))
     };
-    // Stages 1 and 6 must run on rank 0, which the paper's rule of one block per processor does not allow.
+    // Stages 1 and 6 must run on rank 0, which HeDPM's rule of one block per processor does not allow.
     let paper = PlanOptions { share_processors: true, ..PlanOptions::paper(Algorithm::Hedpm) };
     let live = Job { balance: Balance::Live, cores: cores.to_vec(), ..Job::fixed("uneven", 0, "auto") };
     let (paper, mapping) = planned(PAPER, paper)?;

@@ -84,7 +84,7 @@ fn seconds(summary: &str) -> Outcome<f64> {
     found.ok_or_else(|| format!("expected a summary with its time, got:\n{summary}").into())
 }
 
-/// Emulated hosts, which are removed on drop. Hosts left over from a killed run are removed by the next run.
+/// Emulated hosts, which are removed when this value is dropped. Hosts left over from a killed run are removed by the next run.
 struct Hosts {
     scripts: PathBuf,
     folder: PathBuf,

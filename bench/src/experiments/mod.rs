@@ -6,6 +6,7 @@ mod farm_efficiency;
 mod farm_explore;
 mod farm_overhead;
 mod farm_policies;
+mod farm_second_copies;
 mod farm_simgrid;
 mod farm_workers;
 mod ferret_costs;
@@ -21,6 +22,7 @@ mod matmul_stream;
 mod monitor_cost;
 mod peers;
 mod pipeline_flat_map;
+mod pipeline_snapshots;
 mod pipeline_throughput;
 mod planner_instances;
 mod planner_time;
@@ -39,6 +41,7 @@ use crate::Experiment;
 pub const ALL: &[Experiment] = &[
     pipeline_throughput::EXPERIMENT,
     pipeline_flat_map::EXPERIMENT,
+    pipeline_snapshots::EXPERIMENT,
     ferret_scaling::EXPERIMENT,
     ferret_simgrid::EXPERIMENT,
     monitor_cost::EXPERIMENT,
@@ -52,6 +55,7 @@ pub const ALL: &[Experiment] = &[
     farm_efficiency::EXPERIMENT,
     farm_explore::EXPERIMENT,
     farm_deaths::EXPERIMENT,
+    farm_second_copies::EXPERIMENT,
     farm_simgrid::EXPERIMENT,
     farm_workers::EXPERIMENT,
     session_values::EXPERIMENT,

@@ -23,7 +23,7 @@ const WITHOUT: &str = "without flat_map";
 const WITH: [(&str, u64); 3] = [("two of one", 2), ("ten of one", 10), ("a million of one", 1_000_000)];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // A run takes about a second.
+    // The number of items makes a run of about a second.
     let items = if smoke { 2_000_000 } else { 100_000_000 };
     let contestant = |(name, of_each)| Contestant::new(name, move || measure(Setting { items, of_each }));
     let contestants = [(WITHOUT, 0)].into_iter().chain(WITH).map(contestant).collect();

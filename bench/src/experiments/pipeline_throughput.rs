@@ -104,7 +104,8 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
         Contestant::new(ARMATURE, move || tested_program::measure(chain)),
         Contestant::new(BY_HAND, move || chain::measure::<Stages>(chain)),
     ];
-    // With batches of one item, both contestants are the same program.
+    // The chain that sends one message per item is left out if batches have one item, because it is then the same program as the chain with
+    // batches.
     if case.chain.batch > 1 {
         contestants.push(Contestant::new(SINGLE, move || chain::measure::<Stages>(single)));
     }
@@ -118,7 +119,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     contestants
 }
 
-/// States the marks, if the framework took part.
+/// Records the measured values that have targets, if the framework took part.
 fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     let mut mark = |against: &str, target| {
         if let Some(ratio) = rounds.ratio(ARMATURE, against) {

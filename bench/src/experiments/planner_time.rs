@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Numbers of stages and processors; the marks apply to [`MARKED`].
+/// Numbers of stages and processors; target times apply to [`MARKED`].
 const SIZES: [(usize, usize); 6] = [(10, 30), (30, 100), (60, 200), (100, 300), (200, 600), (300, 1000)];
 const MARKED: (usize, usize) = (30, 100);
 const SEED: u64 = 1;

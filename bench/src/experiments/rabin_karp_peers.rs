@@ -37,7 +37,7 @@ const SHARED: &str = "rabin-karp, two ranks, --shared";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rabin-karp-peers")?;
-    // The paper's text has 2 GB. The dense text is smaller, because grep and ripgrep search it at 50 MB/s.
+    // The text of Beard and Chamberlain has 2 GB. The dense text is smaller, because grep and ripgrep search it at 50 MB/s.
     for (part, megabytes) in [("dense", 512), ("sparse", 2048)] {
         let size = if smoke { 2 << 20 } else { megabytes << 20 };
         if !report.selects(part) {
@@ -55,7 +55,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the paper's text, which consists only of repetitions of the pattern.
+/// Returns a text like that of Beard and Chamberlain, which consists only of repetitions of the pattern.
 fn dense(size: usize) -> Vec<u8> {
     let mut text = PATTERN.repeat(size / PATTERN.len() + 1).into_bytes();
     text.truncate(size);

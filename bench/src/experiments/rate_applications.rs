@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Relative error within which an estimate counts as right, as in the paper.
+/// Relative error within which an estimate counts as right, as in the paper by Beard and Chamberlain.
 const TOLERANCE: f64 = 0.20;
 const ESTIMATORS: [&str; 2] = ["heuristic", "framework"];
 
@@ -123,7 +123,7 @@ fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
             held_up: value("held_up")?,
             converged: value("converged")?,
         };
-        // A rank that created the stage but processed no items has no statistics.
+        // Ranks that created the stage but processed no items are left out, because they have no statistics.
         if seen.items > 0.0 {
             ranks.push((value("rank")? as usize, seen));
         }

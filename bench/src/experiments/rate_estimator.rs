@@ -41,7 +41,7 @@ const RUN: f64 = 4.0;
 const PARTIAL: f64 = 0.15;
 /// Fraction of the batches for which too many items are seen, up to twice their number.
 const OUTLIERS: f64 = 0.01;
-/// Maximum relative error of an estimate.
+/// Maximum relative error of an estimated rate.
 const BOUND: f64 = 0.20;
 /// Time of a short batch in nanoseconds; the runtime does not time shorter batches individually.
 const SHORT_BATCH: f64 = 20_000.0;
@@ -117,7 +117,8 @@ impl Server {
             u if u > 1.0 - OUTLIERS => self.rng.random_range(1.0..2.0),
             _ => 1.0,
         };
-        // For a rate, fewer items in the same time are equivalent to more time for the same items.
+        // A batch of which only some items are seen is passed with a longer time: for a rate, fewer items in the same time are equivalent
+        // to more time for the same items.
         (items as u64, busy / seen)
     }
 }

@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const PATTERN: usize = 512;
-/// Bytes of a segment.
+/// Size of a text segment in bytes.
 const SEGMENT: u64 = 64 << 10;
 const STATIC: &str = "static";
 const LIVE: &str = "live";
@@ -38,7 +38,7 @@ struct Environment {
     repeats: bool,
     /// Number of segments in each half.
     halves: [u64; 2],
-    /// Fixed mapping.
+    /// Fixed mapping with which live balancing is compared.
     fixed: &'static str,
     /// Mappings other than the fixed one, each of which may be the fastest for one half of the stream.
     others: &'static [&'static str],

@@ -76,7 +76,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     for case in &CASES {
         let mut runs = Vec::new();
         let rounds = measure(case, items, report.rounds(ROUNDS), &mut runs)?;
-        // The first run was the warm-up.
+        // The first run was the warm-up and is left out.
         let runs = &runs[1..];
         let [one, other, exchanged] = [ONE, OTHER, EXCHANGED].map(|name| rounds.of(name).unwrap_or_default());
         let (mut cost, mut window, mut ratio) = (Vec::new(), Vec::new(), Vec::new());

@@ -43,7 +43,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let values = Launch::ranks(2).run("values", &arguments)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
-            // The first round is a warm-up.
+            // The first round is a warm-up, whose times are dropped.
             if round > 0 {
                 samples.push(value);
             }
@@ -113,7 +113,7 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
     // The measurements alternate, so that both sides are measured under the same conditions.
     let (parts, mut times) = (10, [0.0; 2]);
     let each = rounds.div_ceil(parts);
-    // The first call includes an agreement of the ranks, which must not be timed.
+    // The first call of `world` is not timed, because it includes an agreement of the ranks.
     session.world()?;
     for _ in 0..parts {
         session.barrier()?;
@@ -171,7 +171,7 @@ fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], Box
     let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
     heat.run(session, steps.div_ceil(4))?;
     let mut times = [0.0; 3];
-    // The start and the end of a run are included in all times.
+    // The start and the end of the loop are included in all times.
     for _ in 0..2 {
         session.barrier()?;
         let start = Instant::now();

@@ -14,7 +14,7 @@ use crate::{
 /// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Parameters of a run.
+/// Parameters of a run of the farm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Tasks of the farm.
@@ -91,7 +91,7 @@ impl Job {
     }
 }
 
-/// Results of a run.
+/// Results of a run of the farm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     /// Seconds from the first task drawn to the last result.

@@ -35,7 +35,7 @@ pub struct Limits {
     pub join_limit: Duration,
 }
 
-/// Files of a run.
+/// Files of a run whose ranks are killed.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
     /// Folder of the files, in which ranks also register their process ids.
@@ -81,7 +81,7 @@ impl RunFiles {
         let copy = self.path("copy");
         fs::copy(self.path(JOURNAL), &copy)?;
         let mut tasks = BTreeSet::new();
-        // A farm stores its identity as JSON.
+        // The farm stores the identity in its journal as JSON.
         Journal::open(
             &copy,
             &Identity::new(FARM, LAYOUT, serde_json::to_vec(&job.arguments())?),

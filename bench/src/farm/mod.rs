@@ -3,6 +3,7 @@
 pub mod job;
 pub mod kill_run;
 pub mod simulated;
+pub mod slow_end;
 pub mod task_set;
 pub mod tested_program;
 pub mod tiny;

@@ -25,11 +25,11 @@ const LIMIT: Duration = Duration::from_secs(900);
 pub struct Network {
     /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidth: f64,
-    /// Seconds for which every message keeps its sender busy: the paper's `mo`.
+    /// Seconds for which every message keeps its sender busy: `mo` in the model of Cesar et al. (2006).
     pub start_up: f64,
 }
 
-/// Parameters of a run.
+/// Parameters of a simulated farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated {
     /// Network of the hosts.
@@ -44,11 +44,11 @@ pub struct Simulated {
     pub workers: usize,
     /// Number of the workers that lead other workers instead of running tasks.
     pub sub_masters: usize,
-    /// Chunking policy.
+    /// Chunking policy of the farm.
     pub chunking: Chunking,
 }
 
-/// Results of a run.
+/// Results of a simulated farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// Seconds of the whole run, from its start to the last result.
@@ -57,7 +57,7 @@ pub struct Run {
     pub work: f64,
     /// Seconds of the last iteration.
     pub last: f64,
-    /// Number of dispatched chunks.
+    /// Number of chunks that the master dispatched.
     pub chunks: usize,
 }
 
@@ -95,13 +95,13 @@ impl Simulated {
         fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
         command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
-        // The framework sends asynchronously, for which SimGrid has a separate start-up parameter (`smpi/ois`).
+        // The start-up time is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, which the framework uses.
         command.args(Cluster::NETWORK).args(["--cfg", &format!("smpi/ois:0:{}:0", network.start_up)]);
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);
         command.args([format!("chunking={chunking}"), format!("iterations={iterations}")]);
         command.args([format!("workers={start}"), format!("sub-masters={sub_masters}")]);
-        // The number of workers is fixed, unless the run measures the number to which the farm converges.
+        // The number of workers is fixed, unless the run measures the number of workers to which the farm converges.
         command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         one(&finish(command, LIMIT)?)

@@ -9,16 +9,16 @@ use crate::{
     synthetic_work::{REMAPPED, advance, advance_directly, fold, seconds_per_item},
 };
 
-/// Set of tasks.
+/// Set of independent tasks of uneven length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskSet {
     /// Number of tasks.
     pub tasks: usize,
-    /// Mean length in steps.
+    /// Mean length of a task in generator steps.
     pub mean: f64,
     /// Standard deviation of the length, relative to the mean.
     pub deviation: f64,
-    /// Seed of the lengths.
+    /// Seed from which the task lengths are drawn.
     pub seed: u64,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 /// many of its branches end early.
 const MAX_CHILDREN: u64 = 5;
 
-/// Parameters of the tree.
+/// Parameters of the tree of tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tree {
     /// Number of roots.
@@ -44,7 +44,7 @@ pub enum Searcher {
     Serial,
     /// Hand-written MPI: half of the roots on each of two ranks, each with a plain recursion.
     Halves,
-    /// Framework on two ranks.
+    /// Search with the framework on two ranks.
     Farm,
 }
 
@@ -161,7 +161,7 @@ fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
             more.extend(node.children().map(Node::into_task));
             node.work(tree.steps)
         });
-        // This search establishes the connections and starts the threads.
+        // An unmeasured search from one root establishes the connections and starts the threads.
         farm.explore(session, [(0, 0)], |_| ())?;
         let mut sum = 0u64;
         let roots: Vec<_> = tree.roots().map(Node::into_task).collect();

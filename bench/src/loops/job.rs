@@ -45,7 +45,7 @@ impl FromStr for Kernel {
     }
 }
 
-/// Parameters of a run.
+/// Parameters of a run of a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Computation of the loop.
@@ -126,7 +126,8 @@ impl Job {
     fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
         let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         if self.verify {
-            // Checks run concurrently with other tests, with more ranks than cores, and their time does not matter.
+            // Idle ranks of a check yield their cores: checks run concurrently with other tests, with more ranks than cores, and their time
+            // does not matter.
             launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
         }
         let arguments: Vec<String> =

@@ -15,7 +15,7 @@ const PROGRAM: &str = "armature-bench-simulated-loop";
 /// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Dependences of the units.
+/// Dependences between the units of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// No dependences (DOALL).
@@ -33,10 +33,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Parameters of a run.
+/// Parameters of a simulated loop.
 #[derive(Clone, Debug)]
 pub struct Simulated {
-    /// Dependences of the units.
+    /// Dependences between the units of the loop.
     pub kind: Kind,
     /// Speed of each host; rank r is on host r.
     pub speeds: Vec<f64>,

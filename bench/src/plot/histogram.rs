@@ -20,7 +20,7 @@ impl Histogram {
         Histogram { title: title.into(), x_label: x_label.into(), bins: bins.max(1), samples: Vec::new() }
     }
 
-    /// Adds a sample.
+    /// Adds a sample of values under a name.
     pub fn add(&mut self, name: impl Into<String>, values: Vec<f64>) {
         self.samples.push((name.into(), values));
     }

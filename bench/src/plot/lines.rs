@@ -60,7 +60,7 @@ impl Lines {
         self
     }
 
-    /// Adds a line.
+    /// Adds a line to the plot.
     pub fn add(&mut self, series: Series) {
         self.series.push(series);
     }
@@ -119,7 +119,7 @@ impl Lines {
             let style = colour.stroke_width(2);
             let line = LineSeries::new(points.iter().copied(), style);
             let line = chart.draw_series(line).map_err(failed)?.label(series.name.clone());
-            // A line with many points is a curve, which markers would hide.
+            // A line with many points is drawn without markers: it is a curve, which markers would hide.
             let marked = if points.len() <= 60 { &points[..] } else { &[] };
             // Each series has another marker shape. The shapes have different types, so the shape cannot be a
             // function of the index.

@@ -12,9 +12,9 @@ use crate::{Outcome, ranks::Launch};
 /// Dependences between the tasks, and the kind of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Independent closures.
+    /// Empty closures that do not depend on each other.
     Independent,
-    /// Independent commands.
+    /// Commands `/bin/true` that do not depend on each other.
     Commands,
     /// Layers of a hundred closures; each task reads the values of two tasks of the previous layer.
     Layers,

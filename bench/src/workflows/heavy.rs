@@ -13,7 +13,7 @@ use crate::{
     ranks::{self, Launch},
 };
 
-/// Parameters of a workflow.
+/// Parameters of a workflow with large values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heavy {
     /// Number of tasks that create an array each.
@@ -27,7 +27,7 @@ pub struct Heavy {
     pub seed: u64,
 }
 
-/// Results of a run.
+/// Results of a run of a workflow with large values.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
     /// Seconds of the run.
@@ -35,7 +35,7 @@ pub struct Measured {
     /// Peak growth of the memory of a rank's process in bytes, as the maximum over all ranks. The growth is relative
     /// to the memory after a run of the same graph with small arrays.
     pub peak: f64,
-    /// Bytes written to disk.
+    /// Bytes of values that ranks wrote to disk.
     pub spilled: f64,
 }
 
@@ -105,7 +105,7 @@ impl Heavy {
             // In addition to its inputs and its output, a task holds two arrays: the sum so far, and the array that
             // is added.
             let largest = parents.iter().map(|&parent| bytes(parent)).max().unwrap_or(0);
-            // An array without readers has no edge that declares its size.
+            // An array that no task reads counts as memory of its task, because no edge declares its size.
             let unread = if is_read.contains(&number) { 0 } else { bytes(number) };
             task.memory = Some(largest * parents.len().min(2) as u64 + unread);
             builder.task(task);

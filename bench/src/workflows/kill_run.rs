@@ -42,7 +42,7 @@ pub struct KillRun {
     pub seed: u64,
 }
 
-/// Files of a run.
+/// Files of a run whose ranks are killed.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
     /// Folder of the files, in which ranks also register their process ids.

@@ -26,7 +26,7 @@ pub struct Scale {
     pub bytes: f64,
 }
 
-/// Parameters of a run.
+/// Parameters of a simulated workflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated<'a> {
     /// Tasks, in the units of the plan.

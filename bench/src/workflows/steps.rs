@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn every_compared_program_gets_the_same_graph() {
         let mut builder = Workflow::builder();
-        // The second task depends on the last one.
+        // Task `b`, the second one, depends on the last task, `c`.
         for (name, work) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
             builder.task(name, work, 0);
         }

@@ -84,8 +84,8 @@ fn rank(session: &mut Session, run_folder: &RunFolder, valued: Valued) -> Result
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;
         Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
     };
-    // A task may be running on each of up to three ranks that are killed; without retries it would count as the cause
-    // of their deaths.
+    // Tasks are retried three times, because a task may be running on each of up to three ranks that are killed; without retries the task
+    // would count as the cause of their deaths.
     let mut workflow = Workflow::from_description(builder.build()?).retries(3).closure("value", value);
     if valued.journal {
         workflow = workflow.journal(run_folder.path("journal"), &format!("{valued:?}"));

@@ -220,9 +220,10 @@ impl Starter {
         }
     }
 
-    /// Returns the exit status of the guard as text, if it ends within `limit`.
+    /// Returns the exit status of the guard, the process between the caller and the starter, as text if it
+    /// ends within `limit`.
     fn exit_within(&mut self, limit: Duration) -> Option<String> {
-        /// Time between two checks. The end takes some milliseconds and occurs once.
+        /// Time between two checks for the end of the guard, which takes some milliseconds and occurs once.
         const POLL_PERIOD: Duration = Duration::from_millis(1);
         let start = Instant::now();
         loop {
@@ -250,7 +251,8 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // If closing takes too long, the starter ends later without the caller.
+        // Errors are ignored: if closing takes too long, the starter ends its commands and itself without the
+        // caller.
         let _ = self.end();
     }
 }

@@ -38,9 +38,10 @@ pub(crate) fn has_been_called() -> bool {
     CALLED.load(Ordering::Relaxed)
 }
 
-/// Starts the starter, waits for its end, and then kills all processes that it left behind. Returns the exit code.
+/// Body of the guard process: runs the starter, waits for its end, and then kills all processes that the
+/// starter left behind. Returns the exit code.
 fn guard() -> i32 {
-    // The guard ignores these signals, because the ranks decide when commands end.
+    // The guard ignores SIGHUP, SIGINT and SIGTERM, because the ranks decide when commands end.
     let noticed = std::sync::Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         // If the registration fails, the signal ends the guard, and the starter ends with it.

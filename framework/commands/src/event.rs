@@ -28,7 +28,7 @@ pub enum Event {
 pub struct Ended {
     /// Exit status.
     pub outcome: Outcome,
-    /// Reason for which the starter stopped the command, if it did.
+    /// Reason for which the command was ended early, if it was.
     pub stopped: Option<Stopped>,
     /// Time from the start to the end of the command.
     pub run_time: Duration,
@@ -57,7 +57,7 @@ pub enum Outcome {
     NotStarted(String),
 }
 
-/// Reason for which a starter stops a command.
+/// Reason for which a command was ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -67,6 +67,8 @@ pub enum Stopped {
     MemoryLimit,
     /// The caller cancelled the command.
     Cancelled,
+    /// The kernel killed a process of the command, because the memory of the host or of a cgroup was short.
+    OutOfMemory,
 }
 
 impl Ended {
@@ -97,6 +99,13 @@ impl fmt::Display for Ended {
             (Some(Stopped::TimeLimit), _) => write!(f, "ended at its time limit, after {seconds:.1} s"),
             (Some(Stopped::MemoryLimit), _) => {
                 write!(f, "ended at its memory limit, with {} bytes after {seconds:.1} s", self.peak_memory)
+            }
+            (Some(Stopped::OutOfMemory), _) => {
+                write!(
+                    f,
+                    "killed because memory was short, with {} bytes after {seconds:.1} s",
+                    self.peak_memory
+                )
             }
             (Some(Stopped::Cancelled), _) => write!(f, "cancelled after {seconds:.1} s"),
             (None, Outcome::Exited(code)) => write!(f, "exit code {code} after {seconds:.1} s"),

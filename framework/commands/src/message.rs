@@ -15,7 +15,7 @@ use crate::request::{Destination, Input, Program, Request};
 /// Message from a caller to its starter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
-    /// The first message. It is sent again when the output file changes.
+    /// Settings of the starter. They are the first message, and are sent again when the output file changes.
     Setup(Setup),
     Run(Box<Request>),
     Cancel(u64),
@@ -80,7 +80,7 @@ pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     }
 }
 
-/// Decodes a value from exactly these bytes.
+/// Decodes a value from bytes that contain nothing else.
 pub(crate) fn take<T: Wire>(bytes: &[u8]) -> Option<T> {
     let mut body = Body(bytes);
     T::take(&mut body).filter(|_| body.0.is_empty())
@@ -275,7 +275,7 @@ variants!(ToStarter { 0 => Setup(setup), 1 => Run(request), 2 => Cancel(id), });
 variants!(FromStarter { 0 => Ready(refusal), 1 => Event(event), });
 variants!(Event { 0 => Started { id, process }, 1 => Ended { id, ended }, });
 variants!(Outcome { 0 => Exited(code), 1 => Signalled(signal), 2 => NotStarted(why), });
-variants!(Stopped { 0 => TimeLimit, 1 => MemoryLimit, 2 => Cancelled, });
+variants!(Stopped { 0 => TimeLimit, 1 => MemoryLimit, 2 => Cancelled, 3 => OutOfMemory, });
 variants!(Program { 0 => Program { program, arguments }, 1 => Shell(line), });
 variants!(Input { 0 => Nothing, 1 => File(path), 2 => Bytes(bytes), });
 variants!(Destination { 0 => Output, 1 => Nowhere, 2 => File(path), });

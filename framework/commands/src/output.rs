@@ -103,12 +103,13 @@ pub(crate) struct OutputWriter {
     file: File,
     path: PathBuf,
     end: u64,
-    /// True if writing has failed. The error is reported once; writing is tried again for each piece.
+    /// True if writing has failed. The error is reported once; writing is tried again for each read of output.
     has_failed: bool,
 }
 
 impl OutputWriter {
-    /// Opens a file for appending and cuts off a torn end. A symbolic link is refused, because names such as `rank-0.out` can be guessed.
+    /// Opens a file for appending and cuts off an incomplete end that a writer left when it died. A symbolic link is refused, because names
+    /// such as `rank-0.out` can be guessed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         OutputWriter::open_within(path, TRIES)
     }
@@ -136,7 +137,7 @@ impl OutputWriter {
             ));
         }
         if line.len() < FIRST_LINE.len() {
-            // The file is new, or its writer died while it wrote the first line.
+            // The first line is written if the file is new, or if its writer died while it wrote the first line.
             writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
         } else {
             let log = OutputLog::read(path)?;
@@ -149,12 +150,12 @@ impl OutputWriter {
     /// Appends output of a command. Returns false if that fails; the first failure is reported on standard error.
     pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
         let key = OutputKey { id, attempt };
-        // A read from a pipe returns far fewer bytes, so that there is usually one piece.
+        // The output of one read from a pipe is usually written with a single header, because it is far shorter than the maximum.
         let pieces = bytes.chunks(u32::MAX as usize);
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // An incomplete piece would hide all pieces after it.
+                // An incomplete header or output is cut off, because it would hide all output after it.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());
@@ -185,8 +186,8 @@ impl OutputWriter {
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        // A child that another thread starts shares the open file between fork and exec. If the file were only closed, it would stay locked until the
-        // exec.
+        // The lock is released explicitly before the file is closed. A child that another thread starts
+        // shares the open file between fork and exec, and would keep the lock until the exec.
         unlock(&self.file);
     }
 }
@@ -212,7 +213,7 @@ pub struct OutputLog {
     torn: u64,
 }
 
-/// Position of a piece.
+/// Position of a piece of output in a file.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     file: usize,
@@ -240,7 +241,7 @@ impl OutputLog {
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let file = regular::open(path).map_err(|error| wrong(error.to_string()))?;
         let length = file.metadata().map_err(|error| wrong(error.to_string()))?.len();
-        // Many commands write little. A small buffer suffices for dozens of pieces per read.
+        // Many commands write little. A small buffer suffices for the output of dozens of commands.
         let mut reader = BufReader::with_capacity(1 << 13, file);
         let mut line = vec![0; FIRST_LINE.len()];
         if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {
@@ -277,8 +278,8 @@ impl OutputLog {
         self.places(key, stream).iter().map(|place| u64::from(place.length)).sum()
     }
 
-    /// Returns the number of bytes at the ends of files that are not complete pieces. An incomplete piece is left by a writer that died or is still
-    /// writing.
+    /// Returns the number of bytes at the ends of files that are an incomplete header or incomplete output, left by a writer that died or
+    /// is still writing.
     pub fn torn(&self) -> u64 {
         self.torn
     }

@@ -28,13 +28,13 @@ pub struct Request {
     pub environment: Vec<(OsString, OsString)>,
     /// Working directory; `None` for that of the starter.
     pub directory: Option<PathBuf>,
-    /// Standard input.
+    /// Standard input of the command.
     pub stdin: Input,
-    /// Destination of standard output.
+    /// Destination of the command's standard output.
     pub stdout: Destination,
-    /// Destination of standard error.
+    /// Destination of the command's standard error.
     pub stderr: Destination,
-    /// Maximum run time.
+    /// Maximum run time of the command.
     pub time_limit: Option<Duration>,
     /// Maximum total memory of the command's processes, in bytes.
     pub memory_limit: Option<u64>,
@@ -65,7 +65,7 @@ pub enum Input {
     Nothing,
     /// The content of a file.
     File(PathBuf),
-    /// These bytes.
+    /// The given bytes.
     Bytes(Vec<u8>),
 }
 

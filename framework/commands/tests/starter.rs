@@ -163,8 +163,8 @@ fn time_limit_ends_a_command_with_all_its_descendants() {
     for seconds in [&polite, &deaf] {
         assert_eq!(sleepers(seconds), [], "left behind by {ended:?}");
     }
-    // A process that can be related to its command neither by its group nor by its environment ends when no command
-    // runs.
+    // The process that runs `sleep` for `distant` seconds can be related to its command neither by its process group nor by its
+    // environment. It ends when no command runs.
     wait_until("sleepers are left", || sleepers(&distant).is_empty());
 }
 
@@ -190,7 +190,7 @@ fn processes_left_by_a_command_end_with_the_command() {
         for (id, line) in lines.iter().enumerate() {
             let mut request = shell(id as u64, line);
             request.environment.push(("F".into(), flag.clone().into()));
-            // The first two commands end at once and leave one sleeper each. The third ends when its two sleepers run.
+            // Each command leaves sleepers behind: the first two leave one and end at once, the third leaves two and ends when both run.
             assert!(run(&mut starter, request).is_success());
             assert_eq!(sleepers(&left), [], "left behind by {line}");
         }

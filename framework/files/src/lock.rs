@@ -64,7 +64,7 @@ fn lock_or_report(
 
 /// Releases the lock of a file at once, even if other parts of this process still have the file open.
 pub fn unlock(file: &File) {
-    // If unlocking fails, the lock is released when the file is closed.
+    // An error is ignored: the lock is also released when the file is closed.
     let _ = flock(file, FlockOperation::Unlock);
 }
 
@@ -94,7 +94,8 @@ impl LockFile {
                 }
             };
             lock_or_report(&file, tries, wait, || holder().unwrap_or_else(|| "another process".into()))?;
-            // The holder of a temporary file removes it while it is locked. A lock on the removed file excludes nobody.
+            // The lock counts only if the path still names the locked file: the holder of a temporary file may have removed it, and a lock
+            // on a removed file excludes nobody.
             if is_at(&file, path)? {
                 let lock = LockFile { file, path: path.into(), is_temporary: false };
                 lock.write_holder(&own_name())?;
@@ -180,7 +181,7 @@ fn holder_in(locks: &str, file: &File) -> Option<u32> {
         let words: Vec<&str> = line.split_whitespace().collect();
         // The line of a waiting process has `->` as its second field.
         let [_, "FLOCK", _, _, process, at, ..] = words[..] else { return None };
-        // The number 0 is a process of another PID namespace.
+        // A lock with the process number 0 is held by a process of another PID namespace.
         (at == place).then(|| process.parse().ok()).flatten().filter(|&number| number > 0)
     })
 }

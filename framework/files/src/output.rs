@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use place::Place;
+pub(crate) use temporary_file::sync_parent;
 use temporary_file::{Durability, TemporaryFile};
 
 use crate::regular::unexpected;
@@ -49,7 +50,7 @@ const POLL_PERIOD: Duration = Duration::from_millis(20);
 /// `/dev/stdout`.
 #[derive(Debug)]
 pub struct Output {
-    /// `None` after the commit.
+    /// Destination of the written bytes; `None` after the commit.
     to: Option<To>,
 }
 
@@ -163,12 +164,6 @@ pub(crate) fn regular_target(path: &Path) -> io::Result<(PathBuf, Option<u32>)> 
     }
 }
 
-/// Makes the directory entry of a file durable.
-pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-}
-
 /// Returns true if `name` is the name of a temporary file with new content of `file`, which a process that died may have left.
 pub fn is_left_over(name: &str, file: &str) -> bool {
     temporary_file::is_temporary_of(name, file)
@@ -184,7 +179,8 @@ fn open_descriptor(path: &Path) -> io::Result<File> {
     let duplicate = |standard: &dyn AsFd| standard.as_fd().try_clone_to_owned().map(File::from);
     match path.file_name().and_then(|name| name.to_str()) {
         Some("1") => {
-            // Standard output is flushed first, so that earlier output precedes the content.
+            // Standard output is flushed first, so that earlier output of the process precedes the content of
+            // the output file.
             io::stdout().flush()?;
             duplicate(&io::stdout())
         }
@@ -211,7 +207,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
             result => break result?,
         }
     };
-    // From here on, writes may block while the reader is slow.
+    // From here on, writes to the FIFO may block while its reader is slow.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -108,7 +108,7 @@ impl PartialOutput {
             file.flush()?;
             file.get_ref().sync_all()?;
             if !self.is_kept {
-                // The directory entry of a new file.
+                // The directory entry of a new partial file must be durable as well as its content.
                 sync_parent(&self.partial)?;
                 self.is_kept = true;
             }
@@ -185,7 +185,7 @@ mod tests {
         output.write_all(b", more").unwrap();
         output.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), partial.exists()), (&b"kept, more"[..], false));
-        // The job died after it had moved the file, and is started again.
+        // The second start resumes the complete file, as after a death of the job that followed the move of the file.
         PartialOutput::resume(&path, 10).unwrap().finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"kept, more");
     }

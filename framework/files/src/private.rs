@@ -50,7 +50,8 @@ impl PrivateDir {
                 Ok((is_locked && is_at(&file, &at)?).then_some(file))
             }) {
                 Ok(Some(file)) => return Ok(PrivateDir { path, _lock: file }),
-                // Another process took the directory for a left-over before it was locked, and removed it.
+                // Another process took the new directory for a left-over before the directory was locked, and removed it, so that another
+                // one is created.
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -66,7 +67,7 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        // If the removal fails, a later process tries it again.
+        // An error is ignored: if the removal fails, a later process tries it again.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -85,7 +86,7 @@ fn remove_left_overs(parent: &Path, prefix: &str) {
         if let Ok(file) = file
             && lock(&file, 1, |_| ()).is_ok()
         {
-            // Another process may remove the directory at the same time.
+            // An error is ignored, because another process may remove the directory at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

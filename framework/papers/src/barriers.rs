@@ -1,11 +1,11 @@
-//! Grain of loops with barriers, which have dependences in both directions.
+//! Grain of a parallel loop with barriers, whose iterations have dependences in both directions.
 
 use serde::{Deserialize, Serialize};
 
 /// Loop whose ranks meet at a barrier after each iteration, such as Jacobi relaxation or a sequence of DOALL loops.
 ///
-/// The efficiency (13) does not depend on the number of iterations, only on the work between two barriers. The grain should therefore be as large
-/// as the program permits.
+/// The efficiency (equation 13 of Siegell and Steenkiste 1997) does not depend on the number of iterations, only on the work between two barriers.
+/// The grain should therefore be as large as the program permits.
 ///
 /// ```
 /// use armature_papers::Barriers;
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Barriers {
-    /// Number of ranks, P.
+    /// Number of ranks (P in the paper of Siegell and Steenkiste).
     pub ranks: usize,
-    /// Number of iterations of the distributed loop, n.
+    /// Number of iterations of the distributed loop (n in the paper of Siegell and Steenkiste).
     pub units: u64,
-    /// Number of iterations of the outer loop, each with a barrier, m.
+    /// Number of iterations of the outer loop, each of which ends with a barrier (m in the paper of Siegell and Steenkiste).
     pub iterations: u64,
     /// Seconds of one iteration of the distributed loop.
     pub unit: f64,
@@ -29,18 +29,18 @@ pub struct Barriers {
 }
 
 impl Barriers {
-    /// Returns the seconds on all ranks, with evenly distributed units (11).
+    /// Returns the run time in seconds on all ranks, with evenly distributed units (equation 11 of Siegell and Steenkiste 1997).
     pub fn time(&self) -> f64 {
         let share = self.units as f64 / self.ranks as f64 * self.unit;
         self.iterations as f64 * (self.barrier + share)
     }
 
-    /// Returns the seconds on one rank (12).
+    /// Returns the run time in seconds on one rank (equation 12 of Siegell and Steenkiste 1997).
     pub fn sequential(&self) -> f64 {
         self.units as f64 * self.unit * self.iterations as f64
     }
 
-    /// Returns the efficiency (13).
+    /// Returns the efficiency of the loop: computing time over rank time (equation 13 of Siegell and Steenkiste 1997).
     pub fn efficiency(&self) -> f64 {
         let work = self.units as f64 * self.unit;
         work / (self.ranks as f64 * self.barrier + work)

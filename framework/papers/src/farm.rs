@@ -1,11 +1,12 @@
-//! Equations of farms that no decision uses. Numbers in parentheses are those of *Modeling Master/Worker applications for automatic performance
-//! tuning*, Parallel Computing 32 (2006).
+//! Equations of farms that no decision of the runtime uses. Equation numbers are those of *Modeling Master/Worker applications for automatic
+//! performance tuning*, Parallel Computing 32 (2006).
 
 use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
 use armature_planner::{Error, ErrorKind, Result};
 
-/// Returns the real numbers of workers at which (7), (8) or (9) has its shortest time and its smallest Pi, for a start-up time `mo` that does not
-/// depend on the size. The time of (8) decreases with every worker, so its first value is infinite.
+/// Returns two real numbers of workers: the one with the shortest predicted time of an iteration, and the one with the smallest performance index Pi
+/// (time divided by efficiency). `equation` selects equation 7, 8 or 9 of the paper of Cesar et al.; the start-up time `mo` of a message must not
+/// depend on its size. The time of equation 8 decreases with every worker, so the first number is infinite.
 ///
 /// The paper mentions the optima without formulas; they follow from the derivatives.
 pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
@@ -20,8 +21,9 @@ pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
     }
 }
 
-/// Computes the seconds of an iteration with unbalanced load: (6), or the larger of (4) and (5). `to` and `from` are the bytes of each worker,
-/// `work` its computing time (s), and `master` the time of the master (s). The last worker starts and ends last.
+/// Computes the seconds of an iteration with unbalanced load: equation 6 of the paper of Cesar et al., or the larger of the times of equations 4 and
+/// 5. `to` and `from` are the bytes that each worker receives and sends, `work` is its computing time (s), and `master` the time of the master (s).
+/// The last worker starts and ends last.
 ///
 /// # Errors
 /// [`ErrorKind::Farm`] if `to`, `from` and `work` differ in length, or are empty.
@@ -55,8 +57,8 @@ pub fn idle_index(busy: &[f64], time: f64) -> f64 {
     1.0 - busy.iter().sum::<f64>() / busy.len() as f64 / time
 }
 
-/// Returns an upper bound of the idle index for a given variation of the tasks: 1/(1 + (µ/σ)√(2/n)), if the tasks of a worker are equal; 0 without
-/// variation.
+/// Returns an upper bound of the idle fraction of n workers, 1/(1 + (µ/σ)√(2/n)), for tasks whose times have the mean µ and the standard deviation σ,
+/// if all tasks of one worker are equal. The bound is 0 if σ is 0.
 pub fn idle_bound(workers: usize, mean: f64, deviation: f64) -> f64 {
     if deviation <= 0.0 {
         return 0.0;
@@ -64,7 +66,8 @@ pub fn idle_bound(workers: usize, mean: f64, deviation: f64) -> f64 {
     1.0 / (1.0 + mean / deviation * (2.0 / workers as f64).sqrt())
 }
 
-/// Returns the upper bound of the time of an iteration of M tasks: µM/n + σM/√(2n). [`idle_bound`] follows from it.
+/// Returns an upper bound of the time of an iteration of M tasks on n workers: µM/n + σM/√(2n), where µ and σ are the mean and the standard deviation
+/// of the time of a task. [`idle_bound`] follows from this bound.
 pub fn time_bound(workers: usize, tasks: u64, mean: f64, deviation: f64) -> f64 {
     let (x, m) = (workers as f64, tasks as f64);
     mean * m / x + deviation * m / (2.0 * x).sqrt()

@@ -1,7 +1,8 @@
-//! Grain of a pipelined loop from the time of an iteration. Numbers in parentheses are the equations of Siegell and Steenkiste (1997).
+//! Grain of a pipelined loop, computed from the time of an iteration. Numbers in parentheses are the equations of Siegell and Steenkiste (1997).
 
-/// Returns the number of iterations in a block that takes about `grain` seconds on a rank, at `iteration` seconds each (3). The result is at least
-/// 1, and 1 if the time of an iteration is 0 or NaN. The fixed grain of the paper is one and a half quanta of the scheduler.
+/// Returns the number of iterations in a block that takes about `grain` seconds on a rank, if an iteration takes `iteration` seconds (equation 3).
+/// The result is at least 1, and it is 1 if the time of an iteration is 0 or NaN. The fixed grain of the paper of Siegell and Steenkiste is one and a
+/// half time quanta of the operating system's scheduler.
 ///
 /// ```
 /// assert_eq!(armature_papers::block_of_grain(0.15, 0.011), 14);

@@ -1,10 +1,11 @@
-//! Best possible result of balancing under a load on one rank that appears and disappears.
+//! Best possible result of load balancing if another process competes with one rank at intervals (section 8 of Siegell and Steenkiste 1997).
 
 use serde::{Deserialize, Serialize};
 
 /// Load on one rank that is alternately off and on.
 ///
-/// The model is that of section 8 of the paper. Its figure was not legible; the formula is a reconstruction from its description.
+/// The model is that of section 8 of the paper of Siegell and Steenkiste. Its figure was not legible; the formula is a reconstruction from its
+/// description.
 ///
 /// ```
 /// use armature_papers::{Oscillation, Reaction};
@@ -18,31 +19,31 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Oscillation {
-    /// Number of ranks, P.
+    /// Number of ranks (P in the paper of Siegell and Steenkiste).
     pub ranks: usize,
-    /// Fraction of its processor that the rank has while the load is on, s.
+    /// Fraction of its processor that the rank has while the load is on (s in the paper of Siegell and Steenkiste).
     pub share: f64,
-    /// Seconds without the load, t_a.
+    /// Seconds without the load in each period (t_a in the paper of Siegell and Steenkiste).
     pub off: f64,
-    /// Seconds with the load, t_b.
+    /// Seconds with the load in each period (t_b in the paper of Siegell and Steenkiste).
     pub on: f64,
 }
 
-/// Reaction times of a balancer to a load.
+/// Time that a load balancer takes to react when a competing load starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reaction {
-    /// Seconds from the end of the load until units move, t_c.
+    /// Seconds from the end of the load until units begin to move (t_c in the paper of Siegell and Steenkiste).
     pub to_off: f64,
-    /// Seconds of the movement after the end of the load, t_d.
+    /// Seconds for which units move after the end of the load (t_d in the paper of Siegell and Steenkiste).
     pub move_back: f64,
-    /// Seconds from the beginning of the load until units move, t_f.
+    /// Seconds from the beginning of the load until units begin to move (t_f in the paper of Siegell and Steenkiste).
     pub to_on: f64,
-    /// Seconds of the movement after the beginning of the load, t_g.
+    /// Seconds for which units move after the beginning of the load (t_g in the paper of Siegell and Steenkiste).
     pub move_away: f64,
 }
 
 impl Oscillation {
-    /// Returns the efficiency with moves to the best distribution for each state of the load, relative to a run without any load.
+    /// Returns the efficiency, relative to a run without any load, if units move to the best distribution whenever the load starts or stops.
     pub fn balanced(&self, reaction: &Reaction) -> f64 {
         let (p, capacity) = (self.ranks as f64, self.capacity());
         let Reaction { to_off, move_back, to_on, move_away } = *reaction;
@@ -52,22 +53,22 @@ impl Oscillation {
         done / self.available()
     }
 
-    /// Returns the efficiency with constant equal shares.
+    /// Returns the efficiency if all ranks have equal shares of the units for the whole run.
     pub fn unbalanced(&self) -> f64 {
         self.ranks as f64 * (self.off + self.share * self.on) / self.available()
     }
 
-    /// Returns the efficiency with constant shares that suit the load, also while the load is off.
+    /// Returns the efficiency if the shares of the units are constant and optimal for the times at which the load is on.
     pub fn unchanged(&self) -> f64 {
         self.capacity() * (self.off + self.on) / self.available()
     }
 
-    /// Returns the number of processors that remain while the load is on, c.
+    /// Returns the number of processors that the loop has while the load is on (c in the paper of Siegell and Steenkiste).
     fn capacity(&self) -> f64 {
         self.ranks as f64 - 1.0 + self.share
     }
 
-    /// Returns the processor seconds in a period that the load leaves.
+    /// Returns the processor seconds that the load leaves to the loop in one period of the load.
     fn available(&self) -> f64 {
         self.ranks as f64 * self.off + self.capacity() * self.on
     }

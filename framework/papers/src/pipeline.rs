@@ -11,10 +11,11 @@ use armature_planner::pipeline::{
 };
 use armature_planner::{Platform, Result};
 
-/// Maximum number of processors. Their sets are bit masks, and a search over more would take too long.
+/// Maximum number of processors of an exhaustive search. Sets of processors are bit masks, and a search over more processors would take too long.
 const MOST_PROCESSORS: usize = 20;
-/// Maximum number of tried blocks per mapping of the budget. Most branches are pruned before there is a mapping to evaluate, so a budget of mappings
-/// alone would not bound the time. Four stages on four processors take two blocks per mapping.
+/// Maximum number of tried blocks (groups of stages on a set of processors) per mapping of the search budget. Most branches are pruned before there
+/// is a complete mapping to evaluate, so a budget of mappings alone would not bound the time. Four stages on four processors take two blocks per
+/// mapping.
 const BLOCKS_FOR_A_MAPPING: usize = 128;
 
 /// Returns the best of all mappings of a small pipeline to a few processors. If [`Plan::complete`] is true, no mapping within the rules of `options`
@@ -37,7 +38,7 @@ const BLOCKS_FOR_A_MAPPING: usize = 128;
 /// # Errors
 /// See [`plan`].
 pub fn optimal_plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> Result<Plan> {
-    // A good first mapping prunes most of the search tree.
+    // The search starts from the plan of the refined planner, because a good first mapping prunes most of the search tree.
     let refined =
         PlanOptions { algorithm: Algorithm::Refined, budget: options.budget / 10, ..options.clone() };
     let start = plan(platform, spec, &refined)?;
@@ -67,15 +68,14 @@ struct Tree<'a> {
     options: &'a PlanOptions,
     best: Mapping,
     best_time: f64,
-    /// Chosen blocks with the sets of their processors.
+    /// Chosen blocks of stages, each with its set of processors as a bit mask.
     chosen: Vec<(Block, u32)>,
     evaluations: usize,
-    /// Number of tried blocks.
     tried: usize,
     complete: bool,
 }
 
-/// Returns the usable processor after this one, as a set; empty after the last one.
+/// Returns the usable processor that follows `host`, as a bit mask with one bit; 0 after the last one.
 fn next_alone(host: u32, usable: u32) -> u32 {
     let later = usable & !(host | host.wrapping_sub(1));
     let later = if host == 0 { usable } else { later };
@@ -83,8 +83,8 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Tries all continuations of the chosen blocks. `used` are their processors, and `settled` is the time of the slowest block whose neighbours
-    /// are both known.
+    /// Tries all continuations of the chosen blocks. `used` are the processors of the chosen blocks, and `settled` is the time of the slowest of them
+    /// for which the blocks before and after it are known.
     fn grow(&mut self, start: usize, used: u32, settled: f64) -> Result<()> {
         let stages = self.spec.len();
         if start == stages {
@@ -93,7 +93,8 @@ impl Tree<'_> {
         let all = (1_u32 << self.platform.processors()) - 1;
         let usable = if self.options.share_processors { all } else { all & !used };
         for end in (start + 1..=stages).rev() {
-            // Sets of processors are all subsets of the usable ones in numerical order, or single processors.
+            // A replicated block may use any subset of the usable processors, in numerical order of the bit masks; any other block uses one
+            // processor.
             let may_replicate = (end - start == 1 || self.options.replicate_groups)
                 && self.spec.stages[start..end].iter().all(StageSpec::is_replicable);
             let mut hosts = 0_u32;
@@ -117,7 +118,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Compares the chosen mapping with the best one, if no two replicated blocks share some of their processors, but not all.
+    /// Compares the chosen mapping with the best mapping. With on-demand dispatch, mappings are skipped in which two replicated blocks have some of
+    /// their processors in common, but not all.
     fn evaluate(&mut self) -> Result<()> {
         self.evaluations += 1;
         let replicated =
@@ -135,7 +137,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns true if the search has to end before it is complete.
+    /// Returns true if the budget of the search is used up, or its stop flag is set.
     fn is_spent(&self) -> bool {
         let budget = self.options.budget;
         self.evaluations >= budget
@@ -143,7 +145,8 @@ impl Tree<'_> {
             || self.options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// Adds one block and tries its continuations, unless a stage is pinned elsewhere or a lower bound prunes them.
+    /// Adds a block of stages on the processors `hosts` and tries the continuations, unless a stage is pinned to another processor or a lower bound
+    /// of the time prunes the branch.
     fn choose(&mut self, stages: Range<usize>, hosts: u32, used: u32, settled: f64) -> Result<()> {
         let list: Vec<usize> = (0..self.platform.processors()).filter(|&p| hosts & (1 << p) != 0).collect();
         let is_elsewhere = |stage: &StageSpec| stage.pinned.is_some_and(|pin| list != [pin]);
@@ -162,7 +165,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns the time of chosen block `b` without sharing of hosts; the transfer after the last chosen block counts as free.
+    /// Returns the time of chosen block `b` for an item as if its processors hosted no other block. The transfer after the last chosen block counts
+    /// as free.
     fn alone(&self, b: usize) -> f64 {
         let (Block { stages, hosts, .. }, _) = &self.chosen[b];
         let ext = [self.platform.ext()];
@@ -191,8 +195,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Returns a lower bound of the time of the stages from `start` on, with divisible work and free links: on the remaining processors, or for all
-    /// stages on all processors if processors may be shared.
+    /// Returns a lower bound of the time of an item in the stages from `start` on, if work were divisible and links were free. If blocks may share
+    /// processors, the bound is that of all stages on all processors.
     fn rest(&self, start: usize, used: u32) -> f64 {
         let share = self.options.share_processors;
         let speeds = self.platform.speeds().iter().enumerate();

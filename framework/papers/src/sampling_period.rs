@@ -1,24 +1,27 @@
-//! Length of a sampling period.
+//! Length of the period in which a monitor counts the items of a queue.
 
 use armature_planner::range::{self, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Parameters of the search for a [`Period`]. The text of the paper that was available lacks k, j and ε; the default values are ours.
+/// Parameters of the search for a sampling [`Period`]. The available text of the paper of Beard and Chamberlain lacks k, j and ε; the default values
+/// are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// k: number of periods in a row without blocking that a length requires.
+    /// Number of consecutive periods without blocking that are required before the period is lengthened (k in the paper of Beard and Chamberlain).
     pub unblocked: u32,
-    /// j: number of periods in a row that must have had the requested length.
+    /// Number of consecutive periods that must have had the requested length before the period is lengthened (j in the paper of Beard and
+    /// Chamberlain).
     pub stable: u32,
-    /// ε: maximum relative difference of a period from the requested length.
+    /// Maximum relative difference between the actual and the requested length of a period (ε in the paper of Beard and Chamberlain).
     pub deviation: f64,
-    /// Number of bad periods, in multiples of k, after which a length is rejected.
+    /// A length is rejected after k times this number of bad periods, where k is [`unblocked`](PeriodOptions::unblocked).
     pub patience: u32,
-    /// Relative increase of the next length, which is at least one clock latency longer. 0 gives the step of the paper.
+    /// Relative increase of the period from one tried length to the next, which is at least one clock latency longer. 0 gives the step of the paper
+    /// of Beard and Chamberlain.
     pub growth: f64,
-    /// Maximum length in clock latencies.
+    /// Maximum length of a period, in multiples of the clock latency.
     pub longest: u64,
 }
 
@@ -35,13 +38,13 @@ impl Default for PeriodOptions {
     }
 }
 
-/// State of the search for a period.
+/// State of the search for a sampling period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeriodState {
-    /// Another length is being tried.
+    /// The search tries another length.
     Searching,
-    /// The longest usable length was found.
+    /// The search has found the longest usable length.
     Settled,
     /// No length is both stable and free of blocking, so the rate cannot be monitored.
     Unusable,
@@ -73,14 +76,15 @@ pub enum PeriodState {
 pub struct Period {
     options: PeriodOptions,
     latency: f64,
-    /// Length being tried, in clock latencies; `good` is the longest good one.
+    /// Length that is being tried, in clock latencies. The field `good` is the longest length that passed.
     length: u64,
     good: Option<u64>,
     state: PeriodState,
-    /// Number of periods in a row at this length without blocking; `stable` counts those with the requested length.
+    /// Number of consecutive periods at the current length without blocking. The field `stable` counts consecutive periods that had the requested
+    /// length.
     unblocked: u32,
     stable: u32,
-    /// Number of bad periods at this length.
+    /// Number of periods at the current length in which the server was blocked.
     blocked_ones: u32,
     unstable_ones: u32,
 }
@@ -115,24 +119,24 @@ impl Period {
         })
     }
 
-    /// Returns T, the length of the next sampling period in seconds.
+    /// Returns the length of the next sampling period in seconds (T in the paper of Beard and Chamberlain).
     pub fn seconds(&self) -> f64 {
         self.length as f64 * self.latency
     }
 
-    /// Returns the state of the search.
+    /// Returns the state of the search for a sampling period.
     pub fn state(&self) -> PeriodState {
         self.state
     }
 
-    /// Records a period with the requested length [`seconds`](Period::seconds), which took `realised` seconds and in which the server was `blocked`
-    /// or not. After the end of the search the call has no effect.
+    /// Records a period for which [`seconds`](Period::seconds) were requested, which took `realised` seconds, and in which the server was `blocked`
+    /// or not. After the end of the search a call has no effect.
     pub fn observe(&mut self, realised: f64, blocked: bool) -> PeriodState {
         if self.state != PeriodState::Searching {
             return self.state;
         }
         let requested = self.seconds();
-        // The comparison is false for NaN, which counts as unstable.
+        // A period whose actual length is NaN counts as unstable, because comparisons with NaN are false.
         let is_stable = (realised - requested).abs() <= self.options.deviation * requested;
         self.unblocked = if blocked { 0 } else { self.unblocked.saturating_add(1) };
         self.stable = if is_stable { self.stable.saturating_add(1) } else { 0 };
@@ -180,7 +184,8 @@ mod tests {
 
     const LATENCY: f64 = 1e-6;
 
-    /// Searches the period; `turn` returns the realised period and true if the server was blocked.
+    /// Searches the sampling period. `turn` maps the number of a period and its requested length to its actual length and true if the server was
+    /// blocked.
     fn search(options: PeriodOptions, mut turn: impl FnMut(u32, f64) -> (f64, bool)) -> Period {
         let mut period = Period::new(LATENCY, options).unwrap();
         for i in 0..1_000_000 {
@@ -201,7 +206,7 @@ mod tests {
 
     #[test]
     fn periods_below_the_clock_noise_are_skipped() {
-        // Every other period is 2 µs late, which is within five per cent only from 40 µs on.
+        // Every other period is 2 µs longer than requested, which is within the tolerance of five per cent only for periods from 40 µs on.
         let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, requested| {
             (requested + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
         });

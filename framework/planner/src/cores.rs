@@ -1,4 +1,4 @@
-//! Processors that compute on the same cores.
+//! Groups of processors that compute on the same cores.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::range::{self, POSITIVE};
 /// Processors of a [`Platform`](crate::Platform) that share fewer cores than there are processors: ranks of a node that are bound to one core, or
 /// that the scheduler places on any free core.
 ///
-/// A processor that has a core runs at its speed in the platform. All processors of the group together have `cores` cores, whichever of them are
+/// A processor that has a core runs at its speed in the platform. All processors of the group together have `cores` cores, whichever processors are
 /// busy. An idle processor of the group therefore adds no capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedCores {
-    /// The processors. A processor is in at most one group.
+    /// Numbers of the processors of the group. A processor is in at most one group.
     pub processors: Vec<usize>,
     /// Number of cores of the group; more than 0. The number may exceed the physical cores if processors spend part of an item's time waiting for
     /// an external resource.
@@ -20,7 +20,7 @@ pub struct SharedCores {
 }
 
 impl SharedCores {
-    /// Describes what is wrong with the groups of a platform of `processors` processors; `None` if they are valid.
+    /// Describes an error in the groups of shared cores of a platform with `processors` processors; `None` if the groups are valid.
     pub(crate) fn fault(groups: &[SharedCores], processors: usize) -> Option<String> {
         let mut seen = vec![false; processors];
         for group in groups {

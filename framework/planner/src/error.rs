@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Mapping,
     /// An option has an invalid value.
     Options,
-    /// No mapping satisfies the requested rules.
+    /// No mapping or plan satisfies the requested rules.
     Infeasible,
     /// The description of a farm is invalid.
     Farm,
@@ -38,7 +38,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Creates an error.
+    /// Creates an error of this kind with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into() }
     }

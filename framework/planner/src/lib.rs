@@ -1,7 +1,7 @@
 //! Planning for armature: which processor runs which work.
 //!
-//! The crate is pure. It uses no MPI, no files, no clock and no global state, and equal arguments always give equal results. The runtime calls it
-//! with its measurements. A program can call it too, also for a machine that is not at hand:
+//! The crate is pure: no MPI, no files, no clock and no global state, and equal arguments always give equal results. The runtime calls the planner
+//! with its measurements. A program can also call it, for example to plan for another machine:
 //!
 //! ```
 //! use armature_planner::pipeline::{PipelineSpec, PlanOptions, StageSpec, plan};
@@ -23,9 +23,9 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulation of a farm by
-//! which its chunks are chosen. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better plan
-//! pays. [`random`] generates the random numbers of simulations. Methods of the papers that no decision uses are in the crate `armature-papers`.
+//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] contain the models and the planners. [`simulate`] contains the simulation of a farm with which
+//! the sizes of its chunks are chosen. [`estimate`] computes the input of the planners from measurements. [`tuner`] decides when a change to a better
+//! plan pays. [`random`] generates the random numbers of simulations. Methods of the papers that no decision uses are in the crate `armature-papers`.
 //!
 //! # Features
 //! `farm`, `pipeline`, `loops` and `workflow`, all of them default, compile the module of that name, and what only this module needs.
@@ -39,7 +39,7 @@
     )
 )]
 
-/// Name of this crate in the generators of `armature-papers`, which its unit tests include.
+/// Name under which the generators of the crate `armature-papers`, which the unit tests of this crate include, refer to this crate.
 #[cfg(test)]
 extern crate self as armature_planner;
 
@@ -75,17 +75,17 @@ pub use platform::{Link, Platform};
 #[doc = include_str!("../../../docs/planning.md")]
 struct Planning;
 
-/// Chapter on farms.
+/// Chapter of the book on planning of farms, included so that its examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/farm-planning.md")]
 struct FarmPlanning;
 
-/// Chapter on loops.
+/// Chapter of the book on planning of loops, included so that its examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/loop-planning.md")]
 struct LoopPlanning;
 
-/// Chapter on workflows.
+/// Chapter of the book on planning of workflows, included so that its examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/workflow-planning.md")]
 struct WorkflowPlanning;

@@ -1,4 +1,4 @@
-//! Formats of numbers for people.
+//! Formats of numbers in messages for people.
 
 use std::fmt;
 

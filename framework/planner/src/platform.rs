@@ -6,21 +6,21 @@ use crate::cores::SharedCores;
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Maximum number of processors of a platform. The links are a matrix, which takes 4 GiB at this size; a larger one exceeds the memory of most
+/// Maximum number of processors of a platform. The links are a matrix, which takes 4 GiB at this size; a larger matrix exceeds the memory of most
 /// machines before an error message can be given.
 const MOST_PROCESSORS: usize = 1 << 14;
 
 /// Processors and the links between them.
 ///
 /// The platform has P processors, numbered from 0, and one more node, *ext*: the outside world that produces the input of the first stage and
-/// receives the output of the last. Bandwidths (bytes/s) and set-up times (s) are full (P+1)×(P+1) matrices. Their last row and column belong to
-/// ext; entry `[p][q]` describes the link from p to q.
+/// receives the output of the last. Bandwidths (bytes/s) and set-up times (s) are full (P+1)×(P+1) matrices. Their last row and column belong to ext;
+/// entry `[p][q]` describes the link from p to q.
 ///
-/// A processor sends nothing to itself, so the diagonal never adds a cost to a mapping. The diagonal does enter the means that replace the links of
-/// neighbours which are not mapped yet, because the paper includes it there, for ext too.
+/// A processor sends nothing to itself, so the diagonal of the matrices never adds a cost to a mapping. The diagonal does enter the mean links that
+/// are used while a neighbour is not mapped yet, because the HeDPM paper includes it in these means, for ext too.
 ///
-/// At run time the outside world is one of the ranks, which [`with_ext_on`](Platform::with_ext_on) sets. Transfers between that rank and the
-/// outside world are free.
+/// At run time the outside world is one of the ranks, which [`with_ext_on`](Platform::with_ext_on) sets. Transfers between that rank and the outside
+/// world are free.
 ///
 /// ```
 /// use armature_planner::{Link, Platform};
@@ -37,7 +37,7 @@ const MOST_PROCESSORS: usize = 1 << 14;
 #[serde(try_from = "Description", into = "Description")]
 pub struct Platform {
     speeds: Vec<f64>,
-    /// Links in row-major order, (P+1)×(P+1).
+    /// Links between all pairs of nodes in row-major order: (P+1)×(P+1) for P processors and the outside world.
     links: Vec<Link>,
     ext_on: Option<usize>,
     overlap: bool,
@@ -54,7 +54,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Link without cost.
+    /// Link that takes no time.
     pub const FREE: Link = Link { bandwidth: f64::INFINITY, setup: 0.0 };
 
     /// Returns the transfer time of `bytes`, in seconds.
@@ -62,7 +62,7 @@ impl Link {
         self.setup + bytes / self.bandwidth
     }
 
-    /// Describes what is wrong with bandwidth or set-up time; `None` if both are valid.
+    /// Describes an error in bandwidth or set-up time; `None` if both are valid.
     pub(crate) fn fault(&self) -> Option<String> {
         let Link { bandwidth, setup } = *self;
         if !(range::is_positive(bandwidth) || bandwidth == f64::INFINITY) {
@@ -76,7 +76,8 @@ impl Link {
 }
 
 impl Platform {
-    /// Creates a platform from its full description: P speeds and two (P+1)×(P+1) matrices, with ext last.
+    /// Creates a platform from its full description: P speeds and two (P+1)×(P+1) matrices, in which the last row and column belong to the outside
+    /// world.
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a matrix has another shape, a speed is not from 1e-60 to
@@ -133,7 +134,8 @@ impl Platform {
         Ok(platform)
     }
 
-    /// Places the outside world on `processor`: the links of ext become the links of that processor, and transfers between the two are free.
+    /// Places the outside world on `processor`: the links of the outside world become the links of that processor, and transfers between the two are
+    /// free.
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if the processor does not exist.
@@ -148,8 +150,8 @@ impl Platform {
         Ok(self)
     }
 
-    /// Sets whether processors compute while they send and receive. By default they do not, as in the HeDPM paper: the time of an item on a
-    /// processor is the sum of the times to receive, compute and send it. With overlap it is the longest of the three times.
+    /// Sets whether processors compute while they send and receive. By default they do not, as in the HeDPM paper: the time of an item on a processor
+    /// is the sum of the times to receive, compute and send the item. With overlap it is the longest of the three times.
     pub fn with_overlap(mut self, overlap: bool) -> Self {
         self.overlap = overlap;
         self
@@ -223,17 +225,17 @@ impl Platform {
         Ok(platform)
     }
 
-    /// Returns the number of processors, P.
+    /// Returns the number of processors, without the outside world.
     pub fn processors(&self) -> usize {
         self.speeds.len()
     }
 
-    /// Returns the number of the node of the outside world, which is P.
+    /// Returns the number of the node of the outside world, which equals the number of processors.
     pub fn ext(&self) -> usize {
         self.speeds.len()
     }
 
-    /// Returns the processor on which the outside world is, if it is on one.
+    /// Returns the processor on which the outside world was placed, if it was.
     pub fn ext_on(&self) -> Option<usize> {
         self.ext_on
     }
@@ -243,7 +245,7 @@ impl Platform {
         &self.speeds
     }
 
-    /// Returns the link from node `from` to node `to` as it was described, also for `from` = `to`. Means over links use this value.
+    /// Returns the link from node `from` to node `to` as it was described, also for `from` = `to`. The computation of mean links uses this value.
     ///
     /// # Panics
     /// Panics if a node is greater than [`ext`](Platform::ext).
@@ -260,7 +262,7 @@ impl Platform {
         if self.place(from) == self.place(to) { 0.0 } else { self.link(from, to).time(bytes) }
     }
 
-    /// Returns the node whose links apply: for ext, the processor on which it is.
+    /// Returns the node whose links apply to `node`: for the outside world, the processor on which it was placed.
     fn place(&self, node: usize) -> usize {
         if node == self.ext() { self.ext_on.unwrap_or(node) } else { node }
     }
@@ -307,15 +309,15 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Platform, message)
 }
 
-/// File format of a platform.
+/// Format of a platform in files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
     /// Speed of each processor, in work units per second.
     speeds: Vec<f64>,
-    /// Bandwidths in bytes per second, (P+1)×(P+1), ext last.
+    /// Bandwidths in bytes per second: (P+1)×(P+1) for P processors, the outside world last.
     bandwidth: Vec<Vec<f64>>,
-    /// Set-up times in seconds, (P+1)×(P+1), ext last.
+    /// Set-up times in seconds: (P+1)×(P+1) for P processors, the outside world last.
     setup: Vec<Vec<f64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ext_on: Option<usize>,

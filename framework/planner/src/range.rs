@@ -21,7 +21,7 @@ pub const AMOUNT: &str = "0, or from 1e-60 to 1e60";
 /// can be measured.
 pub const ROUNDING: f64 = 1e-12;
 
-/// Returns true if a number that is not negative is less than another by more than [`ROUNDING`].
+/// Returns true if `value` is less than `than` by more than a relative difference of [`ROUNDING`]. Both must not be negative.
 pub fn is_less(value: f64, than: f64) -> bool {
     value < than * (1.0 - ROUNDING)
 }
@@ -42,8 +42,8 @@ pub fn amount(value: f64) -> Option<f64> {
     is_amount(near).then_some(near)
 }
 
-/// Returns the amount that is closest to a value, for callers that cannot reject it: 0 for a negative value or NaN, [`LARGEST`] for a value above
-/// it.
+/// Returns the amount that is closest to a value, for callers that cannot reject the value: 0 for a negative value or NaN, [`LARGEST`] for a value
+/// above `LARGEST`.
 pub fn amount_or_nearest(value: f64) -> f64 {
     amount(value).unwrap_or(if value > 0.0 { LARGEST } else { 0.0 })
 }

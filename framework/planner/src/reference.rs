@@ -1,8 +1,8 @@
-//! Values that were computed independently of this crate, for its tests.
+//! Reader for files with values that were computed independently of this crate, for tests.
 
 use std::collections::BTreeMap;
 
-/// One line of a file of independently computed values: `NAME KEY=VALUE… = VALUE…`, where a VALUE may be a list.
+/// One line of a file of independently computed values: `NAME KEY=VALUE… = VALUE…`, where each `VALUE` may be a list.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) inputs: BTreeMap<&'static str, &'static str>,
@@ -43,7 +43,7 @@ impl Case {
         self.list(name)[0]
     }
 
-    /// Checks that `found` equals the expected numbers, up to a relative difference of a millionth.
+    /// Checks that the numbers `found` equal the expected numbers of the line, up to a relative difference of a millionth.
     pub(crate) fn holds(&self, found: &[f64]) {
         let expected = numbers(self.expected);
         let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * a.abs().max(b.abs());

@@ -1,4 +1,4 @@
-//! Information about the current call for user code.
+//! Information that user code receives about its current call.
 
 use std::sync::Arc;
 
@@ -35,26 +35,26 @@ pub struct Context {
     pub(crate) place: RankPlace,
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
-    /// Number of failed attempts, deaths of ranks included.
+    /// Number of failed attempts of the task, including those that ended with the death of a rank.
     pub(crate) attempt: u32,
-    /// True if a rank may have died in the current task.
+    /// True if a rank may have died because of the current task.
     pub(crate) is_suspect: bool,
-    /// Clock of the rank, if it is not wall time.
+    /// Clock of the rank, which shows simulated time in a simulator.
     pub(crate) clock: Clock,
 }
 
-/// Place of a rank in its job and on its node.
+/// Rank number, number of ranks and number of usable cores of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankPlace {
     pub(crate) rank: usize,
-    /// Number of ranks.
+    /// Number of ranks of the job.
     pub(crate) ranks: usize,
     /// Number of threads that the rank may run at once without taking cores from other ranks.
     pub(crate) threads: usize,
 }
 
 impl RankPlace {
-    /// The only rank, with one core.
+    /// Values of the only rank of a job, with one core.
     pub(crate) const ALONE: RankPlace = RankPlace { rank: 0, ranks: 1, threads: 1 };
 }
 
@@ -63,12 +63,13 @@ impl Context {
         Context { place, name: name.into(), number: 0, attempt: 0, is_suspect: false, clock: Clock::wall() }
     }
 
-    /// Returns a context for tests that call user code directly: the first attempt at number 0 of `test`, on the only rank.
+    /// Returns a context for tests that call user code directly. It describes the first attempt at item or task 0, on the only rank; the name is
+    /// `test`.
     pub fn for_test() -> Self {
         Context::new(RankPlace::ALONE, "test")
     }
 
-    /// Returns the rank that runs the call.
+    /// Returns the rank that runs the current call.
     pub fn rank(&self) -> usize {
         self.place.rank
     }
@@ -154,7 +155,8 @@ impl Context {
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn seed(&self) -> u64 {
-        // FNV-1a over the name, and the finaliser of SplitMix64, which changes half of the bits for neighbouring numbers.
+        // The seed is computed by FNV-1a over the name, and the finaliser of SplitMix64, which changes half of the bits for neighbouring
+        // numbers.
         let name = self.name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });

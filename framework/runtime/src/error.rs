@@ -1,4 +1,4 @@
-//! The one error type of the runtime.
+//! Error type of all functions of the runtime.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// its own type. It is only available in the process in which it arose. Other processes get its text: [`message`](Error::message) has the
 /// texts of the error and of all its causes on every rank.
 pub struct Error {
-    // Boxed, so that a `Result` on the path of every message stays one word wide.
+    // The fields are boxed, so that a `Result` on the path of every message stays one word wide.
     inner: Box<Inner>,
 }
 
@@ -37,13 +37,13 @@ struct Inner {
     is_printed: bool,
 }
 
-/// Error that user code returned.
+/// Owner of an error that user code returned.
 pub(crate) trait Cause: Send + Sync {
-    /// Returns the error as it was returned.
+    /// Returns the error that user code returned, as its own type.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
-/// Names of a stage and an item in messages.
+/// Kind of place in which an error arose: a stage or a skeleton. The kind determines the nouns in the error message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Stage,
@@ -54,7 +54,7 @@ enum Place {
 }
 
 impl Place {
-    /// Returns the nouns for this kind of place and for one unit of its work.
+    /// Returns two nouns for error messages: for the place of this kind (such as stage or farm), and for one unit of its work.
     fn nouns(self) -> (&'static str, &'static str) {
         match self {
             Place::Stage => ("stage", "item"),
@@ -81,7 +81,7 @@ pub enum ErrorKind {
     Io,
     /// The message layer failed, or was started in a way that cannot work.
     Transport,
-    /// A frame from another rank could not be understood.
+    /// A message from another rank could not be decoded.
     Wire,
     /// User code returned an `Err`.
     User,
@@ -89,7 +89,7 @@ pub enum ErrorKind {
     Panic,
     /// Another rank failed; the message names the rank and its error.
     Peer,
-    /// A wait reached its limit; the message names the rank that waited and what it waited for.
+    /// A wait reached its limit; the message names the rank that waited and describes what the rank waited for.
     Timeout,
     /// The job was asked to stop, by a signal or a file, and has ended in order. The message describes which results are kept.
     Stopped,
@@ -99,7 +99,7 @@ impl Error {
     /// Creates an error. The message states the problem, its place, and what was expected.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = match kind {
-            // Messages of these kinds contain paths and text from files, so control characters are escaped.
+            // In these kinds of errors control characters are escaped, because the messages contain paths and text from files.
             ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
             _ => message.into(),
         };
@@ -116,19 +116,19 @@ impl Error {
         Error { inner: Box::new(inner) }
     }
 
-    /// Sets the error that user code returned.
+    /// Sets the error of user code that caused this error.
     pub(crate) fn caused_by(mut self, cause: impl Cause + 'static) -> Self {
         self.inner.cause = Some(Arc::new(cause));
         self
     }
 
-    /// Sets the rank, unless one is set.
+    /// Sets the rank on which the error arose, unless a rank is set or the error is about another rank's failure.
     pub(crate) fn at_rank(self, rank: usize) -> Self {
-        // The text of another rank's error names that rank.
+        // The rank is not added if the text of the error already names the rank that failed.
         if self.inner.kind == ErrorKind::Peer { self } else { self.of_rank(rank) }
     }
 
-    /// Sets the rank on which the error arose, unless one is set.
+    /// Sets the rank on which the error arose, unless a rank is set.
     pub(crate) fn of_rank(mut self, rank: usize) -> Self {
         self.inner.rank.get_or_insert(rank);
         self
@@ -144,28 +144,28 @@ impl Error {
         self.inner.is_printed
     }
 
-    /// Sets the stage, unless one is set.
+    /// Sets the stage in which the error arose, unless a stage is set.
     pub(crate) fn in_stage(mut self, stage: &str) -> Self {
         self.inner.stage.get_or_insert_with(|| stage.to_string());
         self
     }
 
-    /// Sets the pipeline, unless a place is set.
+    /// Sets the pipeline in which the error arose, unless a stage or skeleton is set.
     pub(crate) fn in_pipeline(self, name: &str) -> Self {
         self.in_place(Place::Pipeline, name)
     }
 
-    /// Sets the farm, unless a place is set.
+    /// Sets the farm in which the error arose, unless a skeleton is set.
     pub(crate) fn in_farm(self, farm: &str) -> Self {
         self.in_place(Place::Farm, farm)
     }
 
-    /// Sets the loop, unless a place is set.
+    /// Sets the loop in which the error arose, unless a skeleton is set.
     pub(crate) fn in_loop(self, name: &str) -> Self {
         self.in_place(Place::Loop, name)
     }
 
-    /// Sets the workflow, unless a place is set.
+    /// Sets the workflow in which the error arose, unless a skeleton is set.
     pub(crate) fn in_workflow(self, name: &str) -> Self {
         self.in_place(Place::Workflow, name)
     }
@@ -177,7 +177,7 @@ impl Error {
         self.in_stage(name)
     }
 
-    /// Sets the number of the item, task or unit, from 0 in the source's order, unless one is set.
+    /// Sets the number of the item, task or unit in process, from 0 in the source's order, unless a number is set.
     pub(crate) fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
@@ -262,7 +262,7 @@ impl fmt::Display for Error {
     }
 }
 
-// `main` prints a returned error with `Debug`, so `Debug` is as readable as `Display`.
+// `Debug` is as readable as `Display`, because `main` prints a returned error with `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self} [{:?}]", self.inner.kind)
@@ -291,7 +291,7 @@ mod tests {
         let e = Error::new(ErrorKind::Io, "cannot read a\n\u{1b}b: no").in_stage("seg\n\u{2028}x");
         assert_eq!(e.to_string(), r"stage seg\n\u{2028}x: cannot read a\n\u{1b}b: no");
         assert_eq!(e.stage(), Some("seg\n\u{2028}x"));
-        // Line breaks in the user's own message are kept.
+        // Line breaks in an error message of user code are kept.
         assert_eq!(Error::new(ErrorKind::User, "two\nlines").to_string(), "two\nlines");
     }
 

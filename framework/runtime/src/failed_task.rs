@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorKind;
 
-/// A task of a farm or a workflow that has failed for good: at every try, or because it ended the processes that ran it, or because no rank
-/// has the memory that it needs.
+/// A task of a farm or a workflow that has failed for good: at every try, or because the task ended the processes that ran it, or because no
+/// rank has the memory that it needs.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedTask {
     pub(crate) task: u64,
@@ -35,8 +35,8 @@ impl FailedTask {
         self.rank
     }
 
-    /// Returns the number of tries. It is smaller than the option `retries` allows if the task ended processes and no further rank could be
-    /// risked.
+    /// Returns the number of tries. The number is smaller than the option `retries` allows if the task ended processes and no further rank could
+    /// be risked.
     pub fn tries(&self) -> u32 {
         self.tries
     }
@@ -53,13 +53,14 @@ impl FailedTask {
         &self.message
     }
 
-    /// Returns the message with the task and the number of tries, for an error that names the rank and the kind itself.
+    /// Returns the message of the last failure with the task and the number of tries, for an error that names the rank and the kind of failure
+    /// separately.
     pub(crate) fn in_error(&self) -> String {
         format!("{} ({}, after {})", line(&self.message), self.label(), self.count())
     }
 
-    /// Returns the message with the number of tries if there was more than one, for an error that names the task, the rank and the kind
-    /// itself.
+    /// Returns the message of the last failure, with the number of tries if there was more than one. For an error that names the task, the rank
+    /// and the kind of failure separately.
     pub(crate) fn with_tries(&self) -> String {
         match self.tries {
             1 => self.message.clone(),

@@ -1,5 +1,5 @@
-//! Golden files: tests compare messages and files byte by byte with the files below `golden/`, whose `README.md` describes what to do when they
-//! differ.
+//! Golden files: tests compare encoded messages and files byte by byte with the stored files below `golden/`, whose `README.md` describes what
+//! to do when they differ.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::wire;
 
 /// Environment variable that makes the tests write the golden messages, if its value is `write`.
 const VARIABLE: &str = "ARMATURE_GOLDEN";
-/// Number of the run of all golden messages. Its four bytes differ, so that the files show their order.
+/// Run number in the headers of all golden messages. Its four bytes differ, so that the files show their order.
 pub(crate) const RUN: u32 = 0x0403_0201;
 
-/// Returns the path of a file or directory below `golden/`.
+/// Returns the path of a golden file or directory below `golden/`.
 pub(crate) fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
@@ -34,24 +34,24 @@ pub(crate) fn check_file(name: &str, written: &Path) {
     }
 }
 
-/// Messages as bytes, each with a description that does not depend on the names of types.
+/// Encoded messages, each with a description that does not depend on the names of types.
 #[derive(Default)]
 pub(crate) struct Messages(Vec<(String, Vec<u8>)>);
 
 impl Messages {
-    /// Adds a message that consists of a frame header and one encoded value.
+    /// Adds a message to compare that consists of a frame header and one encoded value.
     pub(crate) fn value(&mut self, what: &str, tag: impl Tagged, value: &impl Serialize) {
         let mut head = frame_header(RUN, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(value).unwrap());
         self.bytes(what, &head);
     }
 
-    /// Adds a message with all its parts.
+    /// Adds a message to compare, with all its parts.
     pub(crate) fn message(&mut self, what: &str, message: &Frame) {
         self.head_and_parts(what, &message.head, &message.parts);
     }
 
-    /// Adds a message that is given as its head and its parts.
+    /// Adds a message to compare that is given as its head and its parts.
     pub(crate) fn head_and_parts(&mut self, what: &str, head: &[u8], parts: &[Part]) {
         self.bytes(what, head);
         for (number, part) in (1..).zip(parts) {
@@ -59,7 +59,7 @@ impl Messages {
         }
     }
 
-    /// Adds bytes that are not a message.
+    /// Adds bytes to compare that are not a message.
     pub(crate) fn bytes(&mut self, what: &str, bytes: &[u8]) {
         assert!(self.0.iter().all(|(known, _)| known != what), "two messages are called `{what}`");
         self.0.push((what.to_string(), bytes.to_vec()));
@@ -83,7 +83,7 @@ impl Messages {
     }
 }
 
-/// Returns the entries that are only in `found` or only in `kept`.
+/// Returns the entries of a golden file that are only in `found` or only in `kept`.
 fn differences(found: &[String], kept: &str) -> Vec<String> {
     let kept: Vec<String> = kept.split("\n\n").map(|entry| format!("{}\n", entry.trim_end())).collect();
     let changed = found.iter().filter(|&entry| !kept.contains(entry)).map(|entry| format!("now  {entry}"));
@@ -91,7 +91,7 @@ fn differences(found: &[String], kept: &str) -> Vec<String> {
     gone.chain(changed).collect()
 }
 
-/// Returns the description of a message, followed by its bytes as hexadecimal digits in groups of eight bytes.
+/// Returns an entry of a golden file: the description of a message, followed by its bytes as hexadecimal digits in groups of eight bytes.
 fn entry(what: &str, bytes: &[u8]) -> String {
     let mut text = format!("{what}: {} bytes\n", bytes.len());
     for line in bytes.chunks(32) {

@@ -94,7 +94,7 @@ pub use session::{
 };
 pub use wire::{Item, Movable, Named, Plain, raw};
 
-/// The README and the book's pages, so that their examples compile and are true.
+/// The README and the pages of the book as documentation, so that their examples are compiled and tested.
 #[cfg(doctest)]
 mod book {
     #[doc = include_str!("../../../README.md")]
@@ -105,7 +105,7 @@ mod book {
     struct Pipelines;
     #[doc = include_str!("../../../docs/balancing.md")]
     struct Balancing;
-    // An example on this page uses the MPI bindings.
+    // This page is included only with the feature `mpi`, because an example on it uses the MPI bindings.
     #[cfg(feature = "mpi")]
     #[doc = include_str!("../../../docs/farms.md")]
     struct Farms;

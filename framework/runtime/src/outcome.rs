@@ -50,7 +50,7 @@ impl<T, S> Outcome<T, S> {
 }
 
 impl<S> Outcome<(), S> {
-    /// Creates the outcome of a run without a value.
+    /// Creates the outcome of a run that has a summary but no value.
     pub(crate) fn of(summary: Option<S>) -> Self {
         Outcome::new(summary.map(|summary| ((), summary)))
     }

@@ -1,7 +1,7 @@
 //! The boundary between the framework and user code: the only place that catches panics.
 //!
-//! A panic becomes an [`Error`]. An error value and the payload of a panic are user code as well: `Display` of the error and `Drop` of both
-//! run here, so that their panics are caught too.
+//! A panic becomes an [`Error`]. An error value and the payload of a panic are user code as well: `Display` of the error and `Drop` of both run
+//! in this module, so that their panics are caught too.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) ->
     }
 }
 
-/// Converts an error of user code. An [`Error`] is returned unchanged.
+/// Converts an error that user code returned. If it is an [`Error`] already, it is returned unchanged.
 pub(crate) fn described(error: BoxError) -> Error {
     let theirs = match error.downcast::<Error>() {
         Ok(ours) => return *ours,
@@ -41,7 +41,7 @@ pub(crate) fn described(error: BoxError) -> Error {
     Error::new(ErrorKind::User, text.unwrap_or_else(failed)).caused_by(Theirs(Some(theirs)))
 }
 
-/// An error of user code, `None` only while it is dropped. A panic in its `Drop` is caught and ignored.
+/// Owner of an error of user code, `None` only while the error is dropped. A panic in the `Drop` of the error is caught and ignored.
 struct Theirs(Option<BoxError>);
 
 impl Cause for Theirs {
@@ -71,7 +71,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .to_string()
 }
 
-/// Calls `work` and returns the message of its panic if it panics.
+/// Calls `work`. If `work` panics, the panic is caught and its message is returned.
 fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(into_text)
 }
@@ -81,7 +81,7 @@ fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
 fn into_text(payload: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*payload);
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // Dropping the new payload could panic again, without end; leaking it costs little.
+        // The payload of a second panic is leaked: dropping it could panic again, without end, and a leak costs little.
         std::mem::forget(another);
     }
     text
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Value that panics when it is displayed or dropped, depending on its fields.
+    /// Value of a test's user code that panics when it is displayed or dropped, depending on its fields.
     #[derive(Debug)]
     struct Malicious {
         when_shown: bool,

@@ -42,7 +42,7 @@ pub fn path(path: &Path) -> String {
     for part in path.as_os_str().as_encoded_bytes().utf8_chunks() {
         part.valid().chars().for_each(|c| push_field(&mut field, c));
         for byte in part.invalid() {
-            // Writing to a string does not fail.
+            // The result is ignored, because writing to a string does not fail.
             let _ = write!(field, "\\x{byte:02x}");
         }
     }

@@ -50,7 +50,8 @@ impl DescriptionBuilder {
         self
     }
 
-    /// Makes task `to` depend on task `from`. Task `to` reads `size` bytes of it, in addition to the files that it names.
+    /// Makes task `to` depend on task `from`. Task `to` reads `size` bytes from task `from`, in addition to
+    /// the files that the two tasks name.
     pub fn edge(&mut self, from: impl Into<String>, to: impl Into<String>, size: u64) -> &mut Self {
         let place = Place::Element("edges", self.draft.links.len());
         self.draft.links.push(Link { from: End::Name(from.into()), to: End::Name(to.into()), size, place });

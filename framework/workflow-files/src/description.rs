@@ -19,7 +19,7 @@ pub struct Description {
     pub(crate) limits: BTreeMap<String, u64>,
 }
 
-/// One task.
+/// Task of a workflow description.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Task {

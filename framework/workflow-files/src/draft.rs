@@ -38,7 +38,7 @@ pub(crate) enum End {
 }
 
 impl Draft {
-    /// Checks the draft and derives the edges.
+    /// Checks the collected tasks and dependencies, and derives the edges of the workflow.
     pub(crate) fn finish(self) -> Result<Description> {
         for (task, place) in &self.tasks {
             check_task(task, &self.limits).map_err(|message| Error::new(ErrorKind::Value, place, message))?;
@@ -79,7 +79,8 @@ impl Draft {
             }
         }
         edges.sort_unstable_by_key(|edge| (edge.from, edge.to, edge.size));
-        // A sum that overflows stays above the planner's limit, and the planner reports it.
+        // The sizes of parallel edges are added without overflow: a sum that is too large stays above the
+        // planner's limit, and the planner reports it.
         edges.dedup_by(|next, kept| {
             let same = (next.from, next.to) == (kept.from, kept.to);
             if same {

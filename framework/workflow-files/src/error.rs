@@ -74,14 +74,16 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Position in a file. A position is stored for every task and edge, so it is small and becomes text only in an error.
+/// Position of an error in a file. A position is stored for every task and edge, so it is small and becomes
+/// text only in an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// A line, from 1.
+    /// A line of the file, counted from 1.
     Line(usize),
-    /// An element of a list.
+    /// An element of a list of the file: name of the list, index of the element.
     Element(&'static str, usize),
-    /// An element of a list in a field of an element of a list.
+    /// An element of a list within an element of another list: name and index in the outer list, then in the
+    /// inner list.
     Inner(&'static str, usize, &'static str, usize),
 }
 

@@ -112,7 +112,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Returns a number of 0 or more.
+    /// Returns the value as a number of 0 or more.
     pub(crate) fn amount(&self) -> Result<f64> {
         self.value.as_f64().filter(|number| *number >= 0.0).ok_or_else(|| self.wrong("a number of 0 or more"))
     }
@@ -148,8 +148,9 @@ impl<'a> At<'a> {
                     if !path.is_empty() {
                         path.push('.');
                     }
-                    // The key comes from the file. It is written without quotation marks only if it has no unusual character and was not
-                    // cut; [`shown`] ends a cut text without a quotation mark.
+                    // A key of the file is written into an error path without quotation marks only if it has
+                    // no unusual character and was not cut; [`shown`] ends a cut text without a quotation
+                    // mark.
                     let plain = !key.is_empty()
                         && shown(key).ends_with('"')
                         && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));

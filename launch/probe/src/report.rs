@@ -65,7 +65,7 @@ fn connects(session: &mut Session, host: &str) -> Result<bool, BoxError> {
         let mut addresses = (host.as_str(), port).to_socket_addrs().ok()?;
         addresses.find_map(|address| TcpStream::connect_timeout(&address, CONNECT).ok())
     };
-    // The kernel completes a connection to a listening port, even if the process never calls `accept`.
+    // Rank 0 does not call `accept`: the kernel completes a connection to a listening port without it.
     let connects = session.is_root() || connect().is_some();
     // Rank 0 keeps the port open until all ranks have tried to connect.
     session.barrier()?;

@@ -1,5 +1,7 @@
 //! Messages of Slurm and of launchers in the log of an attempt.
 
+use crate::command_line::rank_of;
+
 /// Reason that Slurm gives for the end of a job or of one of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
@@ -15,12 +17,26 @@ pub(crate) enum Cause {
     Cancelled,
 }
 
+impl Cause {
+    /// Returns the state of a job that has ended for this reason.
+    pub(crate) fn state(self) -> Option<&'static str> {
+        match self {
+            Cause::Preemption => Some("PREEMPTED"),
+            Cause::NodeFailure => Some("NODE_FAIL"),
+            Cause::TimeLimit => Some("TIMEOUT"),
+            Cause::Cancelled => Some("CANCELLED"),
+            Cause::Requeue => None,
+        }
+    }
+}
+
 /// Returns the reason that Slurm's daemons have printed last. A reason with a name takes precedence over a cancellation, because Slurm
 /// reports both for the same end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
-    // After the exit of a rank, srun itself cancels the step on other nodes.
+    // A cancellation after the exit of a rank is not a cause, because srun itself then cancels the step on other nodes.
     let mut has_exited = false;
     let causes = log.lines().filter_map(|line| {
+        let line = rank_of(line).map_or(line, |(_, line)| line);
         has_exited |= line.starts_with("srun: error: ") && line.contains(": task");
         if line.starts_with("srun: error: Node failure on ") {
             return Some(Cause::NodeFailure);
@@ -58,26 +74,27 @@ const START_FAILURES: [&str; 9] = [
 
 /// Returns the first message of Slurm or Open MPI about ranks that were not started.
 pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
+    let unlabelled = |line| rank_of(line).map_or(line, |(_, line)| line);
     let is_failure = |line: &&str| {
         SPEAKERS.iter().any(|name| line.starts_with(name))
             && START_FAILURES.iter().any(|part| line.contains(part))
     };
-    log.lines().find(is_failure)
+    log.lines().map(unlabelled).find(is_failure)
 }
 
 /// Beginnings of the framed messages in which `mpirun` reports the exit code of a rank: two of Open MPI, one of MPICH.
 const FRAMED: [&str; 4] =
     ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
 
-/// Maximum number of lines of a farewell.
+/// Maximum number of lines of a launcher's message about the exit code of a rank.
 const LINES: usize = 24;
 
 /// Filter that removes farewells of launchers: messages in which the exit code 85 of ranks that have stopped at a checkpoint looks like an error.
 #[derive(Debug, Default)]
 pub(crate) struct Farewells {
-    /// Lines of a framed message that has not been decided on.
+    /// Lines of a framed message that are held back until the exit code in the message is known.
     held: Vec<String>,
-    /// True if the previous line was a farewell of `srun`.
+    /// True if the previous line was a removed message of `srun`.
     was_srun: bool,
 }
 
@@ -111,7 +128,7 @@ impl Farewells {
         self.finish()
     }
 
-    /// Returns the lines that were held back.
+    /// Returns the lines that were held back, because the text ends or their message is not removed.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.held.drain(..).collect::<String>().into_bytes()
     }
@@ -146,7 +163,7 @@ mod tests {
         let exit = "srun: error: n2: task 1: Exited with exit code 2\nslurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
         assert_eq!(cause_in(exit), None);
         assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
-        // Text of the program.
+        // A line that does not come from Slurm's daemons is text of the program and does not count.
         assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
     }
 

@@ -2,14 +2,14 @@
 
 use super::{BatchState, NoAnswer, query};
 
-/// Job in the queue.
+/// Job in Slurm's queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
     /// Number of the job; for an element of a job array in the form `48211_3`.
     pub(crate) job: String,
     /// Name of the job.
     pub(crate) name: String,
-    /// State, such as `PENDING`.
+    /// State of the job, such as `PENDING`.
     pub(crate) state: String,
     /// Reason for which the job waits, or its nodes.
     pub(crate) reason: String,
@@ -34,7 +34,7 @@ const COLUMNS: &str = "%i|%T|%e|%S|%R|%j";
 
 /// Returns the jobs of this user in the queue. It contains waiting and running jobs, and for some minutes those that have ended.
 pub(crate) fn queue() -> Result<Vec<Queued>, NoAnswer> {
-    // `squeue -j N` fails for a job that has left the queue.
+    // The whole queue of the user is read, because `squeue -j N` fails for a job that has left the queue.
     let answer = query("squeue", ["--me", "--noheader", "--array", "--format", COLUMNS])?;
     if answer.is_success {
         Ok(answer.output.lines().filter_map(parse).collect())
@@ -87,7 +87,7 @@ fn state_in(line: &str, nodes: Option<usize>, requeues: u32) -> BatchState {
     let number = |name: &str| field(line, name)?.parse::<u32>().ok();
     let state = field(line, "JobState").unwrap_or_default();
     let left = field(line, "NumNodes").and_then(|nodes| nodes.split('-').next()?.parse::<usize>().ok());
-    // After a requeue, the other fields describe the next start of the job.
+    // After a requeue, the fields other than `Restarts` describe the next start of the job.
     let is_requeued = number("Restarts").is_some_and(|number| number > requeues);
     BatchState {
         state: if is_requeued { String::new() } else { state.to_string() },

@@ -2,6 +2,7 @@
 //!
 //! [`command_line()`] is a pure function. One file per launcher contains the syntax of its options.
 
+mod label;
 mod mpich;
 mod openmpi;
 mod srun;
@@ -14,6 +15,7 @@ use crate::Mpi;
 use crate::environment::{Batch, Environment};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
+pub(crate) use label::rank_of;
 
 /// Job to start.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Job {
     pub launcher: Launcher,
     /// True if the other ranks continue when a rank dies.
     pub recover: bool,
+    /// True if the launcher marks each line of output with its rank.
+    pub label: bool,
     /// True if the launcher is started with `ARMATURE_JOB_STATUS` in its environment, which the ranks need.
     pub job_status: bool,
 }
@@ -45,6 +49,7 @@ impl Job {
             bind: Bind::Auto,
             launcher: Launcher::Auto,
             recover: false,
+            label: false,
             job_status: false,
         }
     }
@@ -75,7 +80,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the name of the option's value.
+    /// Returns the word for this launcher on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Launcher::Auto => "auto",
@@ -98,6 +103,8 @@ pub struct CommandLine {
     pub ranks: usize,
     /// True if all ranks run on this machine.
     pub all_here: bool,
+    /// True if the launcher marks each line of output with its rank.
+    pub is_labelled: bool,
     /// True if the launcher can fail when its empty standard input ends at the same time as the job.
     pub minds_end_of_input: bool,
     /// Warning for the user about the command.
@@ -168,15 +175,16 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     let (slots, warning) = match (slots, job.ranks, &environment.batch) {
         (Ok(slots), ..) => (slots, None),
         (Err(wrong), None, _) => return Err(LaunchError::Variable(wrong)),
-        // Open MPI and MPICH do not support PBS. Without the hosts of the batch job, they start all ranks on this machine.
+        // Without the hosts of a PBS job, all ranks are started on this machine, because Open MPI and MPICH do not support PBS.
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // The launcher of Slurm or Grid Engine knows the hosts, and refuses a number of ranks that is too large.
+        // The invalid number of slots is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses a number of
+        // ranks that is too large.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
-    let Job { bind, recover, job_status, .. } = *job;
+    let Job { bind, recover, label, job_status, .. } = *job;
     if recover && mpi == Mpi::Mpich {
         return Err(LaunchError::NoRecovery(mpi));
     }
@@ -184,7 +192,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         Some(Batch::Slurm { cores_per_task, .. }) => cores_per_task,
         _ => None,
     };
-    let needs = Needs { ranks, shared: ranks > slots, cores_per_task, hosts, bind, recover, job_status };
+    let shared = ranks > slots;
+    let needs = Needs { ranks, shared, cores_per_task, hosts, bind, recover, label, job_status };
     let use_srun = match job.launcher {
         Launcher::Srun => true,
         Launcher::Mpirun => false,
@@ -217,6 +226,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         variables,
         ranks,
         all_here,
+        is_labelled: label,
         minds_end_of_input: !use_srun && mpi == Mpi::Mpich,
         warning,
         words,
@@ -233,6 +243,7 @@ struct Needs<'a> {
     hosts: Option<&'a Hostfile>,
     bind: Bind,
     recover: bool,
+    label: bool,
     job_status: bool,
 }
 

@@ -13,5 +13,8 @@ pub(super) fn options(needs: &Needs<'_>) -> Vec<Word> {
         Some(Bind::None) => line.extend(words(["-bind-to", "none"])),
         _ => {}
     }
+    if needs.label {
+        line.extend(words(["-prepend-rank"]));
+    }
     line
 }

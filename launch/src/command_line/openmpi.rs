@@ -38,7 +38,10 @@ pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word>
     if needs.recover {
         line.extend(words(["--enable-recovery"]));
     }
-    // Ranks on other hosts receive only the variables that are named.
+    if needs.label {
+        line.extend(words(["--tag-output"]));
+    }
+    // The variables for the ranks are named, because Open MPI passes only named variables to ranks on other hosts.
     let ours =
         Some(JOB_STATUS).filter(|&name| needs.job_status && !environment.variables.iter().any(|v| v == name));
     for name in environment.variables.iter().map(String::as_str).chain(ours) {

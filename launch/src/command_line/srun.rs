@@ -21,21 +21,24 @@ pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
     let death = if needs.recover { "--kill-on-bad-exit=0" } else { "--kill-on-bad-exit=1" };
     let mut line: Vec<Word> = words([wiring, death]).collect();
     if needs.recover {
-        // Without this option, srun ends the ranks of all nodes when one node fails. The allocation itself survives only with
-        // `#SBATCH --no-kill`.
+        // Without `--no-kill`, srun ends the ranks of all nodes when one node fails. The allocation itself survives only with `#SBATCH
+        // --no-kill`.
         line.extend(words(["--no-kill"]));
     }
     line.extend(words(["-n", &needs.ranks.to_string()]));
     if needs.shared {
         line.extend(words(["--overcommit"]));
     } else if let Some(cores) = needs.cores_per_task {
-        // Since Slurm 22.05, a job step does not inherit the number of cores per task of its job.
+        // The number of cores per task is given again, because since Slurm 22.05 a job step does not inherit it from its job.
         line.extend(words([&format!("--cpus-per-task={cores}")]));
     }
     match needs.binding() {
         Some(Bind::Core) => line.extend(words(["--cpu-bind=cores"])),
         Some(Bind::None) => line.extend(words(["--cpu-bind=none"])),
         _ => {}
+    }
+    if needs.label {
+        line.extend(words(["--label"]));
     }
     line
 }

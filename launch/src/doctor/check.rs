@@ -39,9 +39,9 @@ pub(super) enum Finding {
     Ok(String),
     /// The check does not apply here, for the given reason.
     Skipped(String),
-    /// Something costs speed, or fails in some cases.
+    /// The problem costs speed, or makes some jobs fail.
     Warn(Problem),
-    /// Jobs fail because of this.
+    /// Jobs fail because of the problem.
     Fail(Problem),
 }
 

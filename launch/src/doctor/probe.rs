@@ -100,7 +100,7 @@ pub(super) fn start(
         command.arg("--hostfile").arg(hostfile);
     }
     command.arg("--").arg(probe).stdin(Stdio::null());
-    // `armature run` enforces its own time limit, and needs some seconds to end the ranks.
+    // The limit is longer than that of the run, because `armature run` enforces its own limit and needs some seconds to end the ranks.
     let output = output_within(command, Duration::from_secs(LIMIT + 10));
     let probes = output.as_deref().map(|output| parse(launcher.name(), output)).unwrap_or_default();
     if probes.is_empty() {
@@ -117,7 +117,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "world-size",
         symptom: "every rank is rank 0 of 1",
-        about: "If launcher and library do not match, each rank starts a world of its own, and all do the same work.",
+        about: "If launcher and library do not match, each rank starts as the only rank of its world, and all do the same work.",
         examine: world_size,
     },
     Check {
@@ -135,7 +135,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "thread-level",
         symptom: "armature needs an MPI library with threads",
-        about: "armature runs user code on a thread of its own, for which the library must offer MPI_THREAD_FUNNELED.",
+        about: "armature runs user code on a separate thread, for which the library must offer MPI_THREAD_FUNNELED.",
         examine: thread_level,
     },
     Check {
@@ -230,7 +230,7 @@ fn host_names(facts: &Facts<'_>) -> Finding {
             hosts.entry(&probe.host).or_default().insert(&probe.boot);
         }
         match hosts.iter().find(|(_, boots)| boots.len() > 1) {
-            None => Finding::ok("each host has a name of its own"),
+            None => Finding::ok("all hosts have different names"),
             Some((host, boots)) => Finding::fail(
                 format!("{} hosts have the name {host}", boots.len()),
                 "hostnamectl set-hostname, on each of them",

@@ -51,7 +51,7 @@ pub enum Batch {
     },
     /// PBS or Torque, with the hosts of its node file. Debian's Open MPI does not know PBS.
     Pbs(Result<Hostfile, Variable>),
-    /// Grid Engine. Both launchers find its hosts without options.
+    /// Grid Engine. Open MPI's and MPICH's `mpirun` find its hosts without options.
     Sge {
         /// Total number of slots on all hosts.
         slots: Result<usize, Variable>,

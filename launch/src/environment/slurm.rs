@@ -109,7 +109,7 @@ mod tests {
             (of("SLURM_TASKS_PER_NODE"), of("SLURM_JOB_CPUS_PER_NODE")),
             (Some("2(x2)"), Some("2(x2)"))
         );
-        // The allocation has lost no node.
+        // An allocation that has lost no node needs no new values.
         let whole = Allocation { nodes: 3, node_list: "n[1-3]".into() };
         assert_eq!(whole.overrides(get), None);
     }

@@ -25,11 +25,11 @@ pub(crate) struct Attempt {
     directory: PathBuf,
 }
 
-/// Start of an attempt.
+/// Record of the start of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Start {
-    /// Version of the format.
+    /// Version of the format of `start.json`.
     pub(crate) schema: u32,
     /// Time of the start.
     pub(crate) started: String,
@@ -51,6 +51,8 @@ pub(crate) struct Start {
     pub(crate) nodes: String,
     /// Number of ranks.
     pub(crate) ranks: usize,
+    /// True if the launcher marks the lines of ranks.
+    pub(crate) labelled: bool,
     /// Length of the log before the attempt, in bytes.
     pub(crate) log_offset: u64,
     /// Command that starts the ranks.
@@ -59,7 +61,7 @@ pub(crate) struct Start {
 
 impl Start {
     /// Describes an attempt that this process starts now.
-    pub(crate) fn now(ranks: usize, launcher: String, log_offset: u64) -> Self {
+    pub(crate) fn now(ranks: usize, labelled: bool, launcher: String, log_offset: u64) -> Self {
         let get = |name: &str| std::env::var(name).ok();
         let batch = BatchJob::own();
         let end = get("SLURM_JOB_END_TIME").and_then(|time| time.trim().parse().ok());
@@ -79,6 +81,7 @@ impl Start {
             requeues,
             nodes: get("SLURM_JOB_NODELIST").unwrap_or_default(),
             ranks,
+            labelled,
             log_offset,
             launcher,
         }
@@ -130,12 +133,12 @@ impl Attempt {
         &self.directory
     }
 
-    /// Records the start.
+    /// Writes the record of the attempt's start.
     pub(crate) fn write_start(&self, start: &Start) -> Result<(), LaunchError> {
         write_json(&self.directory.join(START), start)
     }
 
-    /// Records the end. If an end is already recorded, it is kept.
+    /// Writes the record of the attempt's end. If an end is already recorded, it is kept.
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
@@ -154,12 +157,12 @@ impl Attempt {
         Some(written(EVENTS_COPY)?.duration_since(written(START)?).ok()?.as_secs_f64())
     }
 
-    /// Returns the start, if it was recorded.
+    /// Returns the record of the attempt's start, if there is one.
     pub(crate) fn start(&self) -> Option<Start> {
         serde_json::from_slice(&fs::read(self.directory.join(START)).ok()?).ok()
     }
 
-    /// Returns the end, if it was recorded.
+    /// Returns the record of the attempt's end, if there is one.
     pub(crate) fn end(&self) -> Option<End> {
         serde_json::from_slice(&fs::read(self.directory.join(WHY)).ok()?).ok()
     }
@@ -198,7 +201,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let attempt = Attempt::take(&RunDirectory::at(dir.path())).unwrap();
         assert_eq!((attempt.start(), attempt.end(), attempt.status()), (None, None, None));
-        let start = Start::now(3, "mpirun -n 3 x".into(), 17);
+        let start = Start::now(3, false, "mpirun -n 3 x".into(), 17);
         attempt.write_start(&start).unwrap();
         assert_eq!(attempt.start(), Some(start.clone()));
         assert_eq!(start.is_alive(), Some(true));

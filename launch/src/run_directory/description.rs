@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::RunDirectory;
 use crate::error::LaunchError;
 
-/// Name of the file.
+/// Name of the file with the description.
 pub(crate) const FILE: &str = "run.json";
-/// Version of the format.
+/// Version of the format of `run.json`.
 const SCHEMA: u32 = 1;
 
 /// Prefixes of recorded environment variables: of armature, MPI libraries, OpenMP, batch systems and Rust programs.
@@ -24,7 +24,7 @@ const NAMES: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "CONDA_PRE
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Description {
-    /// Version of the format.
+    /// Version of the format of `run.json`.
     pub(crate) schema: u32,
     /// Program and its arguments.
     pub(crate) command: Vec<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Description {
     pub(crate) host: String,
     /// Time at which the run was created.
     pub(crate) created: String,
-    /// Version of this command.
+    /// Version of armature that created the run.
     pub(crate) version: String,
     /// Batch system and number of its job.
     pub(crate) batch: Option<BatchJob>,
@@ -42,7 +42,7 @@ pub(crate) struct Description {
     pub(crate) elements: Vec<String>,
     /// Options with which the job was submitted.
     pub(crate) options: Vec<String>,
-    /// Loaded modules.
+    /// Environment modules that were loaded.
     pub(crate) modules: Vec<String>,
     /// Variables that influence the run, sorted.
     pub(crate) environment: Vec<(String, String)>,
@@ -51,7 +51,7 @@ pub(crate) struct Description {
 /// Job of a batch system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchJob {
-    /// `slurm`, `pbs` or `sge`.
+    /// Batch system: `slurm`, `pbs` or `sge`.
     pub(crate) system: String,
     /// Number of the job; for an element of a job array in the form `48211_3`.
     pub(crate) job: String,

@@ -75,15 +75,15 @@ impl fmt::Display for Reason {
     }
 }
 
-/// End of an attempt.
+/// Record of the end of an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// Version of the format.
+    /// Version of the format of `why.json`.
     pub(crate) schema: u32,
     pub(crate) reason: Reason,
     /// Details of the end as a part of a sentence; empty if there are none.
     pub(crate) detail: String,
-    /// Exit code.
+    /// Exit code of the attempt.
     pub(crate) code: u8,
     /// True if the job has stopped at a checkpoint.
     pub(crate) stopped: bool,
@@ -181,6 +181,8 @@ fn reason(seen: &Evidence) -> (Reason, String) {
             }
             Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
+            // The ranks stopped by themselves, because no task could end in the time left.
+            _ if seen.status.as_ref().is_some_and(JobStatus::stopped_for_time_limit) => limit(),
             _ => (Reason::Stopped, kept),
         };
     }
@@ -293,7 +295,7 @@ mod tests {
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
         let missing = BatchState { is_missing: true, ..BatchState::default() };
         expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
-        // The daemons have printed why.
+        // The reason is the one that the daemons of Slurm have printed.
         for (cause, expected) in [
             (Cause::Preemption, Reason::Preempted),
             (Cause::NodeFailure, Reason::LostNode),
@@ -322,19 +324,10 @@ mod tests {
         expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
         expect(Evidence { batch: preempted, ..stopped.clone() }, Reason::Preempted);
-        expect(Evidence { cause: Some(Cause::Preemption), ..stopped.clone() }, Reason::Preempted);
-        let requeued = BatchState { is_requeued: true, ..BatchState::default() };
-        let lost = Evidence { cause: Some(Cause::NodeFailure), ..stopped.clone() };
-        expect(lost.clone(), Reason::Stopped);
-        expect(Evidence { batch: requeued, ..lost }, Reason::LostNode);
-        // `scancel --signal=TERM` signals the step, `scancel` the job.
-        expect(Evidence { cause: Some(Cause::Cancelled), ..stopped.clone() }, Reason::Stopped);
-        expect(Evidence { batch: slurm("CANCELLED"), ..stopped.clone() }, Reason::Cancelled);
-        expect(Evidence { batch: slurm("COMPLETING"), ..stopped.clone() }, Reason::Cancelled);
-        let late = BatchState { seconds_left: Some(0), ..slurm("COMPLETING") };
-        expect(Evidence { batch: late.clone(), ..stopped }, Reason::TimeLimit);
-        expect(Evidence { code: 137, batch: late, ..Evidence::default() }, Reason::TimeLimit);
-        expect(Evidence { code: 137, batch: slurm("COMPLETING"), ..Evidence::default() }, Reason::Cancelled);
+        let mut status = JobStatus::default();
+        (status.state, status.kept) =
+            (State::Stopped, "stopped by the time limit of the job (task 7 …) after 9 s".into());
+        expect(Evidence { status: Some(status), ..stopped }, Reason::TimeLimit);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) mod log;
 pub(crate) mod name;
 pub(crate) mod recorder;
 pub(crate) mod reference;
+mod request;
 pub(crate) mod state;
 
 use std::fs;
@@ -134,7 +135,7 @@ impl RunDirectory {
             return;
         }
         let Some(name) = self.path.file_name() else { return };
-        // The new link is renamed, so that a reader always finds one.
+        // The new link is created under another name and renamed, so that a reader always finds a link `last`.
         let new = runs.join(format!(".{LAST}-{}", armature_files::fresh()));
         if std::os::unix::fs::symlink(name, &new).and_then(|()| fs::rename(&new, &link)).is_err() {
             let _ = fs::remove_file(&new);

@@ -10,8 +10,9 @@ use armature_files::lock::{LockFile, TRIES};
 
 use super::attempt::{Attempt, Start};
 use super::description::{BatchJob, Description};
-use super::end_reason::{End, Evidence};
+use super::end_reason::{End, Evidence, Reason};
 use super::log::Log;
+use super::request::{Requested, Used};
 use super::{RUNS, RunDirectory, description, name, newest};
 use crate::batch::messages::{self, Cause};
 use crate::batch::slurm;
@@ -19,7 +20,7 @@ use crate::command_line::CommandLine;
 use crate::error::LaunchError;
 use crate::job_state::ExitCodeRecord;
 use crate::message;
-use crate::supervise::{MemoryGroup, Usage};
+use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
 /// Variables that the launcher gets with the directories of the run and of the attempt.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
@@ -41,6 +42,8 @@ struct Current {
     exit_code: Option<ExitCodeRecord>,
     /// Memory cgroup of the job on this host, and its counters before the start.
     memory: Option<(MemoryGroup, Usage)>,
+    /// Counters of the batch job on this host before the start.
+    used_before: JobUsage,
     /// Time at which this process asked the ranks to stop.
     stop_asked: Option<Instant>,
 }
@@ -95,16 +98,16 @@ impl Recorder {
         &self.run
     }
 
-    /// Reserves the next attempt. Returns the environment variables for its launcher.
+    /// Reserves the next attempt of the run. Returns the environment variables for its launcher.
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
         let before = Attempt::newest(&self.run);
         let attempt = Attempt::take(&self.run)?;
-        let start = Start::now(line.ranks, line.display("hosts"), self.log.length());
+        let start = Start::now(line.ranks, line.is_labelled, line.display("hosts"), self.log.length());
         if let Some(before) = before {
             self.end_of_requeued(&before, &start);
         }
         attempt.write_start(&start)?;
-        // A stop that was requested before this attempt was meant for the previous one.
+        // A request to stop from before this attempt is removed, because it was meant for the previous attempt.
         let _ = std::fs::remove_file(self.run.stop_file());
         let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
         self.log.write_line(&format!(
@@ -119,15 +122,24 @@ impl Recorder {
         self.current = Some(Current {
             exit_code: ExitCodeRecord::before_start(Some(directory.clone().into())),
             memory: MemoryGroup::own().map(|group| (group.clone(), group.usage())),
+            used_before: JobUsage::read(),
             attempt,
             began: Instant::now(),
             stop_asked: None,
         });
         let [events, run] = VARIABLES;
-        Ok(vec![(events, directory), (run, self.run.path().to_path_buf())])
+        let mut variables = vec![(events, directory), (run, self.run.path().to_path_buf())];
+        // Slurm before 23.02 sets no variable with the end time.
+        let is_known =
+            ["ARMATURE_END_TIME", "SLURM_JOB_END_TIME"].iter().any(|name| std::env::var_os(name).is_some());
+        if let Some(end) = start.ends_at.filter(|_| !is_known) {
+            variables.push(("ARMATURE_END_TIME", end.to_string().into()));
+        }
+        Ok(variables)
     }
 
-    /// Records the end of an attempt whose process could not do it before Slurm started the batch job again as `start`.
+    /// Records the end of an attempt whose own process was ended before it could do so: Slurm has started its batch job again, as the new
+    /// attempt `start` shows.
     fn end_of_requeued(&self, attempt: &Attempt, start: &Start) {
         let Some(ended) =
             attempt.start().filter(|ended| ended.batch == start.batch && ended.requeues < start.requeues)
@@ -135,7 +147,7 @@ impl Recorder {
             return;
         };
         let printed = Log::tail(&self.run.log(), ended.log_offset);
-        // Slurm ends the processes of a requeued or preempted job with a message. Those of a lost node end without one.
+        // Slurm ends the processes of a requeued or preempted job with a message. Processes of a lost node end without a message.
         let cause = messages::cause_in(&printed).unwrap_or(Cause::NodeFailure);
         let seen = Evidence { code: 1, status: attempt.status(), cause: Some(cause), ..Evidence::default() };
         let mut end = End::new(&seen, attempt.last_sign().unwrap_or(0.0));
@@ -185,9 +197,12 @@ impl Recorder {
     /// evidence. Returns the exit code of the job.
     pub(crate) fn end(&mut self, mut seen: Evidence) -> u8 {
         self.log.finish();
-        let Some(Current { attempt, began, exit_code, memory, stop_asked }) = self.current.take() else {
+        let Some(Current { attempt, began, exit_code, memory, used_before, stop_asked }) =
+            self.current.take()
+        else {
             return seen.code;
         };
+        let seconds = began.elapsed().as_secs_f64();
         if let Some(record) = exit_code {
             seen.code = record.write(seen.code);
         }
@@ -198,7 +213,7 @@ impl Recorder {
         let printed = Log::tail(&self.run.log(), start.log_offset);
         if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
         {
-            // srun ends with 0 after the loss of a node.
+            // srun ends with 0 after the loss of a node, which is not a success.
             seen.code = 1;
         }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
@@ -212,8 +227,14 @@ impl Recorder {
         }
         let left = || Some(start.ends_at?.saturating_sub(description::seconds_since_1970()));
         seen.batch.seconds_left = seen.batch.seconds_left.or_else(left);
-        if let Err(error) = attempt.write_end(&End::new(&seen, began.elapsed().as_secs_f64())) {
+        let end = End::new(&seen, seconds);
+        if let Err(error) = attempt.write_end(&end) {
             message::print_message(error);
+        }
+        if start.batch.is_some() && end.reason != Reason::StartFailed {
+            let used = Used::between(used_before, JobUsage::read(), seconds, end.reason == Reason::Finished);
+            let requested = Requested::of(|name| std::env::var(name).ok());
+            requested.compare(&used, &start.host).into_iter().for_each(message::print_message);
         }
         seen.code
     }

@@ -6,7 +6,9 @@ use super::RunDirectory;
 use super::attempt::{Attempt, Start};
 use super::description::{BatchJob, Description};
 use super::end_reason::{End, Reason};
+use super::log::Log;
 use crate::batch::NoAnswer;
+use crate::batch::messages::{self, Cause};
 use crate::batch::slurm::{self, Queued};
 
 /// Stage in the life of a run.
@@ -100,7 +102,10 @@ impl Facts {
         };
         let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
         if let Some(batch) = facts.batch.as_ref().filter(|batch| is_lost && batch.system == "slurm") {
-            facts.final_state = slurm::final_state(&batch.job);
+            // Slurm's daemons have printed why they ended the job, and sites need not keep accounts.
+            let offset = facts.start.as_ref().map_or(0, |start| start.log_offset);
+            let printed = messages::cause_in(&Log::tail(&run.log(), offset)).and_then(Cause::state);
+            facts.final_state = printed.map(str::to_string).or_else(|| slurm::final_state(&batch.job));
         }
         facts
     }
@@ -128,7 +133,8 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
         return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
     }
     if let Some(end) = &facts.end {
-        // A requeued job runs for a moment before it takes its next attempt.
+        // A run whose last attempt has ended still runs if its batch job does: a requeued job runs for a moment before it takes its next
+        // attempt.
         let may_continue =
             end.requeued || matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
         if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {

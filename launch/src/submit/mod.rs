@@ -91,6 +91,9 @@ pub(crate) struct Submit {
     /// Restart the job inside its allocation up to N times after a crash
     #[arg(long, value_name = "N", default_value_t = 0)]
     restarts: u32,
+    /// Mark each line of output with its rank, for `armature logs --rank`
+    #[arg(long)]
+    label: bool,
     /// Module to load; may be repeated
     #[arg(long = "module", value_name = "NAME", value_parser = values::module)]
     modules: Vec<String>,
@@ -153,7 +156,7 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     let job = match write_and_submit(&run, &request, args, elements().collect()) {
         Ok(job) => job,
         Err(error) => {
-            // These files and the directories were created above.
+            // If the submission fails, the files and directories that were created above are removed.
             for directory in elements().chain([run.path().to_path_buf()]) {
                 for file in [SCRIPT, description::FILE] {
                     let _ = fs::remove_file(directory.join(file));

@@ -34,10 +34,11 @@ pub(super) struct Request {
     pub(super) requeue: u32,
     /// Seconds between the warning and the time limit.
     pub(super) warn: Option<u64>,
-    /// Value of `--mpi`.
+    /// MPI library that the user has given with `--mpi`.
     pub(super) mpi: Option<String>,
     pub(super) recover: bool,
     pub(super) restarts: u32,
+    pub(super) label: bool,
     pub(super) modules: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) options: Vec<String>,
@@ -110,6 +111,7 @@ impl Request {
             mpi: args.mpi.and_then(|mpi| Some(mpi.to_possible_value()?.get_name().to_string())),
             recover: args.recover,
             restarts: args.restarts,
+            label: args.label,
             modules: args.modules.clone(),
             environment: args.environment.clone(),
             options: args.options.clone(),

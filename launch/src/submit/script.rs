@@ -9,7 +9,7 @@ use crate::command_line::quoted;
 /// Directive with an optional comment above it.
 pub(super) type Directive = (Option<String>, String);
 
-/// Returns the script.
+/// Returns the text of the job script for a batch system.
 pub(super) fn text(request: &Request, system: System) -> String {
     let (prefix, directives, element) = match system {
         System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID-1"),
@@ -50,7 +50,7 @@ fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];
     words.push(match &request.array {
-        // The name of the run needs no quotes.
+        // The name of a run is not escaped, because a shell treats none of the characters allowed in it specially.
         Some(_) => format!("\"{}.${element}\"", request.run),
         None => request.run.clone(),
     });
@@ -63,6 +63,9 @@ fn command(request: &Request, system: System, element: &str) -> String {
     }
     if request.recover {
         words.push("--recover".into());
+    }
+    if request.label {
+        words.push("--label".into());
     }
     words.push("--".into());
     words.extend(request.command.iter().map(|word| quoted(word).into_owned()));
@@ -95,6 +98,7 @@ mod tests {
             mpi: Some("openmpi".into()),
             recover: true,
             restarts: 1,
+            label: true,
             modules: vec!["openmpi/4.1".into()],
             environment: vec![("A".into(), value)],
             options: vec!["--qos=long".into()],

@@ -20,7 +20,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Asks Slurm. `None` if it does not answer, or does not know the partition.
+    /// Asks Slurm for the settings of a partition. `None` if Slurm does not answer, or does not know the partition.
     pub(super) fn survey(partition: Option<&str>) -> Option<Self> {
         let answer = |args: &[&str]| query("scontrol", args).ok().filter(|answer| answer.is_success);
         let config = answer(&["show", "config"])?.output;
@@ -54,7 +54,7 @@ impl Site {
         })
     }
 
-    /// Returns what the user should know about the time for a stop. `needed` is the longest stop of earlier runs in seconds.
+    /// Returns messages about the time that a job has for a stop. `needed` is the longest stop of earlier runs in seconds.
     pub(super) fn notes(&self, request: &Request, needed: Option<u64>) -> Vec<String> {
         let Site { kill_wait, partition, grace, .. } = self;
         let mut notes = Vec::new();

@@ -53,7 +53,7 @@ impl MemoryGroup {
         text.lines().find_map(line)
     }
 
-    /// Reads the counters.
+    /// Reads the counters of the group and of the groups below it.
     pub(crate) fn usage(&self) -> Usage {
         let mut groups = Vec::new();
         collect(&self.directory, DEPTH, &mut groups);

@@ -3,6 +3,7 @@
 //! The program writes its status to a file ([`armature::job_status`]). When the status is final, the launcher gets a grace period to end;
 //! after it, the launcher and all processes that it has started are ended. `restart_policy.rs` decides what follows.
 
+mod job_usage;
 mod memory;
 mod process_tree;
 mod restart_policy;
@@ -23,6 +24,7 @@ use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::execute::{Call, GRACE_OF_RANKS, TICK, code, send};
 use crate::message::print_message;
+pub(crate) use job_usage::JobUsage;
 pub(crate) use memory::{MemoryGroup, Usage};
 pub(crate) use process_tree::{began, is_alive};
 use restart_policy::{Ended, Next, RestartPolicy};
@@ -174,7 +176,7 @@ struct Watch<'a> {
     /// Last signal that does not end the job, such as the warning of a batch system before its time limit.
     warning: Option<u8>,
     timed_out: bool,
-    /// Deadline of the launcher.
+    /// Time until which the launcher must end.
     until: Option<Instant>,
     /// True if the launcher has not ended by the deadline.
     by_us: bool,
@@ -232,7 +234,8 @@ impl<'a> Watch<'a> {
         self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // The missing rank had connected to the others before it died. From now on, the other ranks detect its death.
+            // The death of the missing rank is left to the other ranks: the rank had connected to them before it died, so that they detect
+            // its death.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }
@@ -241,7 +244,7 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // Rank 0 may have written a final status and exited after the status was read above.
+            // The status is read again, because rank 0 may have written a final status and exited after the first read.
             self.read_status();
             self.within(GRACE);
         }
@@ -256,7 +259,7 @@ impl<'a> Watch<'a> {
                     let by = if foreign.started_by.is_empty() { "hand" } else { &foreign.started_by };
                     let file = self.terms.job_status.display();
                     print_message(format_args!(
-                        "the job status {file} was written by another job, started by {by}, and is ignored. Each job needs a file of its own"
+                        "the job status {file} was written by another job, started by {by}, and is ignored. Each job needs a separate file"
                     ));
                 }
             }

@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Number of consecutive fruitless attempts after which the job is not restarted.
 const FRUITLESS: u32 = 2;
 
-/// End of an attempt.
+/// Observations about the end of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
     /// Exit code of the launcher.
@@ -56,7 +56,7 @@ impl Ended {
     }
 }
 
-/// Decision after an attempt.
+/// Decision of the policy after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Exit with this code, and report the message if there is one.
@@ -95,7 +95,7 @@ impl RestartPolicy {
             return Next::Exit(TIMED_OUT, None);
         }
         if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
-            // Rank 0 has already printed a message about the results that are kept.
+            // There is no message, because rank 0 has already printed one about the results that are kept.
             return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
@@ -120,7 +120,7 @@ impl RestartPolicy {
         }
         match job_status.state {
             State::Failed if !job_status.restart => {
-                // If the launcher has failed as well, the rank has already printed the message.
+                // No message is printed if the launcher has failed as well, because the failed rank has already printed its own.
                 let quiet = ended.code != 0 && !ended.by_us;
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
@@ -290,7 +290,7 @@ mod tests {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
-            // No rank was lost. The program has failed after the end of its session.
+            // The job has failed although no rank was lost: the program has failed after the end of its session.
             let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
@@ -321,7 +321,7 @@ mod tests {
         // Rank 0 has registered its process, and other ranks have failed in MPI_Init.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
         assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
-        // The rank that failed has printed its own message.
+        // No message is expected from the supervisor, because the rank that failed has printed its own.
         let failed =
             Ended { missing: Some("the process of rank 1 has ended".into()), ..ended(1, State::Failed) };
         exits(3, &with(failed, |v| v.code = 1), 1, None);

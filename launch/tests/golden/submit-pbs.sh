@@ -16,4 +16,4 @@ cd "$PBS_O_WORKDIR" || exit 1
 module load openmpi/4.1 || exit 1
 export A='two
 lines'
-exec '/opt/my tools/armature' run --run day-1 -n 8 --restarts 1 --mpi openmpi --recover -- sor 'it'\''s' '$(id)'
+exec '/opt/my tools/armature' run --run day-1 -n 8 --restarts 1 --mpi openmpi --recover --label -- sor 'it'\''s' '$(id)'

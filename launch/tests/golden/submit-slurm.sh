@@ -25,4 +25,4 @@
 module load openmpi/4.1 || exit 1
 export A='two
 lines'
-exec '/opt/my tools/armature' run --run day-1 -n 8 --requeue 3 --restarts 1 --mpi openmpi --recover -- sor 'it'\''s' '$(id)'
+exec '/opt/my tools/armature' run --run day-1 -n 8 --requeue 3 --restarts 1 --mpi openmpi --recover --label -- sor 'it'\''s' '$(id)'

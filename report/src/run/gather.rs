@@ -83,7 +83,7 @@ impl Run {
         let its = self.rank(rank);
         (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
         if rank == 0 {
-            // The clock of a simulator begins with the simulation.
+            // The start is unknown in a simulated run, because the clock of a simulator begins with the simulation.
             self.began = (start.clock_s > YEAR_2000).then_some(start.clock_s);
         }
         self.program.clone_from(&start.program);
@@ -144,7 +144,7 @@ impl Run {
         let running = &mut self.ranks[rank].running;
         let number = match running.iter().position(|&number| self.tasks[number].task == ended.task) {
             Some(place) => running.remove(place),
-            // The log does not contain the start of the task.
+            // If the log does not contain the start of the task, the start is computed from the duration of the task.
             None => {
                 let begin = at - if ended.seconds.is_finite() { ended.seconds } else { 0.0 };
                 self.tasks.push(TaskRun { task: ended.task.clone(), rank, begin, ..TaskRun::default() });
@@ -157,7 +157,7 @@ impl Run {
 
     /// Ensures that the run has at least this number of ranks.
     fn ensure_ranks(&mut self, ranks: usize) {
-        // A damaged log may contain any number.
+        // The number of ranks is limited, because a damaged log may name a rank with any number.
         let last = ranks.clamp(1, MAX_RANKS) - 1;
         self.rank(last);
     }

@@ -19,7 +19,7 @@ const MAX_DRAWN_PER_PLAN: usize = 750;
 /// Height of a panel's heading.
 const HEADING_HEIGHT: f64 = 18.0;
 
-/// Chart with captions.
+/// Gantt chart with captions.
 pub(crate) struct Gantt {
     pub(crate) svg: String,
     /// Description of the plans in one or two sentences; empty if the log has no plan.
@@ -81,7 +81,7 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
 /// Compares the planned and the measured time of the run.
 fn plans_text(run: &Run) -> String {
     let Some((at, plan)) = run.schedules.first() else { return String::new() };
-    // The predicted end includes tasks that are not in the event.
+    // The predicted end is that of the whole plan, including tasks that the event with the plan omits.
     let ends = run.plans.iter().find(|(planned_at, _)| planned_at == at).map_or_else(
         || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
         |(_, ends)| *ends,

@@ -26,7 +26,7 @@ const COLUMN: (f64, f64) = (34.0, 150.0);
 const NAMED_LIMITS: (f64, usize) = (80.0, 80);
 const EDGE: f64 = 24.0;
 
-/// Picture with a caption.
+/// Picture of the graph with a caption.
 pub(crate) struct Graph {
     pub(crate) svg: String,
     pub(crate) caption: String,

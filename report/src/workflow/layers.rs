@@ -146,7 +146,7 @@ impl Points {
                     .map(|&point| {
                         let of = &neighbours[point];
                         let sum: usize = of.iter().map(|&other| place[other]).sum();
-                        // A point without neighbours keeps its position.
+                        // A point without neighbours in the adjacent layer keeps its position.
                         (
                             if of.is_empty() { place[point] as f64 } else { sum as f64 / of.len() as f64 },
                             point,

@@ -76,7 +76,7 @@ pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
     let mut svg = String::new();
     for tick in ticks(scale.to) {
         let at = x(tick);
-        // A label in the middle of the last tick would exceed the right edge.
+        // The label of the last tick ends at the tick, because it would exceed the right edge if it were centred.
         let anchor = if at > WIDTH - 24.0 { "end" } else { "middle" };
         let _ = write!(
             svg,

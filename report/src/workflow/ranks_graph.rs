@@ -95,7 +95,7 @@ fn circle_svg(
     arrows: &BTreeMap<(usize, usize), Arrow>,
 ) -> String {
     let most = ranks.iter().map(|rank| rank.1).max().unwrap_or(1).max(1) as f64;
-    // Neighbouring ranks on the circle must not touch.
+    // The radius is limited, because neighbouring ranks on the circle must not touch.
     let room = (TAU * RADIUS / ranks.len().max(1) as f64 * 0.42).min(LARGEST);
     let places: HashMap<usize, (f64, f64, f64)> = ranks
         .iter()

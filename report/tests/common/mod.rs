@@ -77,7 +77,7 @@ pub(crate) fn pipeline(name: &str) -> Log {
 pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
     let task_name = |n: usize| format!("{name}-{n}");
     let reads = |n: usize| {
-        // The dependencies form layers of growing width.
+        // Each task reads tasks with about half and a third of its number, so that the dependencies form layers of growing width.
         let some = [n / 2, n / 3, n.saturating_sub(ranks)];
         let mut some: Vec<usize> = some.into_iter().filter(|&of| of < n).collect();
         some.sort_unstable();

@@ -72,7 +72,7 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
         .stage("sum", || Ok(Sum::default()))
         .serial()
         .batch(BatchMode::Fixed(1))
-        // A marker passes behind all items in flight.
+        // The marker of a snapshot passes behind all items in flight; a small window keeps them few.
         .window(16)
         .mapping(MappingChoice::Text(mapping))
         .snapshots(Checkpoint::new(dir.join("kept"), &items).every(EVERY))

@@ -36,7 +36,7 @@ use armature::BoxError;
 pub use cores::{pin_rank, share, two_cores};
 pub use wave::Wave;
 
-/// Description of a load.
+/// Description of a competing load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     core: usize,
@@ -143,7 +143,7 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // Both calls fail only if the process has already ended.
+        // Errors of both calls are ignored: the calls fail only if the process of the load has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -165,8 +165,8 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     let load = Load::parse(arguments)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
-        // The parent never writes to the pipe. The call returns when the parent closes its end or ends for any
-        // reason.
+        // The read waits for the end of the parent: the parent never writes to the pipe, and the call returns when the parent closes its
+        // end or dies.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });

@@ -58,7 +58,7 @@ impl Wave {
         let (whole, period) = (time.as_nanos() + u128::from(self.phase), u128::from(self.period));
         let busy = u128::from(self.busy);
         let nanos = whole / period * busy + (whole % period).min(busy) - u128::from(self.phase).min(busy);
-        // The result is at most `time`.
+        // The busy time is at most `time`. A number of nanoseconds above 64 bits becomes the maximum.
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -87,7 +87,7 @@ impl Wave {
         let seconds = |nanos: u64| format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
         let mut text = format!("<trace id=\"load-{host}\" periodicity=\"{}\">\n", seconds(self.period));
         for (nanos, busy) in self.edges() {
-            // Writing to a string cannot fail.
+            // The result is ignored, because writing to a string cannot fail.
             let _ = writeln!(text, "{} {}", seconds(nanos), if busy { share } else { 1.0 });
         }
         let _ = write!(
@@ -114,7 +114,7 @@ impl Wave {
     }
 
     fn position_in_period(&self, time: Duration) -> u64 {
-        // The remainder is smaller than the period, which is a `u64`.
+        // The conversion to 64 bits loses nothing, because the remainder is smaller than the period.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 

@@ -172,7 +172,7 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             at_root(session, "names", alone, (&expected[..], tasks))?;
         }
     }
-    // One result is larger than a piece of a message, and many results are small.
+    // A result of the farm "large" exceeds a piece of a message (4 MiB); the farm "many" has many small results.
     let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
     check_complete(session, "large", &large, &expected)?;

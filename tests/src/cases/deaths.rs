@@ -26,7 +26,8 @@ pub const CASES: &[Case] = &[
 /// rank 0 prints the lost ranks. `ARMATURE_TEST_TASKS` is the number of tasks, `ARMATURE_TEST_SILENCE` the time in
 /// milliseconds for which a worker may be silent, `ARMATURE_TEST_CHUNKING` the chunking policy,
 /// `ARMATURE_TEST_JOURNAL` a file in which results are kept, `ARMATURE_TEST_WORKERS` the initial number of ranks
-/// that run tasks, and `ARMATURE_TEST_SUB_MASTERS` the number of sub-masters.
+/// that run tasks, and `ARMATURE_TEST_SUB_MASTERS` the number of sub-masters. With `ARMATURE_TEST_SLOW`, ranks 1 and
+/// 2 take that number of milliseconds for each task of the second half, and idle ranks run their last tasks as well.
 fn deaths(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
@@ -35,11 +36,18 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         Ok(text) => text.parse()?,
         Err(_) => Chunking::Auto,
     };
-    let mut farm = Farm::new("mortal", |x: u64| {
+    let slow = Duration::from_millis(setting("ARMATURE_TEST_SLOW", 0)? as u64);
+    let mut farm = Farm::with_context("mortal", |x: u64, cx: &mut Context| {
         work.take(Duration::from_micros(1_000 + noise(7, x) % 2_000));
-        noise(3, x)
+        if [1, 2].contains(&cx.rank()) && x >= tasks / 2 {
+            work.take(slow);
+        }
+        Ok(noise(3, x))
     });
-    // Each killed rank may hold a task. Three retries keep the farm from blaming the task for the deaths.
+    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
+    if !slow.is_zero() {
+        farm = farm.second_copies();
+    }
     farm = farm.chunking(chunking).silence_limit(silence).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, &tasks);
@@ -62,7 +70,11 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         format!("not every task ended once\n{summary}")
     })?;
     let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
-    ensure(done + summary.known == tasks, || format!("what is known was done again\n{summary}"))?;
+    let is_done_once = done + summary.known == tasks || summary.copies > 0;
+    ensure(is_done_once, || format!("what is known was done again\n{summary}"))?;
+    if summary.copies > 0 {
+        crate::print_line(&format!("{} second copies", summary.copies));
+    }
     let (seconds, known) = (summary.elapsed.as_secs_f64(), summary.known);
     crate::print_line(&format!("farm complete, lost {:?}, {seconds:.3} s, {known} known", summary.lost));
     Ok(())
@@ -79,7 +91,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
         more.extend(tree_children(node));
         node.0
     });
-    // Each killed rank may hold a task, as in [`deaths`].
+    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
     farm = farm.silence_limit(Duration::from_secs(2)).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, "");
@@ -176,7 +188,7 @@ fn hung(session: &mut Session) -> Result<(), BoxError> {
     check_equal(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     ensure(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::print_line(&format!("farm complete, lost {:?}", summary.lost));
-    // The job must survive for another second. If the process of the lost rank had already ended, most launchers
+    // Rank 0 waits for another second, in which the job must survive. If the process of the lost rank had already ended, most launchers
     // would end the whole job.
     std::thread::sleep(Duration::from_secs(1));
     crate::print_line("rank 0 goes on behind the farm");
@@ -199,15 +211,15 @@ impl Worker for DyingWorker {
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
         if cx.rank() == 0 && !std::mem::replace(&mut self.has_started, true) {
-            // Rank 0 must not be the first rank to run the deadly task, because the job ends if rank 0 dies.
+            // Rank 0 waits before its first task, so that another rank runs the deadly task first: the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
         if task == DEADLY {
             match self.how.as_str() {
                 "abort" => std::process::abort(),
                 "exit" => std::process::exit(3),
-                // Rust's own handler catches the first SIGSEGV and then restores the default action, which ends the
-                // process.
+                // The signal is sent repeatedly: Rust's own handler catches the first SIGSEGV and then restores the default action, which
+                // ends the process.
                 "segfault" => loop {
                     kill_process(getpid(), Signal::SEGV)?;
                 },

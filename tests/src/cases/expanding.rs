@@ -158,7 +158,7 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
             x * each + k
         })
     };
-    // The expanding stage is on rank 0, so that its items can be counted against the items in the sink.
+    // The expanding stage is on rank 0, like the sink, so that the items in flight can be counted by a shared counter.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
     let outcome = pipeline
@@ -167,13 +167,14 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
         .window(window)
         .batch(BatchMode::Fixed(batch))
         .for_each(session, "sum", |x| {
-            // The maximum is updated before the count decreases, because the count is highest at this moment.
+            // The maximum number of items in flight is updated before the delivered item is subtracted, because the number is highest at
+            // this moment.
             most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             sum = u64::wrapping_add(sum, noise(sum, x));
         })?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let most = most.into_inner();
-    // The bound allows for the window, the batch that the sink waits for, one batch in production, and one at the
+    // The bound on the items in flight allows for the window, the batch that the sink waits for, one batch in production, and one at the
     // sink.
     ensure(most <= ((window + 3) * batch) as u64, || {
         format!("{most} items were in flight at once\n{summary}")

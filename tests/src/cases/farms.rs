@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use armature::farm::{Chunking, Context, Farm, Published, Worker};
 use armature::{BoxError, Session};
@@ -22,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-iterations", run: iterations },
     Case { name: "farm-fewer-workers", run: fewer_workers },
     Case { name: "farm-sub-masters", run: sub_masters },
+    Case { name: "farm-second-copies", run: second_copies },
     Case { name: "farm-explore", run: explore },
     Case { name: "farm-worklist", run: worklist },
 ];
@@ -100,6 +102,28 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
         check_equal(session, "noise", &out, &(0..200).map(|x| (x, noise(1, x))).collect::<Vec<_>>())?;
         if let Some(summary) = outcome.into_summary().filter(|_| dedicated && session.size() > 1) {
             ensure(summary.ranks[0].tasks == 0, || format!("the dedicated master has computed\n{summary}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Rank 1 takes long for each of its last tasks, which idle ranks run as well. Each result must arrive once, in order.
+fn second_copies(session: &mut Session) -> Result<(), BoxError> {
+    const TASKS: u64 = 60;
+    let work = Work::on(session);
+    for sub_masters in [0, session.size() / 3] {
+        let mut out = Vec::new();
+        let mut farm = Farm::with_context("slow", |x: u64, cx: &mut Context| {
+            let is_slow = cx.rank() == 1 && x >= 20;
+            work.take(Duration::from_millis(if is_slow { 250 } else { 2 }));
+            Ok(noise(7, x))
+        });
+        farm = farm.chunking(Chunking::fixed(3)).sub_masters(sub_masters).second_copies();
+        let outcome = farm.for_each(session, 0..TASKS, |number, x| out.push((number, x)))?;
+        let expected = (0..TASKS).map(|x| (x, noise(7, x))).filter(|_| session.is_root());
+        check_equal(session, "noise", &out, &expected.collect::<Vec<_>>())?;
+        if let Some(summary) = outcome.into_summary() {
+            ensure(summary.tasks == TASKS, || format!("not every task was done once\n{summary}"))?;
         }
     }
     Ok(())

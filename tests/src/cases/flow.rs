@@ -49,8 +49,8 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .for_each(session, "count", |x| {
-                    // The maximum is updated before the count decreases, because the count is highest at this
-                    // moment.
+                    // The maximum number of items in flight is updated before the delivered item is subtracted, because the number is
+                    // highest at this moment.
                     most.fetch_max(flying.load(Ordering::SeqCst), Ordering::SeqCst);
                     flying.fetch_sub(1, Ordering::SeqCst);
                     out.push(x);

@@ -34,7 +34,7 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
         ensure(members == Some(expected), || format!("rank {rank}: a group of {members:?}"))?;
         session.barrier()?;
     }
-    // These groups are the ranks without rank 0 in reverse order, and groups within that group.
+    // The ranks without rank 0 form a group in reverse order, which is divided into groups of two ranks.
     let backwards = session.split((rank > 0).then_some(7), -(rank as i64), |group| {
         let first = group.all_gather(rank)?;
         let inner = group.split(Some(group.rank() as u32 / 2), 0, |inner| Ok(inner.all_gather(rank)?))?;

@@ -142,7 +142,7 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
         let mut builder = Description::builder("arrays");
         for number in 0..2 * SOURCES {
             let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
-            // A reader holds two decoded arrays in addition to the encoded ones.
+            // A task that reads two arrays needs memory for both decoded arrays in addition to the encoded ones.
             task.memory = (number >= SOURCES).then_some(2 * bytes as u64);
             builder.task(task);
         }
@@ -151,7 +151,7 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
                 builder.edge(source.to_string(), (SOURCES + reader).to_string(), bytes as u64);
             }
         }
-        // The additional quarter of an array covers the metadata of the arrays.
+        // The memory limit of a rank has an additional quarter of an array for the metadata of the arrays.
         let mut workflow = Workflow::from_description(builder.build()?).unplanned();
         workflow = workflow.memory((ARRAYS * bytes + bytes / 4) as u64).closure("add", move |inputs, cx| {
             if inputs.is_empty() {

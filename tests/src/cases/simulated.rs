@@ -24,7 +24,7 @@ impl Stage for Declares {
     type Out = u64;
 
     fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<u64> {
-        // The real work takes some milliseconds, which would be visible in the simulated time if it were counted.
+        // The stage does some milliseconds of real work, which would be visible in the simulated time if it were counted.
         let turns = cx.declare(self.0, || (0..TURNS).fold(0u64, |sum, n| std::hint::black_box(sum + n % 2)));
         Ok((turns == TURNS / 2).then_some(item + 1))
     }
@@ -53,7 +53,7 @@ fn declared(session: &mut Session) -> Result<(), BoxError> {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
     }
-    // On a real rank only the real work takes time. The declared operations would take about a minute.
+    // On a real rank only the real work takes time: the declared operations, which would take about a minute, must not count.
     let took = session.elapsed().saturating_sub(start);
     ensure(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
 }

@@ -64,7 +64,7 @@ fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let expected = bits(&serial(&a, &b, shape.inner as usize, shape.columns as usize));
     for (side, plan) in [(1, true), (1, false), (4, false), (7, true)] {
         let mut product = Vec::new();
-        // Only rank 0 has the matrices.
+        // Only rank 0 has the factors of the product.
         let factors = session.is_root().then_some(&factors);
         let job = matmul_stream::pipeline::pipeline(shape, side, factors);
         let job = mapped(job, session, &[false, true], plan);

@@ -158,7 +158,7 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("graph");
     for (number, inputs) in parents.iter().enumerate() {
         let mut one = task(number);
-        // The results of final tasks have no edge that declares their size.
+        // The memory of a final task covers its result, because no task reads the result and thus no edge declares its size.
         let is_read = parents.iter().any(|parents| parents.contains(&number));
         one.memory = (!is_read).then_some(SIZE);
         builder.task(one);

@@ -33,7 +33,7 @@ pub(super) fn processes(job_id: &str) -> Vec<Process> {
 pub(super) fn kill_all(job_id: &str) {
     for process in processes(job_id) {
         if let Some(pid) = Pid::from_raw(process.id) {
-            // The process may have ended in the meantime.
+            // Errors are ignored, because the process may have ended in the meantime.
             let _ = kill_process(pid, Signal::KILL);
         }
     }

@@ -35,7 +35,7 @@ pub enum Moment {
     Started,
     /// In user code of the first skeleton.
     Working,
-    /// Between the two skeletons.
+    /// In the session, between the two skeletons.
     Between,
     /// In the session, after the last skeleton.
     Ended,
@@ -61,8 +61,8 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the victim enters. The second value is true if the victim continues from this
-    /// phase while another rank holds in it. Returns `None` if a task kills the victim.
+    /// Returns the last phase that the victim enters. The second value is true if the victim continues from this phase while another rank
+    /// waits in it. Returns `None` if a task kills the victim.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -78,10 +78,10 @@ impl Moment {
     }
 }
 
-/// One rank to kill.
+/// One rank to kill, with the job to which the rank belongs.
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
-    /// Moment of the kill.
+    /// Moment at which the rank is killed.
     pub moment: Moment,
     /// Rank to kill.
     pub rank: usize,
@@ -117,8 +117,8 @@ pub struct TestedProgram {
 }
 
 impl Kill {
-    /// Returns the kill with index `number` of a campaign. Successive kills cycle through all moments; the other
-    /// properties are pseudorandom.
+    /// Returns the kill with index `number` of a series of jobs. Successive kills cycle through all moments; the other properties are
+    /// pseudorandom.
     pub fn from_seed(seed: u64, number: usize, mpi: Mpi) -> Self {
         let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
         let moment = Moment::ALL[number % Moment::ALL.len()];
@@ -243,7 +243,7 @@ fn kill(phase_file: &Path) -> Result<(), String> {
         std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
-    // The other ranks continue only after the victim has ended.
+    // Waits for the end of the victim, before which the other ranks must not continue.
     let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
     let lives = || {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();

@@ -26,8 +26,8 @@ use armature::{BoxError, Config, Session};
 use crate::check::{check_equal, ensure, noise};
 use crate::print_line;
 
-/// Maximum time for which a rank holds. It is not shorter than the time for which a test waits before it kills the
-/// rank.
+/// Maximum time for which a rank waits in a phase if it was requested to. It is not shorter than the time for which a test waits before it
+/// kills the rank.
 const HOLD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Number of items, tasks, units or rows of a run. At one millisecond each, a run is long enough for every rank to
@@ -38,10 +38,10 @@ const CALL_TIME: Duration = Duration::from_millis(1);
 /// Words of a large message, which MPI sends only after its receiver has posted the receive.
 const LARGE_MESSAGE_WORDS: usize = 12_500;
 
-/// Task of a deadly skeleton that aborts its process.
+/// Number of the task that aborts its process in a skeleton with a deadly task.
 const DEADLY: u64 = 60;
 
-/// Phase of a rank.
+/// Phase of a job that a rank has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
     /// In `main`, before MPI is initialised.
@@ -51,7 +51,7 @@ pub enum Phase {
     /// In the second call of user code on this rank, in the first skeleton, while the result of the first call is
     /// being sent.
     Working,
-    /// Between the two skeletons.
+    /// In the session, between the two skeletons.
     Between,
     /// In the session, after the last skeleton.
     Ended,
@@ -136,15 +136,15 @@ impl Skeleton {
 pub enum ActionKind {
     /// Waits until the file `DIR/go` exists, at most for 60 s.
     Hold,
-    /// Calls `exit(3)`.
+    /// Exits with code 3.
     Exit,
-    /// Calls `exit(0)`.
+    /// Exits with code 0, before the job is done.
     Quit,
-    /// Calls `abort`.
+    /// Aborts the process, which raises SIGABRT.
     Abort,
-    /// Returns an error.
+    /// Returns an error from the program's body.
     Fail,
-    /// Panics.
+    /// Panics in the program's body.
     Panic,
 }
 
@@ -242,7 +242,7 @@ fn phase_file(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
     dir.join(format!("{phase}.{rank}"))
 }
 
-/// Returns the path of the file that ends all holds.
+/// Returns the path of the file whose existence makes all waiting ranks continue.
 fn release_file(dir: &Path) -> PathBuf {
     dir.join("go")
 }

@@ -8,11 +8,11 @@ use crate::sources::{Sources, identifier};
 /// Name that the sources must define.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Name {
-    /// `ARMATURE_X`.
+    /// Environment variable, such as `ARMATURE_X`.
     Setting(String),
-    /// `--option`.
+    /// Command-line option, such as `--option`.
     Option(String),
-    /// `Type::member`.
+    /// Member of a type, such as `Type::member`.
     Member(String, String),
     /// File or directory.
     File(String),

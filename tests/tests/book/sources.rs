@@ -76,7 +76,8 @@ impl Sources {
         let mut is_option = false;
         for line in text.lines() {
             let code = if is_rust { without_comment(line) } else { line };
-            // `#SBATCH --nodes` and other directives of batch systems are not comments.
+            // A line that begins with `#` and a space is a comment, while `#SBATCH --nodes` and other directives of batch systems are not
+            // comments.
             if !is_rust && ["# ", "#!"].iter().any(|start| code.trim_start().starts_with(start)) {
                 continue;
             }

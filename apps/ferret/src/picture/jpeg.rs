@@ -144,12 +144,12 @@ fn segment(file: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         let at = rest.iter().position(|byte| *byte == 0xff)?;
         rest = &rest[at + 1..];
         match *rest.first()? {
-            // A stuffed byte, TEM, a restart marker, or a fill byte before a marker.
+            // The marker is skipped if it is a stuffed byte, TEM, a restart marker, or a fill byte before a marker.
             0x00 | 0x01 | 0xd0..=0xd7 | 0xff => {}
             marker @ (marker::START | marker::END) => return Some((marker, &[], &rest[1..])),
             marker => {
                 let (length, _) = rest[1..].split_first_chunk()?;
-                // The length includes its own two bytes.
+                // The length field of a segment includes its own two bytes.
                 let end = 1 + usize::from(u16::from_be_bytes(*length)).max(2);
                 return Some((marker, rest.get(3..end)?, &rest[end..]));
             }
@@ -168,7 +168,7 @@ fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
         PixelFormat::L8 => GrayImage::from_raw(width, height, pixels).map(DynamicImage::from),
         PixelFormat::RGB24 => RgbImage::from_raw(width, height, pixels).map(DynamicImage::from),
         PixelFormat::CMYK32 => RgbImage::from_raw(width, height, from_cmyk(&pixels)).map(DynamicImage::from),
-        // Lossless files have this format, but are not decoded here.
+        // Lossless JPEG files have 16-bit grey pixels, but are not decoded here.
         PixelFormat::L16 => None,
     };
     let image =

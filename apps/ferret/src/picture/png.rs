@@ -17,7 +17,7 @@ const SIGNATURE: usize = 8;
 /// Decodes a PNG file.
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     let decoded = check(file).and_then(|()| decode_as(Png, file));
-    // In a truncated file, the decoder's error depends on the position of the cut.
+    // The error of a truncated file is replaced by one message, because the decoder's own error depends on the position of the cut.
     decoded.map_err(|e| if is_whole(file) { e } else { damaged(Png, "cut off before its end") })
 }
 
@@ -115,9 +115,9 @@ mod tests {
         assert_eq!(packed(601, 600, 1, 1, false), 600 * 77);
         assert_eq!(packed(3, 5, 4, 1, false), 5 * 3);
         assert_eq!(packed(3, 5, 16, 4, false), 5 * 25);
-        // Passes of 1x1, 1x1, 2x1, 2x2, 4x2, 4x4 and 8x4 pixels.
+        // The passes of an interlaced picture of 8x8 pixels have 1x1, 1x1, 2x1, 2x2, 4x2, 4x4 and 8x4 pixels.
         assert_eq!(packed(8, 8, 8, 1, true), 64 + 1 + 1 + 1 + 2 + 2 + 4 + 4);
-        // Only the first pass has a pixel.
+        // If an interlaced picture has one pixel, only the first pass has a pixel.
         assert_eq!(packed(1, 1, 8, 3, true), 4);
         assert_eq!(packed(0, 9, 8, 3, false), 0);
     }

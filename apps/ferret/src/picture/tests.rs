@@ -150,7 +150,7 @@ fn flat_png_files_are_read_despite_their_high_compression() {
         let picture = Picture::decode(&stored(&format!("flat-{name}.png"))).unwrap();
         assert!(picture.rgb.iter().all(|value| *value == 0), "{name}");
     }
-    // Valid headers with a size for which the file is too short, including pictures with one bit per pixel.
+    // Files with valid headers that announce a size for which the file is too short, including pictures with one bit per pixel.
     for name in ["palette-1", "palette-1-interlaced", "palette-8", "grey-1"] {
         let mut file = stored(&format!("flat-{name}.png"));
         promise_in(&mut file, 6000, 6000);
@@ -166,7 +166,7 @@ fn jpeg_files_truncated_anywhere_are_refused() {
             let text = message(&file[..length]);
             assert!(text.contains("cut off"), "{layout}, {length} of {} bytes: {text}", file.len());
         }
-        // Some cameras append data after the end marker. It is ignored, at whatever position it ends.
+        // Some cameras append data after the end marker. The appended data is ignored, at whatever position it ends.
         let longer = [&file[..], &file[..file.len() / 2]].concat();
         assert_eq!(Picture::decode(&longer), Picture::decode(&file), "{layout}");
     }

@@ -36,7 +36,7 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, armat
         if session.is_root() {
             print_completed(&described, &rescue);
         }
-        // Each rank checks the files of its commands itself.
+        // Rank 0 does not check the output files of commands, because each rank checks those of its own commands.
         let settings =
             Settings { directory: args.directory.clone(), outputs: outputs.clone(), check_outputs: false };
         let handler = || {

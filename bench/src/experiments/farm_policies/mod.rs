@@ -52,7 +52,7 @@ struct Setting {
     shape: TaskShape,
 }
 
-/// Results of several iterations.
+/// Results of a policy in several iterations of a farm.
 struct Finish {
     busy: f64,
     /// Total seconds of all iterations.

@@ -55,7 +55,7 @@ impl Row {
     }
 }
 
-/// Returns all rows, or a few of them with `smoke`.
+/// Returns all rows of the reference values, or a few of them if `smoke` is true.
 pub(super) fn rows(smoke: bool) -> Outcome<Vec<Row>> {
     let lines = REFERENCE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.step_by(if smoke { 24 } else { 1 });
@@ -198,7 +198,7 @@ mod tests {
         let mut seen = 0;
         for row in rows(false).unwrap().iter().filter(|row| row.fast && row.setting.shape.spread > 0.1) {
             let tasks = [1, 2].map(|seed| row.setting.tasks(ITERATIONS, seed).unwrap());
-            // No rule concerns the other policies.
+            // The rules about the order of policies concern only the policies listed here.
             let of = |chunking: Chunking| match chunking {
                 Chunking::Static | Chunking::Policy(Published::Fsc) | Chunking::Policy(Published::Daf) => {
                     mean(&tasks.each_ref().map(|tasks| row.setting.run(chunking, tasks).efficiency()))
@@ -217,7 +217,7 @@ mod tests {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
-        // With DAF no better than the static policy, both the rules about static and those about FSC fail.
+        // If the efficiency of DAF is no better than that of the static policy, the rules about the static policy and those about FSC fail.
         let mut values = row.expected.clone();
         values[3] = 80.0;
         assert_eq!(broken_orders(row, &values).len(), 3);
@@ -227,7 +227,8 @@ mod tests {
     fn tolerance_is_the_prediction_interval_of_the_next_value() {
         assert!((tolerance(&[5.0; 10]) - ROUNDING).abs() < 1e-12);
         let samples: Vec<f64> = (1..=10).map(f64::from).collect();
-        // The deviation is 3.0277; it is multiplied by √1.1 and by t.
+        // Expected tolerance for the values 1 to 10: their standard deviation 3.0277, multiplied by √1.1 and by Student's t, plus the
+        // rounding.
         assert!((tolerance(&samples) - (3.250 * 3.02765 * 1.048_81 + ROUNDING)).abs() < 1e-3);
     }
 }

@@ -106,7 +106,7 @@ fn contests(
     ]);
     let (mut ratios, mut charged) = (Vec::new(), Vec::new());
     for (seed, setting) in (SEED..).zip(settings) {
-        // The offset keeps the seeds of different settings disjoint.
+        // The seeds of two draws of a setting differ by a million, so that no other setting uses them.
         let rows = (0..draws).map(|draw| setting.tasks(iterations, seed + draw * 1_000_000));
         let rows = rows.collect::<Outcome<Vec<_>>>()?;
         let fixed: Vec<Vec<f64>> = rows.iter().map(|rows| setting.fixed(rows)).collect();

@@ -36,7 +36,7 @@ const TRENDS: [Trend; 7] =
     [Trend::Rising, Trend::Falling, Trend::Hump, Trend::Step, Trend::Wave, Trend::Whole, Trend::Edge];
 
 impl Trend {
-    /// Returns the levels of `count` tasks in arbitrary units; for shapes other than pictures they lie between 1 and
+    /// Returns the undisturbed times of `count` tasks in arbitrary units; for shapes other than pictures the times lie between 1 and
     /// `height`.
     fn levels(self, count: usize, height: f64, place: f64, width: f64) -> Vec<f64> {
         let along = |level: &dyn Fn(f64) -> f64| -> Vec<f64> {
@@ -132,8 +132,7 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     Ok(ratios)
 }
 
-/// Draws a farm on a fast network and its tasks, whose times have a relative deviation of 3 % to 30 % from their
-/// level.
+/// Draws a farm on a fast network and its tasks, whose times have a relative deviation of 3 % to 30 % from the times of its shape.
 fn draw(trend: Trend, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
     let mut log = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
     let (workers, tasks) = (log(2.0, 40.0).round() as usize, log(200.0, 2000.0).round() as usize);

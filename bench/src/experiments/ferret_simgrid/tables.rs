@@ -1,4 +1,4 @@
-//! Results of the runs on all platforms: tables, a plot and the marks.
+//! Results of the runs on all platforms: tables, a plot, and comparisons with target values.
 
 use super::super::ferret_costs::Bound;
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
 
-/// Speed-up of HeDPM in the paper.
+/// Speed-up of the planner HeDPM in the paper that describes HeDPM.
 const PAPER: f64 = 9.2;
 
 /// Prints the results of all platforms.
@@ -91,7 +91,7 @@ pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
     report.bars("", &bars)
 }
 
-/// States the marks.
+/// Records the measured values that have targets.
 pub(super) fn record_marks(report: &mut Report, rows: &[Row]) {
     for name in [DPM, HEDPM, REFINED, LIVE] {
         let speedups: Vec<f64> = rows.iter().map(|row| row.speedup(name)).collect();

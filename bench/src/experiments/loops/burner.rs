@@ -39,7 +39,7 @@ const WARM_UP: f64 = 8.0;
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 /// Fractions of the rows on the undisturbed rank to try.
 const SPLITS: [f64; 4] = [0.55, 0.6, 0.667, 0.72];
-/// Cases: name, loop, rows, passes that calibrate the time of a pass, and the mark against equal halves.
+/// Cases: name, loop, rows, passes that calibrate the time of a pass, and the target for the ratio to equal halves.
 const CASES: [(&str, Kernel, usize, usize, f64); 3] = [
     ("matmul 1000", Kernel::Matmul, 1000, 4, 1.4),
     ("SOR 8000", Kernel::Sor, 8000, 6, 1.25),
@@ -68,7 +68,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let (alone, ours_alone) = (seconds_per_pass(&job)?, seconds_per_pass_of_ours(&job)?);
         let scale = if smoke { 0.01 } else { 1.0 };
         let (thread_shares, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
-        // A pass takes up to twice as long as without the load.
+        // The number of passes for a given time allows for the load, with which a pass takes up to twice as long.
         let run_with_load = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };

@@ -71,7 +71,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             (Kernel::Matmul, _) => hook_of_doall(blocks, log),
             _ => hook_of_sweep(1, blocks, log),
         };
-        // The first measurement is a warm-up.
+        // The first measurement of the hooks is a warm-up and is dropped.
         let hooks = (0..6).map(|_| hook(None)).skip(1).collect::<Outcome<Vec<f64>>>()?;
         let hook = median(&hooks);
         let logged = |log: Option<&Path>| match kernel {

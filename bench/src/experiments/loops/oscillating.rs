@@ -68,11 +68,11 @@ const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("very dear", Kind::Sweep, 2000, 20e-3),
 ];
 const SEEDS: usize = 10;
-/// Seconds of a pass.
+/// Seconds of a pass of the loop without load.
 const PASS: f64 = 0.5;
 /// Number of passes of a simulated run.
 const PASSES: usize = 480;
-/// Bytes of a unit.
+/// Number of bytes of a unit of the loop.
 const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
@@ -100,7 +100,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
         let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
         let alone = seconds_per_pass_of_ours(&job)?;
         let seconds = if smoke { 0.1 } else { SECONDS };
-        // During half of the time a pass takes up to twice as long.
+        // The number of passes allows for the load: during half of the time a pass takes up to twice as long.
         let passes = (seconds / (1.4 * alone)).ceil() as usize;
         let job = Job { passes, settle: passes.div_ceil(10), columns: 0, ..job };
         for (period, what) in periods {
@@ -161,7 +161,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("real", &plot)
 }
 
-/// Efficiency and number of movements of the program, and of the planner's simulator.
+/// Results of the program, and of the planner's simulator: efficiency, and number of movements of units.
 type Pair = ((f64, f64), (f64, f64));
 
 fn simulated(report: &mut Report, smoke: bool) -> Outcome {

@@ -69,7 +69,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
         for (who, samples) in rounds.iter() {
             let time = median_interval(samples);
-            // Both serial loops run on one rank.
+            // The efficiency of the serial loops, plain and blocked, is that of one rank.
             let ranks = if who == PLAIN || who == BLOCKED { 1.0 } else { 2.0 };
             let against =
                 |serial: &str| rounds.ratio(serial, who).map(|ratio| digits(ratio.value / ranks, 3));

@@ -115,7 +115,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
                 digits(settled.movements, 0),
             ]);
         }
-        // The value is not a statistical sample: the worst of all seeds must reach the mark.
+        // The worst of all seeds must reach the target, so the value has no statistical interval.
         let worst = of_ideal.iter().copied().fold(f64::INFINITY, f64::min);
         let what = format!("{name}, worst of the seeds");
         report.mark(Mark::new(

@@ -262,11 +262,11 @@ impl Trials {
 struct Run {
     /// Number of tasks that were in the journal but were started again.
     wrongly: usize,
-    /// Values of the table.
+    /// Measured values for the table.
     measurements: [f64; 3],
 }
 
-/// Results of several runs.
+/// Results of several runs in which ranks were killed.
 #[derive(Default)]
 struct Series {
     complete: Vec<Run>,

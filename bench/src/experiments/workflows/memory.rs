@@ -60,8 +60,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let sums = Heavy { sources, bytes, memory, seed: 0 };
     measure("sums".into(), sums, 2)?;
     let limits = [("own", "sums by Dask, with the limit beside its modules"), ("all", "sums by Dask")];
-    // A smoke run has a tenth of the limit, which leaves no memory for Python itself: with the limit for the whole
-    // process, it would wait until it is killed.
+    // The shortest form of the experiment has a tenth of the limit, which leaves no memory for Python itself: with the limit for the whole
+    // process, Dask would wait until it is killed.
     for (limit, name) in limits.into_iter().take(if smoke { 1 } else { 2 }) {
         table.row(dask(name, limit, sums)?);
     }
@@ -84,7 +84,7 @@ fn dask(name: &str, limit: &str, sums: Heavy) -> Outcome<[Cell; 6]> {
     let mut command = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
     command.arg(peers::folder().join("workflows/sums.py"));
     command.args([sums.sources.to_string(), sums.bytes.to_string(), sums.memory.to_string(), limit.into()]);
-    // Dask logs each worker that it restarts.
+    // Standard error is discarded, because Dask logs each worker that it restarts.
     command.stderr(std::process::Stdio::null());
     let values = one(&finish(command, DASK_LIMIT)?)?;
     let has_ended = values["ended"] == 1.0;

@@ -130,7 +130,7 @@ impl Counts {
 fn deviating(known: &Workflow, deviation: f64, seed: u64) -> Outcome<Workflow> {
     let mut random = Random::new(seed);
     let mut factor = || {
-        // Box-Muller transform (1958).
+        // Normally distributed numbers by the Box-Muller transform (1958).
         let (radius, angle) =
             ((-2.0 * random.uniform().ln()).sqrt(), std::f64::consts::TAU * random.uniform());
         (1.0 + deviation * radius * angle.cos()).max(MIN_FACTOR)

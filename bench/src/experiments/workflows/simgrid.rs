@@ -51,7 +51,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         instances.push((instance.with_one_value_a_task()?, REAL));
     }
     if smoke {
-        // The smoke run uses a workflow that begins with one task, a workflow that ends with one task, and a real
+        // The shortest form of the experiment uses a workflow that begins with one task, a workflow that ends with one task, and a real
         // one.
         instances = instances.into_iter().step_by(5).collect();
     }
@@ -123,7 +123,7 @@ fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'
     let Instance { workflow, task_memory, .. } = instance;
     if kind == 1 {
         let model = MemoryModel::new(*task_memory);
-        // The blocks of some workflows do not fit on any processor.
+        // DagHetPart finds no plan for some workflows, whose blocks do not fit on any processor.
         let plan = dag_het_part(workflow, cluster, model, &DagHetPart::default()).ok();
         return Ok(plan.map(|plan| ("DagHetPart", plan)).into_iter().collect());
     }

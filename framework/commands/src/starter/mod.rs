@@ -3,6 +3,7 @@
 //! README.md in this directory describes processes, states and invariants.
 
 mod orphans;
+mod out_of_memory;
 mod running;
 mod spawn;
 pub(crate) mod tree;
@@ -105,7 +106,7 @@ impl Starter {
             }
             self.poll_commands(now)?;
             self.start()?;
-            // A closed connection is not an error here.
+            // A connection that the caller has closed is not an error: its events are discarded.
             self.connection.flush()?;
         }
         Ok(())
@@ -122,7 +123,7 @@ impl Starter {
             false => Interest::Read,
         };
         let mut fds = vec![(self.signals.as_fd(), Interest::Read)];
-        // A closed socket is always readable and would end every wait at once.
+        // A closed socket is not waited for: it is always readable and would end every wait at once.
         if !self.closing {
             fds.push((self.connection.as_fd(), interest));
         }
@@ -133,7 +134,7 @@ impl Starter {
         }
         let ready = wait(&fds, limit)?;
         if ready[0] {
-            // The bytes do not identify the signals; the state of the children does.
+            // The bytes are dropped, because they do not identify the signals; the state of the children does.
             while matches!((&self.signals).read(&mut self.buffer), Ok(count) if count == self.buffer.len()) {}
         }
         let mut ready = &ready[others..];
@@ -263,6 +264,6 @@ impl Starter {
 fn free_of_cores() {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
-    // The kernel reduces the set to the allowed CPUs. If the call fails, commands keep the caller's binding.
+    // The affinity is set to all CPUs, which the kernel reduces to the allowed ones. If the call fails, commands keep the caller's binding.
     let _ = sched_setaffinity(None, &all);
 }

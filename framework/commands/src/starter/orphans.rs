@@ -30,7 +30,7 @@ struct Orphan {
 }
 
 impl Orphans {
-    /// Returns the time of the next check.
+    /// Returns the time of the next check for new or ended orphans.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
@@ -93,7 +93,7 @@ impl Orphans {
             let command = running.iter().find(|command| orphan.is_of(&command.job_mark));
             let survives = match command {
                 Some(command) => command.has_ended() && !command.watch.has_grace(now),
-                // The command of the orphan is unknown. It is killed when no command runs that it could belong to.
+                // An orphan of unknown command is killed when no command runs to which it could belong.
                 None => none_runs || all,
             };
             has_survivors |= survives || command.is_some_and(Running::has_ended);

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use wait4::Wait4;
 
+use super::out_of_memory;
 use super::spawn::Spawned;
 use super::tree;
 use super::watch::Watch;
-use crate::event::{Ended, Outcome, last_line};
+use crate::event::{Ended, Outcome, Stopped, last_line};
 use crate::output::{OutputWriter, Stream};
 use crate::request::Request;
 
@@ -27,8 +28,10 @@ pub(super) struct Running {
     pub(super) pipes: [Option<PipeReader>; 2],
     pub(super) watch: Watch,
     start: Instant,
-    /// End of the root process. Its descendants may still run.
+    /// End of the command's root process. Its descendants may still run.
     end: Option<End>,
+    /// Number of processes that the kernel had killed for lack of memory before the start.
+    kills_before: Option<u64>,
     /// CPU time of ended orphans of the command.
     orphans_cpu_time: Duration,
     lost_output: u64,
@@ -44,6 +47,8 @@ struct End {
     at: Instant,
     cpu_time: Duration,
     peak_memory: u64,
+    /// Number of processes that the kernel had killed for lack of memory at the end.
+    kills: Option<u64>,
 }
 
 const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
@@ -69,6 +74,7 @@ impl Running {
             watch: Watch::new(start, request.time_limit, request.memory_limit, grace),
             start,
             end: None,
+            kills_before: out_of_memory::recent_kills(start),
             orphans_cpu_time: Duration::ZERO,
             lost_output: 0,
             errors: Vec::new(),
@@ -99,12 +105,16 @@ impl Running {
             return Ok(());
         }
         if !self.watch.has_grace(now) {
-            // Until the process is reaped, its number is not reused.
+            // The root process is not reaped before its group is killed: until then its number is not reused,
+            // so that the signal reaches no other group.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         let used = self.child.wait4()?;
         let cpu_time = used.rusage.utime + used.rusage.stime;
-        self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory: used.rusage.maxrss });
+        // Read only for commands that did not succeed.
+        let kills = if used.status.success() { None } else { out_of_memory::kills() };
+        let peak_memory = used.rusage.maxrss;
+        self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory, kills });
         Ok(())
     }
 
@@ -171,14 +181,16 @@ impl Running {
             (None, signal) => Outcome::Signalled(signal.unwrap_or(0)),
         };
         let peak_memory = match self.watch.peak() {
-            // The kernel's value also includes the memory of the starter at the time of the fork. It is not used if it is no larger than
-            // the starter's own peak.
+            // The kernel's peak memory of the root process also includes the memory of the starter at the
+            // time of the fork. It is not used if it is no larger than the starter's own peak.
             seen if seen > 0 && end.peak_memory <= tree::own_peak() => seen,
             seen => seen.max(end.peak_memory),
         };
+        let is_out_of_memory = out_of_memory::explains(&outcome, self.kills_before, end.kills);
+        let stopped = self.watch.stopped().or(is_out_of_memory.then_some(Stopped::OutOfMemory));
         let mut ended = Ended {
             outcome,
-            stopped: self.watch.stopped(),
+            stopped,
             run_time: end.at.duration_since(self.start),
             cpu_time: end.cpu_time + self.orphans_cpu_time,
             peak_memory,

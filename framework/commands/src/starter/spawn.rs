@@ -81,7 +81,8 @@ fn input(input: &Input) -> Result<Stdio, String> {
             let file = regular::open(path);
             file.map(Stdio::from).map_err(|error| format!("standard input {}: {error}", path.display()))
         }
-        // The bytes are kept in an anonymous file. A pipe would have to be filled while the command runs.
+        // The given standard input is kept in an anonymous file. A pipe would have to be filled while the
+        // command runs.
         Input::Bytes(bytes) => in_memory(bytes)
             .map(Stdio::from)
             .map_err(|error| format!("cannot keep its input in memory: {error}")),

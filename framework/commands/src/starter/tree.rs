@@ -14,7 +14,8 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(pids(&list)),
-            // The kernel does not provide these lists, or the thread has just ended.
+            // The children are found by a scan of all processes if the kernel provides no lists of children. Otherwise the thread has just
+            // ended.
             Err(_) if !has_lists() => return children_by_walk(of),
             Err(_) => {}
         }

@@ -55,7 +55,7 @@ impl TemporaryFile {
         fs::rename(&self.temporary, &self.destination)?;
         self.is_finished = true;
         if durability == Durability::Synced {
-            super::sync_parent(&self.destination)?;
+            sync_parent(&self.destination)?;
         }
         Ok(())
     }
@@ -77,6 +77,12 @@ impl Drop for TemporaryFile {
             let _ = fs::remove_file(&self.temporary);
         }
     }
+}
+
+/// Makes the directory entry of a file durable.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Returns true if `name` is a name that [`TemporaryFile::create`] chooses for a replacement of `file`. The name `file` must be shorter than

@@ -127,7 +127,8 @@ fn fifo_receives_all_bytes_and_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     fifo(&path);
-    // The text is longer than the buffer of a pipe.
+    // The text is longer than the buffer of a pipe, so that the writer of the FIFO has to wait for its
+    // reader.
     let text = "twelve bytes".repeat(20_000);
     let reader = std::thread::spawn({
         let path = path.clone();

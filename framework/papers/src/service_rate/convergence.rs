@@ -1,4 +1,4 @@
-//! Convergence of a mean.
+//! Convergence test for the mean of measurements.
 
 use super::kernel::laplacian_of_gaussian;
 use super::options::RateOptions;
@@ -10,10 +10,10 @@ pub(super) struct Convergence {
     kernel: [f64; 3],
     tolerance: f64,
     needed: usize,
-    /// Last two errors, the older one first; `seen` is the number of errors.
+    /// Last two standard errors, the older one first. The field `seen` is the number of standard errors so far.
     last: [f64; 2],
     seen: u64,
-    /// Number of filtered values in a row within the tolerance; the last n are all within it if the row has length n.
+    /// Number of consecutive filtered errors within the tolerance.
     row: usize,
 }
 
@@ -42,7 +42,7 @@ impl Convergence {
         self.row >= self.needed
     }
 
-    /// Starts a new series.
+    /// Starts a new series of standard errors.
     pub(super) fn clear(&mut self) {
         (self.seen, self.row) = (0, 0);
     }
@@ -59,7 +59,7 @@ mod tests {
         let mut add = |errors: &[f64]| errors.iter().map(|&error| convergence.add(error)).collect::<Vec<_>>();
         assert_eq!(add(&[0.5; 6]), [false, false, false, false, false, true]);
         assert_eq!(add(&[0.6]), [false]);
-        // The jump affects three filtered values.
+        // The jump from 0.5 to 0.6 changes three filtered values, because the filter spans three errors.
         assert_eq!(add(&[0.6; 5]), [false, false, false, false, true]);
         convergence.clear();
         assert!(!convergence.add(0.6));

@@ -1,4 +1,4 @@
-//! Heuristic estimate of a rate from counts of single periods.
+//! Heuristic estimate of a server's rate from the numbers of items in single sampling periods.
 
 use armature_planner::estimate::Running;
 use armature_planner::range::{self, POSITIVE};
@@ -9,12 +9,12 @@ use super::convergence::Convergence;
 use super::options::RateOptions;
 use super::smooth::Smooth;
 
-/// Reading of a queue's monitor at the end of one period.
+/// Reading of a queue's monitor at the end of one sampling period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// tc: number of items moved in the period.
+    /// Number of items that the server moved in the period (tc in the paper of Beard and Chamberlain).
     pub items: f64,
-    /// Actual length of the period in seconds.
+    /// Actual length of the sampling period in seconds.
     pub period: f64,
     /// True if the server was blocked in the period (nothing to read or no space to write), or its producer had finished.
     pub blocked: bool,
@@ -27,7 +27,7 @@ pub struct RateEstimate {
     pub rate: f64,
     /// True if the estimate has converged.
     pub converged: bool,
-    /// Number of quantiles behind the estimate.
+    /// Number of quantiles of which the rate is the mean.
     pub quantiles: u64,
     /// Number of samples used since the estimator was created.
     pub samples: u64,
@@ -109,12 +109,13 @@ impl RateEstimator {
         })
     }
 
-    /// Returns T, the length of a sampling period in seconds.
+    /// Returns the length of a sampling period in seconds (T in the paper of Beard and Chamberlain).
     pub fn period(&self) -> f64 {
         self.period
     }
 
-    /// Adds one period. Returns the rate when it has converged, and then begins the next estimate with the current window.
+    /// Adds the sample of one period. Returns the rate of the server when the estimate has converged, and then begins the next estimate with the
+    /// samples of the current window.
     pub fn add(&mut self, sample: Sample) -> Option<RateEstimate> {
         let Sample { items, period, blocked } = sample;
         let deviation = (period - self.period).abs();
@@ -127,7 +128,7 @@ impl RateEstimator {
         let quantile = self.smooth.add(items, self.options.quantile)?;
         self.quantiles.add(quantile);
         let error = self.quantiles.standard_error();
-        // If all items are 0, the mean and its error are 0.
+        // A mean of 0 is not a divisor. It occurs only if all samples have 0 items, and then the standard error is 0 as well.
         let scale =
             if self.options.relative && self.quantiles.mean() > 0.0 { self.quantiles.mean() } else { 1.0 };
         let converged = self.convergence.add(error / scale);
@@ -141,12 +142,12 @@ impl RateEstimator {
         self.last
     }
 
-    /// Returns the last converged estimate, or the current mean before the first one; `None` without quantiles.
+    /// Returns the last converged estimate of the rate, or the unconverged estimate before the first one; `None` if no sampling window was full yet.
     pub fn estimate(&self) -> Option<RateEstimate> {
         self.last.or_else(|| self.running())
     }
 
-    /// Returns the estimate that has not converged yet; `None` without quantiles.
+    /// Returns the current estimate of the rate, which has not converged yet; `None` if there is no quantile since the last estimate.
     pub fn running(&self) -> Option<RateEstimate> {
         (self.quantiles.count() > 0).then(|| RateEstimate {
             rate: self.quantiles.mean() / self.period,

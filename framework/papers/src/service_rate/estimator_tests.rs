@@ -1,4 +1,4 @@
-//! Tests of exact sequences of a reference, and of servers of known rate.
+//! Tests of the rate estimator against exact sequences of a reference implementation, and with servers of known rate.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -15,7 +15,7 @@ fn congruential(seed: u64) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Returns 4,000 counts of 195 to 204 items, 15 % of which are halved.
+/// Returns 4,000 counts of 195 to 204 items in a sampling period, 15 % of which are halved.
 fn counts() -> Vec<f64> {
     let mut u = congruential(777);
     let mut next = move || u.next().unwrap();
@@ -31,7 +31,7 @@ fn full(items: f64) -> Sample {
     Sample { items, period: 1.0, blocked: false }
 }
 
-/// Returns the index of the sample and the rate of each estimate.
+/// Returns the index of the last sample and the rate of each converged estimate.
 fn estimates(options: RateOptions, counts: impl IntoIterator<Item = f64>) -> Vec<(usize, f64)> {
     let mut estimator = RateEstimator::new(1.0, options).unwrap();
     let counts = counts.into_iter().enumerate();
@@ -72,7 +72,8 @@ fn rate_is_items_divided_by_time() {
     let mut sample = || estimator.add(Sample { items: 205.0, period: 0.001, blocked: false });
     let estimate = (0..1000).find_map(|_| sample()).unwrap();
     assert!((estimate.bytes_per_second(8.0) - 1_640_000.0).abs() < 1e-3);
-    // The window is full after 31 samples, the filter needs two more, and the tolerance sixteen.
+    // The window of samples is full after 31 samples, the convergence filter needs two more, and sixteen filtered values must be within the
+    // tolerance.
     assert_eq!((estimate.samples, estimate.quantiles), (49, 18));
 }
 
@@ -138,7 +139,7 @@ fn estimate_follows_a_changed_rate() {
     let counts: Vec<f64> = (0..2000).map(|i| poisson(if i < 1000 { 300.0 } else { 100.0 })).collect();
     let found = estimates(options, counts);
     let after: Vec<_> = found.iter().filter(|(i, _)| *i >= 1000).collect();
-    // The estimate in progress at the change is a mixture of both rates; later estimates are not.
+    // The estimate in progress when the server's rate changes is a mixture of both rates; later estimates are not.
     assert!(after.len() >= 3 && after[0].0 < 1600, "{found:?}");
     assert!(after[1..].iter().all(|(_, rate)| (rate / 100.0 - 1.0).abs() < 0.2), "{found:?}");
 }

@@ -1,4 +1,4 @@
-//! Weights of the two filters.
+//! Weights of the Gaussian filter and of the Laplacian-of-Gaussian filter.
 
 use std::f64::consts::PI;
 

@@ -1,41 +1,43 @@
-//! Parameters of the estimator, and the chosen interpretation of the paper.
+//! Parameters of the rate estimator, and our interpretation of the paper of Beard and Chamberlain where its text is ambiguous.
 
 use armature_planner::range::{self, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of samples of a window: each is stored, and each new sample scans all of them.
+/// Maximum number of samples in the sliding window. Each sample is stored, and each new sample scans all of them.
 pub(super) const MOST_SAMPLES: usize = 1 << 16;
 
 /// Parameters of a [`RateEstimator`](super::RateEstimator).
 ///
-/// Numbers marked *lost* are missing in the text of the paper that was available; the values are ours.
+/// Numbers marked *lost* are missing in the text of the paper of Beard and Chamberlain that was available; the values are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateOptions {
-    /// w: number of samples in the sliding window (lost); more than twice the radius, plus 1, and at most 65,536.
+    /// Number of samples in the sliding window (w in the paper of Beard and Chamberlain, where its value is lost); more than 2 · `radius` + 1, and at
+    /// most 65,536.
     pub window: usize,
-    /// Radius of the Gaussian that smooths the window (2 in the paper).
+    /// Radius of the Gaussian that smooths the window (2 in the paper of Beard and Chamberlain).
     pub radius: usize,
-    /// True if the Gaussian is divided by its sum. As printed it sums to 0.9909, which lowers every estimate by 0.9 %.
+    /// True if the weights of the Gaussian are divided by their sum. The weights as printed in the paper of Beard and Chamberlain sum to 0.9909,
+    /// which lowers every estimate by 0.9 %.
     pub normalise: bool,
-    /// Number of standard deviations between the mean and the quantile that counts as the full rate (lost; 1.64485 is the 95th percentile of a
-    /// Gaussian).
+    /// Number of standard deviations between the mean and the quantile that counts as the full rate (lost in the paper of Beard and Chamberlain;
+    /// 1.64485 gives the 95th percentile of a Gaussian).
     pub quantile: f64,
-    /// Standard deviation of the Laplacian of Gaussian for the convergence test (lost).
+    /// Standard deviation of the Laplacian of Gaussian for the convergence test (lost in the paper of Beard and Chamberlain).
     pub log_sigma: f64,
-    /// True if the mean of the Laplacian kernel is subtracted from it. As printed it sums to −0.6 and responds to the size of the error instead of
-    /// its change, so that on an absolute scale it never converges.
+    /// True if the mean of the Laplacian kernel is subtracted from the kernel. The kernel as printed in the paper of Beard and Chamberlain sums to
+    /// −0.6 and responds to the size of the standard error instead of its change, so that on an absolute scale the estimate never converges.
     pub zero_sum: bool,
     /// True if the standard error is divided by the mean, so that the tolerance has no unit.
     pub relative: bool,
-    /// Maximum absolute value of a converged filtered standard error (lost).
+    /// Maximum absolute value of a filtered standard error that counts as converged (lost in the paper of Beard and Chamberlain).
     pub tolerance: f64,
-    /// Number of converged values in a row that end the search (lost).
+    /// Number of consecutive converged values after which the estimate is complete (lost in the paper of Beard and Chamberlain).
     pub convergence_window: usize,
-    /// Minimum number of quantiles behind an estimate; at least 2.
+    /// Minimum number of quantiles of which an estimate is the mean; at least 2.
     pub min_quantiles: u64,
-    /// Maximum relative difference of the period of a sample from T; other samples are ignored.
+    /// Maximum relative difference between the actual period of a sample and the requested period T; other samples are ignored.
     pub deviation: f64,
 }
 
@@ -58,13 +60,13 @@ impl Default for RateOptions {
 }
 
 impl RateOptions {
-    /// Checks that every number is valid.
+    /// Checks that every parameter of the estimator is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Options`] with the first invalid number.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
-        // A standard deviation needs two smoothed values.
+        // The window needs at least 2 · radius + 2 samples, because a standard deviation needs two smoothed values.
         let least = self.radius.saturating_mul(2).saturating_add(2);
         if self.window < least {
             return invalid(format!(

@@ -1,4 +1,4 @@
-//! Smoothed sliding window.
+//! Sliding window of samples, smoothed with a Gaussian.
 
 use armature_planner::estimate::Running;
 
@@ -26,13 +26,14 @@ impl Smooth {
         }
     }
 
-    /// Adds a sample and returns the quantile of the window, once it is full: mean + `z` standard deviations (Eq. 3).
+    /// Adds a sample and returns mean + `z` · standard deviation of the smoothed window (equation 3 of the paper of Beard and Chamberlain), or `None`
+    /// until the window is full.
     pub(super) fn add(&mut self, sample: f64, z: f64) -> Option<f64> {
         self.raw.add(sample);
         if !self.raw.is_full() {
             return None;
         }
-        // The kernel is symmetric, so only the beginning of the ring matters for the order.
+        // The samples are in the order of time, the oldest first; the opposite order would give the same result, because the kernel is symmetric.
         let (newer, older) = self.raw.parts();
         let value = older.iter().chain(newer).zip(&self.kernel).map(|(sample, weight)| sample * weight).sum();
         self.smoothed.add(value);
@@ -43,7 +44,7 @@ impl Smooth {
         Some(window.mean() + z * window.deviation())
     }
 
-    /// Returns mean and deviation of the smoothed window.
+    /// Returns the mean and the standard deviation of the smoothed window.
     fn statistics(&self) -> Running {
         let mut window = Running::new();
         self.smoothed.values.iter().for_each(|&value| window.add(value));
@@ -51,7 +52,7 @@ impl Smooth {
     }
 }
 
-/// Ring buffer of the last values.
+/// Ring buffer of the last values of a series.
 #[derive(Clone, Debug)]
 struct Ring {
     values: Vec<f64>,
@@ -77,7 +78,7 @@ impl Ring {
         self.values.len() == self.most
     }
 
-    /// Returns the two parts of the buffer; the first is the older one in time.
+    /// Returns the two contiguous parts of a full ring buffer, the part with the newer values first.
     fn parts(&self) -> (&[f64], &[f64]) {
         self.values.split_at(self.next)
     }

@@ -1,11 +1,11 @@
 //! Discrete-event simulation of a stream of items through a mapped pipeline.
 //!
-//! The model of [`pipeline`](armature_planner::pipeline) predicts the long-term speed of a mapping, and this simulator measures it. Processors do one thing at
-//! a time, items wait in queues and leave in order, and a window limits the items in flight. An item takes the same time on a processor as in the
-//! model. The simulation tests how the blocks work together, the order of items, and the two kinds of dispatch.
+//! The model of [`pipeline`](armature_planner::pipeline) predicts the long-term speed of a mapping, and this simulator measures that speed.
+//! Processors do one thing at a time, items wait in queues and leave in order, and a window limits the items in flight. An item takes the same time
+//! on a processor as in the model. The simulation tests how the blocks of stages work together, the order of items, and the two kinds of dispatch.
 //!
-//! A processor that hosts several blocks first serves blocks without another host, because all other blocks wait for them, and then replicated
-//! blocks. Within each kind, it serves the block furthest downstream first. The model makes the same assumption.
+//! A processor that hosts several blocks of stages first serves blocks without another host, because all other blocks wait for them, and then
+//! replicated blocks. Within each kind, the processor serves the block furthest downstream first. The model makes the same assumption.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -16,17 +16,17 @@ use armature_planner::{Error, ErrorKind, Platform, Result};
 /// Result of a simulated stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Seconds until the last item left.
+    /// Seconds until the last item left the pipeline.
     pub makespan: f64,
-    /// Seconds between two outputs, over the middle three fifths of the stream.
+    /// Seconds between two items that leave the pipeline, over the middle three fifths of the stream.
     pub production_time: f64,
     /// Busy fraction of the makespan for each processor.
     pub utilisation: Vec<f64>,
-    /// Number of items processed by each host of each block.
+    /// Number of items processed by each host of each block of stages.
     pub items: Vec<Vec<u64>>,
 }
 
-/// Maximum number of items of a simulated stream, whose times take 128 MiB.
+/// Maximum number of items of a simulated stream. The times at which this number of items leave take 128 MiB.
 const MOST_ITEMS: u64 = 1 << 24;
 
 /// Simulates `items` items in the pipeline, with at most `window` of them in flight.
@@ -75,7 +75,7 @@ pub fn simulate(
     Ok(run.finish())
 }
 
-/// Completion of one item on one processor. The order by time, then by processor, makes the run repeatable.
+/// Completion of one item on one processor. Completions are ordered by time, then by processor, so that the simulation is repeatable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Completion {
     time: f64,
@@ -101,24 +101,25 @@ struct Run<'a> {
     mapping: &'a Mapping,
     dispatch: Dispatch,
     item_times: Vec<Vec<f64>>,
-    /// For each processor, its blocks and its position among their hosts, in the order in which it serves the blocks.
+    /// For each processor, the blocks of stages that it hosts, and its position among the hosts of each block, in the order in which it serves the
+    /// blocks.
     duties: Vec<Vec<(usize, usize)>>,
-    /// True for each block that must process the items in order.
+    /// True for each block with a serial stage, which must process the items in order.
     in_order: Vec<bool>,
-    /// Waiting items of each block.
+    /// Items that wait before each block of stages.
     waiting: Vec<BTreeSet<u64>>,
-    /// For each block, the next item in order that it may start; under round robin, for each host.
+    /// For each host of each block, the next item that the host may start, if the block is in order or the dispatch is round robin.
     next: Vec<Vec<u64>>,
-    /// For each processor, the block and the item on which it works.
+    /// For each processor, the block and the item that it processes at present.
     current: Vec<Option<(usize, u64)>>,
     completions: BinaryHeap<Reverse<Completion>>,
     now: f64,
     total: u64,
     window: u64,
     admitted: u64,
-    /// Items that were completed before an earlier one.
+    /// Items that the last block has completed before an earlier item.
     early: BTreeSet<u64>,
-    /// Times at which the items left, in order.
+    /// Times at which the items left the pipeline, in order.
     released: Vec<f64>,
     busy: Vec<f64>,
     done: Vec<Vec<u64>>,
@@ -166,7 +167,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Admits items while the window has space.
+    /// Admits items into the pipeline while the window has space.
     fn admit(&mut self) {
         while self.admitted < self.total && self.admitted - (self.released.len() as u64) < self.window {
             self.waiting[0].insert(self.admitted);
@@ -174,7 +175,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Assigns the first permitted item to each idle processor.
+    /// Starts the first permitted item on each idle processor.
     fn start_idle(&mut self) {
         for p in 0..self.current.len() {
             if self.current[p].is_some() {
@@ -194,7 +195,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the item that host `place` of block `b` may start now.
+    /// Returns the item that block `b` may start now on its host number `place`.
     fn ready(&self, b: usize, place: usize) -> Option<u64> {
         if self.dispatch == Dispatch::RoundRobin || self.in_order[b] {
             let next = self.next[b][place];

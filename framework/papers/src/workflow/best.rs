@@ -1,4 +1,4 @@
-//! Best plan of list schedules, block plans and local search.
+//! Best plan for a workflow from list schedules, block plans and local search.
 
 use armature_planner::workflow::{
     BestPlan, Cluster, Plan, PlanOptions, Planner, Situation, Workflow, heftm_relaxed, plan_with, retrace,
@@ -8,9 +8,8 @@ use armature_planner::{Error, ErrorKind, Result};
 use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
 use super::traversal::least_memory;
 
-/// Returns the best plan of all planners, checked by the verifier: those of [`plan`](armature_planner::workflow::plan()), HEFTM in the order of
-/// [`least_memory`], and block plans. If
-/// [`dag_het_mem`] finds a plan, so does this function.
+/// Returns the best plan of all planners for a workflow, checked by the verifier: the planners of [`plan`](armature_planner::workflow::plan()), HEFTM
+/// in the task order of [`least_memory`], and the planners of blocks. If [`dag_het_mem`] finds a plan, this function finds one as well.
 ///
 /// ```
 /// use armature_papers::workflow::generate::{Family, paper_cluster};

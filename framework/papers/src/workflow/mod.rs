@@ -1,4 +1,4 @@
-//! Workflows: generators, and planners of blocks.
+//! Workflows of the papers: generators of workflows and clusters, and planners that assign blocks of tasks to processors.
 
 mod best;
 mod blocks;

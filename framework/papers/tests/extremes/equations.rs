@@ -1,4 +1,4 @@
-//! Equations of farms and loops.
+//! Tests of the equations of farms and loops with arbitrary numbers: no call panics.
 
 use armature_papers::{
     Barriers, Oscillation, Reaction, block_of_grain, idle_bound, idle_index, iteration_time, real_optima,

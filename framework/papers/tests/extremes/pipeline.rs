@@ -1,4 +1,4 @@
-//! Platforms, pipelines, mappings and plans.
+//! Tests of platforms, pipelines, mappings and plans with arbitrary numbers: no call panics or takes too long.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ const EVERY: [Algorithm; 4] = [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc,
 struct Machine {
     speeds: Vec<f64>,
     link: Link,
-    /// Links that differ from `link`.
+    /// Links of pairs of processors that differ from `link`, the link of all other pairs.
     others: Vec<(usize, usize, Link)>,
     ext_on: Option<usize>,
     overlap: bool,
@@ -27,7 +27,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Replaces the processors of the links, the groups and the outside world by existing ones.
+    /// Replaces invalid processor numbers in the links, the groups of shared cores and the place of the outside world by valid ones.
     fn fitted(mut self) -> Self {
         let processors = self.speeds.len();
         for (from, to, _) in &mut self.others {
@@ -112,14 +112,14 @@ fn options() -> impl Strategy<Value = PlanOptions> {
             replicate_groups: groups,
             share_processors: share,
             budget,
-            // If the number of evaluated mappings is not limited, a set stop flag ends the search.
+            // A set stop flag ends the search if the budget does not limit the number of evaluated mappings.
             stop: (budget == usize::MAX).then(|| Arc::new(AtomicBool::new(true))),
             ..PlanOptions::default()
         }
     })
 }
 
-/// Plans with every algorithm and exhaustively, and checks the plans. Returns an error if an input is invalid.
+/// Plans with every algorithm and with the exhaustive search, and checks the plans. Returns an error if an input is invalid.
 fn planned(machine: &Machine, spec: &PipelineSpec, options: &PlanOptions) -> Result<()> {
     let platform = machine.platform()?;
     let by = |algorithm| plan(&platform, spec, &PlanOptions { algorithm, ..options.clone() });
@@ -180,7 +180,7 @@ proptest! {
             if let Ok(platform) = Platform::with_speeds(&speeds, Link::FREE) {
                 let _ = platform.with_other_speeds(&others);
             }
-            // The largest platforms that are accepted would need several GiB.
+            // Numbers of processors from 1000 on that a platform accepts are not tried, because the platform would need up to several GiB.
             if !(1000..100_000).contains(&count) {
                 let _ = Platform::uniform(count, speed, Link::FREE);
             }
@@ -210,7 +210,7 @@ proptest! {
     }
 }
 
-/// Regression: speeds whose sum overflows made the mean platform invalid.
+/// Regression: speeds were accepted whose sum is infinite, so that the platform of mean speed was invalid.
 #[test]
 fn out_of_range_speeds_are_refused_before_the_search() {
     let error = Platform::with_speeds(&[1e308, 1e308], Link::FREE).unwrap_err();
@@ -221,7 +221,7 @@ fn out_of_range_speeds_are_refused_before_the_search() {
     );
 }
 
-/// Regression: the search tried all sets of processors that no block may have, regardless of its budget.
+/// Regression: the search went through all sets of processors, also those on which a block must not run, and its budget did not end the search.
 #[test]
 fn optimum_search_without_result_stops_at_its_budget() {
     for serial in [true, false] {

@@ -1,4 +1,4 @@
-//! Rates and periods with arbitrary samples and options.
+//! Tests of rate estimators and sampling periods with arbitrary samples and options: no call panics.
 
 use armature_papers::{
     Period, PeriodOptions, PeriodState, RateEstimator, RateOptions, Sample, gaussian, laplacian_of_gaussian,

@@ -1,4 +1,4 @@
-//! Simulations with arbitrary systems, to which plans are compared.
+//! Tests of simulations of pipelines and loops with arbitrary systems: no call panics or runs without end.
 
 use armature_papers::simulate::loops::{Balancing, Load, LoopSystem, Sharing};
 use armature_papers::simulate::pipeline::simulate;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, mostly_amount, mostly_positive, positive, some};
 
-/// Numbers that a simulation processes at once, and numbers that are far too large.
+/// Generates numbers of items or units that a simulation processes at once, and numbers that are far too large.
 fn few_or_far_too_many() -> impl Strategy<Value = u64> + Clone {
     prop_oneof![4 => 0..60_u64, 1 => Just(u64::MAX), 1 => Just(1 << 40)]
 }
@@ -118,7 +118,7 @@ fn endless_simulations_are_refused_immediately() {
     }
 }
 
-/// A simulation of years with a report every 50 ms ends with an error, because the number of steps is limited.
+/// A simulation of a loop that runs for years, with a report every 50 ms, ends with an error, because the number of steps is limited.
 #[test]
 fn simulation_with_too_many_steps_is_aborted() {
     let system = LoopSystem { hook: 1e-9, ..LoopSystem::equal(2, 100, 3, 1e12) };

@@ -1,4 +1,4 @@
-//! Properties that every plan and every prediction must have, on arbitrary small instances.
+//! Properties that every plan and every prediction must have, tested on arbitrary small pipelines and platforms.
 
 mod naive;
 
@@ -11,7 +11,7 @@ use armature_planner::{ErrorKind, Link, Platform, Result, SharedCores};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Every planner; `None` is the exhaustive one.
+/// Every planner of pipelines; `None` is the exhaustive search.
 const EVERY: [Option<Algorithm>; 5] =
     [Some(Algorithm::Hedpm), Some(Algorithm::Dpm), Some(Algorithm::Bsc), Some(Algorithm::Refined), None];
 
@@ -58,7 +58,7 @@ fn dispatch() -> impl Strategy<Value = Dispatch> {
     prop_oneof![Just(Dispatch::RoundRobin), Just(Dispatch::OnDemand)]
 }
 
-/// Generates rules for mappings, with a budget for small instances.
+/// Generates options with arbitrary rules for mappings, and with a search budget for small instances.
 fn options() -> impl Strategy<Value = PlanOptions> {
     (dispatch(), any::<bool>(), any::<bool>()).prop_map(|(dispatch, replicate_groups, share_processors)| {
         PlanOptions { dispatch, replicate_groups, share_processors, budget: 2_000, ..PlanOptions::default() }
@@ -80,7 +80,7 @@ fn ask(instance: &Instance, options: &PlanOptions, planner: impl Into<Option<Alg
     try_ask(instance, options, planner).unwrap()
 }
 
-/// Returns the valid mapping that `choices` selects; processors host several blocks only if `share` is true.
+/// Returns a valid mapping that the random numbers `choices` select; processors host several blocks only if `share` is true.
 fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index]) -> Mapping {
     let processors = instance.platform.processors();
     let mut choices = choices.iter().cycle();
@@ -109,7 +109,7 @@ fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index
     mapping
 }
 
-/// Processors that two replicated blocks of a mapping share, for the pair of blocks with the worst overlap.
+/// Part of their processors that two replicated blocks of a mapping have in common, for the pair of blocks with the worst overlap.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Sharing {
     None,
@@ -136,7 +136,7 @@ fn sharing(mapping: &Mapping) -> Sharing {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Mappings are valid and follow the rules, and their predictions equal those of `production_time`.
+    /// The mapping of every plan is valid and follows the rules, and its prediction equals the result of `production_time`.
     #[test]
     fn every_plan_is_valid(instance in instance(7, 6, false), options in options()) {
         for algorithm in EVERY {
@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// Every planner places pinned stages on their processors.
+    /// Every planner places pinned stages on the processors to which they are pinned.
     #[test]
     fn pinned_stages_run_on_their_processors(instance in instance(6, 4, true), options in options()) {
         for algorithm in EVERY {
@@ -181,7 +181,7 @@ proptest! {
         }
     }
 
-    /// The result is never worse than a start within the rules, and never a start outside the rules.
+    /// The refined plan is never worse than a given start mapping that follows the rules. It is never equal to a start mapping that breaks the rules.
     #[test]
     fn refined_plan_is_never_worse_than_its_valid_start(
         instance in instance(8, 6, false),
@@ -259,12 +259,13 @@ proptest! {
         }
         let before = production_time(platform, spec, &mapping, dispatch).unwrap().production_time;
         let after = production_time(&improved, spec, &mapping, dispatch).unwrap().production_time;
-        // The split of replicated blocks that share processors is approximate under on-demand dispatch.
+        // Under on-demand dispatch, the split of items between replicated blocks that share processors is only approximate.
         let slack = if dispatch == Dispatch::OnDemand && sharing(&mapping) > Sharing::None { 1e-2 } else { 1e-12 };
         prop_assert!(after <= before * (1.0 + slack), "{before} -> {after}: {}", mapping.display(spec));
     }
 
-    /// No processor is busy for more than the whole time, the bottleneck's hosts are always busy, and shares sum to 1.
+    /// No processor is busy for more than the whole time, the bottleneck's time equals the production time, and the shares of the hosts of a block
+    /// sum to 1.
     #[test]
     fn predictions_are_consistent(
         instance in instance(6, 5, false),
@@ -295,13 +296,14 @@ proptest! {
     ) {
         let Instance { platform, spec } = &instance;
         let mapping = some_mapping(&instance, share, &choices);
-        // Planners do not propose mappings whose replicated blocks overlap in part (see the model's capacities).
+        // Under on-demand dispatch, mappings are skipped in which replicated blocks have only some of their processors in common, because planners do
+        // not propose such mappings.
         prop_assume!(dispatch == Dispatch::RoundRobin || sharing(&mapping) < Sharing::Some);
         let predicted = production_time(platform, spec, &mapping, dispatch).unwrap();
         let stream = simulate(platform, spec, &mapping, dispatch, 20_000, 200).unwrap();
         let ratio = stream.production_time / predicted.production_time;
-        // Replicated blocks that share processors disturb each other if the processors differ as much as here (by
-        // factors of a hundred, links included). The prediction is then only approximate.
+        // Replicated blocks that share processors delay each other if the speeds of the processors and links differ by factors of a hundred, as they
+        // do here. The prediction is then only approximate.
         let slack = if sharing(&mapping) == Sharing::None { 0.03 } else { 0.6 };
         prop_assert!(
             (1.0 - slack..1.0 + slack).contains(&ratio),
@@ -352,8 +354,8 @@ fn surplus_processors_are_used_only_for_replication() {
 
 #[test]
 fn inner_serial_stage_shares_the_ranks_of_its_neighbours() {
-    // Two ranks, 9 s of work an item, of which 1 s is serial in the middle and 1 s at either end: 5 s an item are
-    // out of reach only for rounding.
+    // Two ranks have 9 s of work per item, of which 1 s is a serial stage in the middle and 1 s a pinned stage at either end. The best possible time
+    // per item is 4.5 s.
     let spec = PipelineSpec::new(0.0)
         .stage(StageSpec::new("load", 1.0, 0.0).serial().pinned(0))
         .stage(StageSpec::new("seg", 3.0, 0.0))
@@ -386,7 +388,7 @@ fn stopped_search_returns_a_valid_plan() {
     }
 }
 
-/// Four ranks on two cores, which do 3.04 s of work per item.
+/// Four ranks on two cores have 3.04 s of work per item, so the optimum is 1.52 s per item.
 #[test]
 fn optimum_on_shared_cores_is_found() {
     let spec = PipelineSpec::new(0.0)

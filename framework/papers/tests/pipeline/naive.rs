@@ -1,4 +1,4 @@
-//! Exhaustive search for the optimum, without code of the planner.
+//! Exhaustive search for the optimal mapping of a pipeline, without code of the planner.
 
 use armature_planner::Platform;
 use armature_planner::pipeline::{Dispatch, PipelineSpec, PlanOptions};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Instance, ask, dispatch, instance};
 
-/// Computes the time of a mapping by the formulas of the paper, without code of the planner.
+/// Computes the production time of a mapping by the formulas of the HeDPM paper, without code of the planner.
 fn time(
     platform: &Platform,
     spec: &PipelineSpec,
@@ -39,8 +39,8 @@ fn time(
     slowest
 }
 
-/// Computes the shortest time of all mappings to disjoint processors. A stage may have any set of processors, and neighbouring stages with equal sets
-/// are tried both as one block and as two.
+/// Computes the shortest production time of all mappings to disjoint processors. A block of stages may have any set of processors that the options
+/// permit.
 fn optimum(
     instance: &Instance,
     options: &PlanOptions,

@@ -1,10 +1,10 @@
-//! Fraction of its core that a rank gets.
+//! Fraction of a core that a rank gets if other threads compete for the core.
 
 use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Half-life of old measurements in seconds of computing: a hundred turns of a scheduler, and several periods of a cgroup quota.
+/// Seconds of computing after which an old measurement counts half: a hundred turns of a scheduler, and several periods of a cgroup quota.
 const HALF_LIFE: f64 = 0.3;
 
 /// Fraction of a core that a rank gets: of the time in which the rank is ready to compute, the part in which it has a core.
@@ -25,7 +25,8 @@ const HALF_LIFE: f64 = 0.3;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreShare {
-    /// Decayed seconds in which the rank was ready to compute, and those of them (`lost`) in which it had no core.
+    /// Seconds in which the rank was ready to compute, where older seconds count less. The field `lost` is the part of them in which the rank had no
+    /// core.
     took: f64,
     lost: f64,
 }
@@ -48,15 +49,15 @@ impl CoreShare {
         self.add(took, lost);
     }
 
-    /// Returns the share, more than 0 and at most 1; `None` before any computation.
+    /// Returns the core share of the rank, more than 0 and at most 1; `None` before any computation.
     pub fn value(&self) -> Option<f64> {
         (self.took > 0.0).then(|| (1.0 - self.lost / self.took).clamp(LEAST, 1.0))
     }
 }
 
-/// Returns the average number of threads of other programs that compete with these ranks for the `cores` cores that the ranks share; 0 if the ranks
-/// compete only with each other. `shares` are the fractions of a core that each rank gets while it is ready to compute, and `active` the fractions
-/// of time in which it is ready, both in the order of the ranks.
+/// Returns the average number of threads of other programs that compete with a group of ranks for `cores` cores; 0 if the ranks compete only with
+/// each other. `shares` are the fractions of a core that each rank gets while it is ready to compute, and `active` the fractions of time in which
+/// each rank is ready to compute.
 ///
 /// With a fair scheduler, a rank that is ready together with k other ranks and n foreign threads expects `min(1, cores / (1 + k + n))` of a core,
 /// averaged over k, where the ranks are active independently of each other. The result is the n at which the expected shares, weighted by the
@@ -85,7 +86,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     let (shares, active) = (parts(shares), parts(active));
     let ranks = || shares.iter().zip(&active).map(|(share, active)| (share.max(LEAST), *active));
     let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_others(rank, &active)).collect();
-    // Surplus of the measured shares over the expected shares at `load`; it grows with the load.
+    // Weighted difference between the measured and the expected core shares if `load` threads of other programs compete; it grows with `load`.
     let beyond = |load: f64| -> f64 {
         let part = |k: usize| f64::min(1.0, cores / (1.0 + k as f64 + load));
         let expected = |ready: &[f64]| -> f64 { ready.iter().enumerate().map(|(k, p)| p * part(k)).sum() };
@@ -102,7 +103,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Returns the probability, for each number of ranks, that this number of the ranks other than `rank` are ready at the same time.
+/// Returns, for k = 0, 1, …, the probability that k of the ranks other than `rank` are ready to compute at the same time.
 fn ready_others(rank: usize, active: &[f64]) -> Vec<f64> {
     let mut ready = vec![1.0];
     for (_, &p) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
@@ -115,7 +116,7 @@ fn ready_others(rank: usize, active: &[f64]) -> Vec<f64> {
     ready
 }
 
-/// Lower bound of a core share; a rank that makes any progress gets more.
+/// Lower bound of a core share. A rank that makes any progress gets a larger share.
 const LEAST: f64 = 1e-3;
 
 #[cfg(test)]
@@ -126,7 +127,7 @@ mod tests {
     fn core_share_follows_a_load_within_half_a_second() {
         let mut share = CoreShare::default();
         (0..400).for_each(|_| share.add(0.005, 0.0));
-        // Processes take turns of 3 ms, so a batch loses either all of its time or nothing.
+        // Two processes take turns of 3 ms on the core, so a batch loses either all of its time or nothing.
         (0..100).for_each(|turn| share.add(0.006, if turn % 2 == 0 { 0.006 } else { 0.0 }));
         assert!((0.4..0.65).contains(&share.value().unwrap()), "{share:?}");
         (0..120).for_each(|_| share.add(0.005, 0.0));
@@ -135,13 +136,13 @@ mod tests {
 
     #[test]
     fn partly_idle_ranks_do_not_count_as_external_load() {
-        // Two ranks share a core, and each is ready half of the time: a rank gets the whole core or half of it.
+        // Two ranks share a core, and each is ready half of the time: while ready, a rank gets the whole core or half of it, 0.75 on average.
         assert_eq!(load_of_others(&[0.75, 0.75], &[0.5, 0.5], 1.0), 0.0);
-        // Four ranks run on two cores, first alone, and then with four other processes.
+        // Four ranks run on two cores, first without other processes, and then together with four other processes.
         assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
         assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
         assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");
-        // One rank gets less than expected, the other one more.
+        // One rank on a shared core gets less than half of it and the other rank more, which does not count as external load.
         assert_eq!(load_of_others(&[0.4, 0.6], &[1.0, 1.0], 1.0), 0.0);
     }
 

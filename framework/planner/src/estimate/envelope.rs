@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of observations of a generation.
+/// Number of messages of a generation. The messages of the current and the previous generation are considered.
 const GENERATION: u32 = 64;
 
-/// One message: its bytes, and the seconds between sending and arrival.
+/// One message: its size in bytes, and the seconds between sending and arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Passage {
     pub(super) bytes: f64,
@@ -19,21 +19,22 @@ impl Passage {
     }
 }
 
-/// The message with the shortest wait among the last 64 to 128.
+/// Smallest delay among the last 64 to 128 messages of a link.
 ///
-/// Two generations are kept, the current and the previous one, so that old messages are forgotten and adding is O(1).
+/// Messages are divided into generations of 64. Only the message with the smallest delay of the current and of the previous generation is stored, so
+/// that old messages are forgotten and adding a message is O(1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Envelope {
     this: Option<Passage>,
     last: Option<Passage>,
     in_this: u32,
     count: u64,
-    /// Difference in seconds between the smallest delays, without transfer times, of the last two complete generations.
+    /// Difference in seconds between the smallest delays of the last two complete generations, each without the transfer time of the message.
     spread: Option<f64>,
 }
 
 impl Envelope {
-    /// Adds a message. `bandwidth` is the current estimate of the link, by which messages of unequal size are compared.
+    /// Adds a message. `bandwidth` is the current estimate of the link's bandwidth, with which messages of unequal size are compared.
     pub(super) fn add(&mut self, passage: Passage, bandwidth: f64) {
         if self.in_this == GENERATION {
             if let (Some(this), Some(last)) = (self.this, self.last) {
@@ -47,13 +48,13 @@ impl Envelope {
         self.this = least(self.this, Some(passage), bandwidth);
     }
 
-    /// Returns the message with the shortest wait.
+    /// Returns the message with the smallest delay after subtraction of its transfer time at `bandwidth`.
     pub(super) fn least(&self, bandwidth: f64) -> Option<Passage> {
         least(self.last, self.this, bandwidth)
     }
 
-    /// Returns the difference in seconds between the smallest delays of the last two complete generations. The smallest of random waits differs
-    /// between generations; the delay of the link itself does not.
+    /// Returns the difference in seconds between the smallest message delays of the last two complete generations. If delays contain random waiting
+    /// times, the smallest delay differs between generations; the delay of the link itself does not.
     pub(super) fn spread(&self) -> Option<f64> {
         self.spread
     }

@@ -1,4 +1,4 @@
-//! Works of stages and speeds of ranks, fitted to the service times of stages on ranks.
+//! Fit of the works of stages and of the speeds of ranks to the measured times of stages on ranks.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,18 +12,18 @@ use crate::range::{self, POSITIVE};
 pub struct Measurement {
     /// Stage number, from 0.
     pub stage: usize,
-    /// Rank, from 0.
+    /// Rank number, from 0.
     pub rank: usize,
-    /// Busy seconds per item. [`FitOptions::of_core_time`] is for seconds in which the rank had its core.
+    /// Busy seconds per item. If these are only the seconds in which the rank had its core, use [`FitOptions::of_core_time`].
     pub seconds: f64,
     /// Weight relative to the other measurements, for example the number of samples.
     pub weight: f64,
 }
 
-/// Values known before the measurements.
+/// Speeds of ranks and works of stages that were known before the measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prior {
-    /// Speed of each rank, from a probe. Only ratios matter if no work is known.
+    /// Speed of each rank, from a benchmark at start-up (probe). Only ratios matter if no work is known.
     pub speeds: Vec<f64>,
     /// Work of each stage in units of speed × seconds, if it was declared or fitted before.
     pub works: Vec<Option<f64>>,
@@ -36,7 +36,7 @@ impl Prior {
     }
 }
 
-/// Weights of the prior in the fit.
+/// Weights of the values that were known before the measurements (the prior) in the fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FitOptions {
@@ -51,9 +51,9 @@ pub struct FitOptions {
 }
 
 impl FitOptions {
-    /// Returns options for times in which the rank had its core, without the turns of other threads. Such times do not depend on load from other
-    /// programs. If one stage takes longer, a change of the data is more likely than a change of the rank. If all stages of a rank take longer, the
-    /// rank changed (for example to a lower clock rate).
+    /// Returns options for measurements that count only the time in which the rank had its core, without the turns of other threads. Such times do
+    /// not depend on load from other programs. If one stage takes longer, a change of the data is more likely than a change of the rank. If all
+    /// stages of a rank take longer, the rank changed (for example to a lower clock rate).
     pub fn of_core_time() -> Self {
         FitOptions { work: 0.75, ..FitOptions::default() }
     }
@@ -68,9 +68,9 @@ impl Default for FitOptions {
 /// Fitted works of the stages and speeds of the ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// Work of each stage per item, in units of speed × seconds; `None` if it was neither measured nor known.
+    /// Work of each stage per item, in units of speed × seconds; `None` if the work was neither measured nor known.
     pub works: Vec<Option<Estimate>>,
-    /// Speed of each rank, in the units of the prior.
+    /// Speed of each rank, in the units of the prior speeds.
     pub speeds: Vec<Estimate>,
 }
 
@@ -83,13 +83,13 @@ impl Fit {
     }
 }
 
-/// Computes works w and speeds v with w(stage) / v(rank) = seconds, as nearly as the measurements allow.
+/// Computes works w of the stages and speeds v of the ranks with w(stage) / v(rank) = seconds, as nearly as the measurements allow.
 ///
-/// The equations are linear in the logarithms: log t = log w − log v. They are solved by weighted least squares (normal equations over the stages,
-/// with the ranks eliminated). One factor remains undetermined for each group of ranks that shares no stage with other ranks, and the speeds of
-/// ranks without measurements remain undetermined. There the prior decides, with a weight so small that it does not disturb the measurements.
-/// Deviations from the prior count by their size and not by their square (by reweighting). A rank that lost half its speed is therefore identified,
-/// and its loss is not spread over its peers. A loss of speed counts as more likely than a gain.
+/// The equations are linear in the logarithms of the time t, the work w and the speed v: log t = log w − log v. They are solved by weighted least
+/// squares (normal equations over the stages, with the ranks eliminated). One factor remains undetermined for each group of ranks that shares no
+/// stage with other ranks, and the speeds of ranks without measurements remain undetermined. There the prior decides, with a weight so small that it
+/// does not disturb the measurements. Deviations from the prior count by their size and not by their square (by reweighting). A rank that lost half
+/// its speed is therefore identified, and its loss is not spread over the other ranks. A loss of speed counts as more likely than a gain.
 ///
 /// In effect, ranks that share a stage are compared by their times for it, whatever the work of the stage. A rank without measurements keeps its
 /// prior speed, like most of the other ranks. A rank that shares its stages with no other rank also keeps its prior speed, unless the work of its
@@ -153,9 +153,9 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
     Ok(from_prior(prior, problem, x, y))
 }
 
-/// Maximum number of reweighting rounds.
+/// Maximum number of rounds in which the least squares problem is solved with new weights.
 const ROUNDS: usize = 60;
-/// Deviation of a logarithm below which the deviation counts by its square and not by its size.
+/// Deviation of the logarithm of a speed or work from its prior below which the deviation counts by its square and not by its size.
 const SHARP: f64 = 1e-3;
 
 fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> Result<()> {
@@ -194,9 +194,9 @@ fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> R
     Ok(())
 }
 
-/// Logarithms of the measurements, by rank.
+/// Least squares problem of the fit: measurements and prior values as logarithms.
 struct Problem {
-    /// For each rank: (stage, log seconds, weight).
+    /// Measurements of each rank: (stage, logarithm of the seconds, weight).
     seen: Vec<Vec<(usize, f64, f64)>>,
     log_speeds: Vec<f64>,
     log_works: Vec<Option<f64>>,
@@ -220,8 +220,9 @@ impl Problem {
         }
     }
 
-    /// Minimises Σ m (x_s − y_r − l)² + Σ p_r (y_r − prior)² + Σ p_s (x_s − prior)² over log works x and log speeds y. For given x, y_r = (Σ_s m
-    /// (x_s − l) + p_r prior) / (Σ_s m + p_r). Substitution leaves one equation for each measured stage.
+    /// Minimises Σ m (x_s − y_r − l)² + Σ p_r (y_r − prior)² + Σ p_s (x_s − prior)² over the logarithms of the works, x_s, and of the speeds, y_r. A
+    /// measurement has the logarithm l of its seconds and the weight m; p_r and p_s are the weights of the priors. For given x, y_r = (Σ_s m (x_s −
+    /// l) + p_r prior) / (Σ_s m + p_r). Substitution leaves one equation for each measured stage.
     fn solve(&self, pull_rank: &[f64], pull_stage: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
         let stages = self.stage_count.len();
         let mut index = vec![None; stages];
@@ -244,7 +245,7 @@ impl Problem {
         for (r, seen) in self.seen.iter().enumerate() {
             let (total, known) = rank_of(r);
             for &(s, log, m) in seen {
-                // Each measured stage has an index.
+                // Every measured stage has an index in the system of equations, so no measurement is skipped.
                 let Some(i) = index[s] else { continue };
                 a[i * n + i] += m;
                 b[i] += m * (log + known / total);
@@ -268,8 +269,8 @@ impl Problem {
         Some((x, y))
     }
 
-    /// Returns true if anything other than its own prior determines the speed of a rank: another rank that ran one of its stages, or a stage whose
-    /// work was known before.
+    /// Returns true if anything in addition to its prior speed determines the speed of a rank: another rank that ran one of its stages, or a stage
+    /// whose work was known before the measurements.
     fn is_compared(&self, rank: usize) -> bool {
         self.seen[rank].iter().any(|&(stage, ..)| {
             self.log_works[stage].is_some()
@@ -282,7 +283,7 @@ impl Problem {
     }
 }
 
-/// Converts the logarithms of the solution to works and speeds with their sources.
+/// Converts the logarithms of the works `x` and of the speeds `y` to estimates with their sources.
 fn from_prior(prior: &Prior, problem: Problem, x: Vec<f64>, y: Vec<f64>) -> Fit {
     let works = prior.works.iter().enumerate().map(|(s, before)| match problem.stage_count[s] {
         0 => before.map(Estimate::declared),

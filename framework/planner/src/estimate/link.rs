@@ -1,4 +1,4 @@
-//! Set-up time and bandwidth of a connection, from its traffic.
+//! Set-up time and bandwidth of a connection, estimated from the delays of its messages.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,19 @@ use super::value::{Estimate, Source};
 use crate::platform::Link;
 use crate::range;
 
-/// Minimum number of messages of a size class for an estimate.
+/// Minimum number of messages of a size class (small or large) for an estimate from this class.
 pub(super) const ENOUGH: u64 = 8;
-/// Range in bytes of the border between small and large messages, which the prior determines. Below the range headers count as large messages,
-/// above it no message ever does. The border is the geometric mean of the range if the prior does not determine it.
+/// Limits in bytes of the border between small and large messages; the border follows from the prior values of the link. With a lower border,
+/// messages of control information would count as large; with a higher border, hardly any message would. If the prior values determine no border, it
+/// is the geometric mean of the limits.
 const BORDERS: [f64; 2] = [1_024.0, 1_048_576.0];
 
 /// Estimator of one direction of a connection, from the delays of its messages.
 ///
-/// A message of d bytes takes c + d/B plus waiting time, for example for a busy receiver or other traffic. Waiting only adds to a delay, so the
-/// smallest delays are those of the link itself. The smallest delays are kept separately for small and large messages (below half and above twice
-/// the size at which set-up and transfer take equally long). The slope between the two is 1/B, and the remainder is c. Old delays are forgotten.
+/// A message of d bytes takes c + d/B plus waiting time, where c is the set-up time and B the bandwidth. A message waits for example for a busy
+/// receiver or other traffic. Waiting only adds to a delay, so the smallest delays are those of the link itself. The smallest delays are kept
+/// separately for small and large messages (below half and above twice the size at which set-up and transfer take equally long). The slope between
+/// the two is 1/B, and the remainder is c. Old delays are forgotten.
 ///
 /// The clocks of the two ends may differ. Their offset is equal in all delays, so it cancels in the bandwidth. The set-up time depends on the
 /// offset, which [`offset`](LinkTraffic::offset) computes from both directions. The estimate is the prior value while there are few messages, and
@@ -44,11 +46,11 @@ pub struct LinkTraffic {
     source: Source,
     pub(super) small: Envelope,
     pub(super) large: Envelope,
-    /// Maximum bytes of a small message, and minimum bytes of a large message.
+    /// Maximum bytes of a small message, and minimum bytes of a large message; messages in between are not used.
     pub(super) border: (f64, f64),
-    /// Bandwidth in bytes/s for the comparison of messages of unequal size.
+    /// Current estimate of the bandwidth in bytes/s, with which messages of unequal size are compared.
     pub(super) bandwidth: f64,
-    /// Lower bound of the link's capacity that was observed: bytes/s, and seconds per message.
+    /// Observed lower bound of the link's capacity: bytes/s, and seconds per message.
     pub(super) carried: Option<(f64, f64)>,
 }
 
@@ -62,7 +64,7 @@ pub struct LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// Returns the values without their sources.
+    /// Returns the estimated bandwidth and set-up time without their sources.
     pub fn link(&self) -> Link {
         Link { bandwidth: self.bandwidth.value, setup: self.setup.value }
     }
@@ -104,15 +106,15 @@ impl LinkTraffic {
             self.small.add(passage, self.bandwidth);
         } else if bytes >= self.border.1 {
             self.large.add(passage, self.bandwidth);
-            // Later messages are compared by the bandwidth estimated so far.
+            // From now on, messages of unequal size are compared with the bandwidth estimated so far.
             if let Some(bandwidth) = self.slope() {
                 self.bandwidth = bandwidth;
             }
         }
     }
 
-    /// Records that `messages` messages of `bytes` bytes in total arrived back to back within `seconds`. The link has at least this capacity,
-    /// however long the messages waited for each other. NaN and numbers out of range are ignored.
+    /// Records that `messages` messages of `bytes` bytes in total arrived one directly after the other within `seconds`. The link has at least this
+    /// capacity, however long the messages waited for each other. NaN and numbers out of range are ignored.
     pub fn carried(&mut self, bytes: f64, messages: u64, seconds: f64) {
         let (bandwidth, interval) = (bytes / seconds, seconds / messages as f64);
         if let (true, Some(interval)) = (range::is_positive(bandwidth), range::amount(interval)) {
@@ -120,8 +122,8 @@ impl LinkTraffic {
         }
     }
 
-    /// Returns the estimate, in numbers that a platform accepts. `offset` is the receiver's clock minus the sender's, if it is known (see
-    /// [`offset`](LinkTraffic::offset)). Without it the set-up time is the prior value.
+    /// Returns the estimated bandwidth and set-up time, in numbers that a platform accepts. `offset` is the receiver's clock minus the sender's, if
+    /// it is known (see [`offset`](LinkTraffic::offset)). Without the offset, the set-up time is the prior value.
     pub fn estimate(&self, offset: Option<f64>) -> LinkEstimate {
         let bandwidth = self.slope().map_or(self.known(self.prior.bandwidth), |value| self.found(value));
         let rest = offset.zip(self.least_rest(bandwidth.value)).map(|(offset, rest)| rest - offset);
@@ -132,23 +134,23 @@ impl LinkTraffic {
         LinkEstimate { bandwidth, setup }
     }
 
-    /// Returns the number of messages in the classes of small and large messages.
+    /// Returns the number of observed messages that count as small or as large.
     pub fn count(&self) -> u64 {
         self.small.count() + self.large.count()
     }
 
-    /// Creates an estimate from a value of the prior.
+    /// Creates an estimate from a value that was known before any traffic.
     pub(super) fn known(&self, value: f64) -> Estimate {
         Estimate { source: self.source, ..Estimate::declared(value) }
     }
 
-    /// Creates an estimate from a value of the traffic.
+    /// Creates an estimate from a value that was computed from the traffic.
     pub(super) fn found(&self, value: f64) -> Estimate {
         Estimate { value, source: Source::Envelope, settled: true, count: self.count() }
     }
 
-    /// Returns the receiver's clock minus the sender's, from the traffic of both directions; `back` is the other direction. The method assumes
-    /// equal set-up times: their mean is right, and their difference is lost.
+    /// Returns the receiver's clock minus the sender's, from the traffic of both directions; `back` is the other direction. The set-up times of the
+    /// two directions are assumed to be equal. If they differ, their estimated mean is still correct, but their difference is lost.
     pub fn offset(&self, back: &LinkTraffic) -> Option<f64> {
         let rest =
             |traffic: &LinkTraffic| traffic.least_rest(traffic.slope().unwrap_or(traffic.prior.bandwidth));
@@ -156,7 +158,7 @@ impl LinkTraffic {
     }
 
     /// Returns the bandwidth in bytes/s from the smallest delays of small and large messages, if there are enough messages of both classes and the
-    /// large ones take longer.
+    /// large messages take longer.
     pub(super) fn slope(&self) -> Option<f64> {
         if self.small.count() < ENOUGH || self.large.count() < ENOUGH {
             return None;
@@ -192,7 +194,7 @@ mod tests {
 
     const PROBED: Link = Link { bandwidth: 1e9, setup: 50e-6 };
 
-    /// Sends messages of both size classes, small ones more often, which wait for 200 µs on average.
+    /// Sends `messages` messages over a link, two small messages for each large one. Each message waits for 200 µs on average.
     fn send(traffic: &mut LinkTraffic, real: Link, offset: f64, messages: u32, rng: &mut StdRng) {
         let waiting = Exp::new(1.0 / 200e-6).unwrap();
         for i in 0..messages {
@@ -264,8 +266,8 @@ mod tests {
             send(&mut traffic, real, offset, 600, &mut StdRng::seed_from_u64(seed));
             let estimate = traffic.estimate(Some(offset));
             prop_assert_eq!(estimate.bandwidth.source, Source::Envelope);
-            // The remaining wait of some microseconds is small compared with the time of a megabyte, unless the link is
-            // fast.
+            // The smallest delays still contain some microseconds of waiting time. They matter only if the link is so fast that a megabyte takes
+            // little longer.
             let slack = 40e-6;
             let time = |link: Link| link.time(1e6);
             let (found, wanted) = (time(estimate.link()), time(real));

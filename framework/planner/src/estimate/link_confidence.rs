@@ -1,13 +1,14 @@
-//! Estimates of links on which a planner may rely.
+//! Estimates of bandwidth and set-up time that are safe to use for planning although receivers poll late.
 
 use super::envelope::{Envelope, Passage};
 use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};
 use crate::range;
 
-/// Relative difference of the smallest delays of two generations up to which a delay counts as that of the link itself.
+/// Maximum relative difference between the smallest message delays of two generations (of 64 messages each) with which a delay counts as that of the
+/// link itself and not as waiting time.
 const MAX_SPREAD: f64 = 1.0 / 8.0;
 
-/// Measured transfer time of a number of bytes, with the difference between two generations if it is known.
+/// Measured transfer time of a number of bytes, and the difference between the smallest delays of two generations of messages, if it is known.
 struct Reading {
     bytes: f64,
     seconds: f64,
@@ -15,14 +16,14 @@ struct Reading {
 }
 
 impl LinkTraffic {
-    /// Returns an estimate that does not take a link for slow only because its receiver was busy.
+    /// Returns an estimate in which a link does not count as slow merely because its receiver was busy.
     ///
     /// `offset` is the receiver's clock minus the sender's, if it is known for certain. `back` is the traffic of the other direction, which
     /// is used if `offset` is `None`: the clock offset cancels in the sum of both delays. The rules are:
     ///
-    /// - **Bandwidth** is the slope between small and large messages. If only large messages arrived, it follows from their delay minus the prior
-    ///   set-up time. The delay is that of one direction with `offset`, or of both directions together, which are then assumed to be equally fast.
-    ///   The remaining time must exceed the set-up time, or the prior bandwidth is returned.
+    /// - **Bandwidth** is the slope between small and large messages. If only large messages arrived, the bandwidth follows from their delay minus
+    ///   the prior set-up time. The delay is that of one direction if `offset` is known, else that of both directions together, which are then
+    ///   assumed to be equally fast. If the remaining time does not exceed the set-up time, the prior bandwidth is returned.
     /// - **Set-up time** is that of the small messages, with `offset` or as the mean of both directions.
     /// - Waiting only adds to a delay. A link that is faster than the prior is therefore accepted at once. A slower link is accepted only if the
     ///   delay is not a wait for a receiver that polls late: the smallest delays of two generations of 64 messages must agree, in both directions
@@ -62,7 +63,7 @@ impl LinkTraffic {
         LinkEstimate { bandwidth, setup }
     }
 
-    /// Returns a number of bytes and their transfer time without the set-up time.
+    /// Returns a number of bytes and the time of their transfer without the set-up time, from which the bandwidth follows.
     fn transfer(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> Option<Reading> {
         if let (Some(small), Some(large)) = (self.reading(&self.small), self.reading(&self.large)) {
             let (bytes, seconds) = (large.bytes - small.bytes, large.seconds - small.seconds);
@@ -79,7 +80,7 @@ impl LinkTraffic {
         (both.bytes >= self.border.1 && seconds > setup).then_some(Reading { seconds, ..both })
     }
 
-    /// Returns the time of a message without bytes, at `bandwidth`.
+    /// Returns the time of a message of 0 bytes, if the bandwidth of the link is `bandwidth`.
     fn start(&self, offset: Option<f64>, back: Option<&LinkTraffic>, bandwidth: f64) -> Option<Reading> {
         let empty = |traffic: &LinkTraffic| {
             let small = traffic.reading(&traffic.small)?;
@@ -97,12 +98,12 @@ impl LinkTraffic {
         Some(Reading { seconds: not_negative(seconds.seconds)?, ..seconds })
     }
 
-    /// Returns the smallest delay of large messages, or of small ones if no large ones arrived.
+    /// Returns the smallest delay of large messages, or of small messages if too few large ones arrived.
     fn main(&self) -> Option<Reading> {
         self.reading(&self.large).or_else(|| self.reading(&self.small))
     }
 
-    /// Returns the smallest delay of a size class, if it has enough messages.
+    /// Returns the smallest delay of a size class of messages, if enough messages of the class arrived.
     fn reading(&self, class: &Envelope) -> Option<Reading> {
         if class.count() < ENOUGH {
             return None;
@@ -113,7 +114,7 @@ impl LinkTraffic {
 }
 
 impl Reading {
-    /// Returns the sum of two readings.
+    /// Returns the sum of two measured transfers: bytes, seconds and differences between generations.
     fn and(&self, other: &Reading) -> Reading {
         Reading {
             bytes: self.bytes + other.bytes,
@@ -122,7 +123,7 @@ impl Reading {
         }
     }
 
-    /// Returns true if the delay is not random waiting time.
+    /// Returns true if the delay hardly differs between two generations of messages, so that it is not random waiting time.
     fn has_stable_delay(&self) -> bool {
         self.spread.is_some_and(|spread| spread <= MAX_SPREAD * self.seconds)
     }
@@ -139,8 +140,8 @@ mod tests {
     const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
     const SLOW: Link = Link { bandwidth: 1e7, setup: 2e-3 };
 
-    /// Returns the traffic of `rounds` messages of each size over a link; each message waits for up to `wait` seconds
-    /// in addition.
+    /// Returns the observed traffic of `rounds` messages of each size over a link. Each message waits for up to `wait` seconds in addition to its
+    /// transfer.
     fn traffic(link: Link, offset: f64, sizes: &[f64], rounds: u32, wait: f64, seed: u64) -> LinkTraffic {
         let mut traffic = LinkTraffic::new(PROBED);
         let mut rng = StdRng::seed_from_u64(seed);
@@ -163,9 +164,9 @@ mod tests {
             link.setup > 2.0 * PROBED.setup || link.bandwidth < 0.5 * PROBED.bandwidth
         };
         let wrong = (0..400).filter(|&seed| wrong(seed)).count();
-        // Two minimum waits may agree by chance.
+        // Some estimates are wrong, because the smallest waiting times of two generations of messages may agree by chance.
         assert!(wrong <= 20, "{wrong} of 400");
-        // The plain envelope estimates a slow link.
+        // The plain estimate takes the waiting time for a long set-up time.
         let there = traffic(PROBED, 0.0, &both, 200, 20e-3, 3);
         assert!(there.estimate(Some(0.0)).setup.value > 2.0 * PROBED.setup);
     }
@@ -203,14 +204,14 @@ mod tests {
         assert_eq!(there(5.0).cautious(None, None).link(), PROBED);
         assert!(close(there(5.0).cautious(None, Some(&back)).bandwidth.value));
         assert!(close(there(0.0).cautious(Some(0.0), None).bandwidth.value));
-        // Both directions are assumed to be equally fast.
+        // Large messages arrived only in one direction, so both directions are assumed to be equally fast.
         assert!(close(back.cautious(None, Some(&there(5.0))).bandwidth.value));
     }
 
     #[test]
     fn queued_messages_do_not_slow_a_saturated_link() {
         let slow = Link { bandwidth: 1e7, ..PROBED };
-        // Ten messages are always under way, so each takes ten times as long.
+        // Ten messages are always in transit on a saturated link, so each message takes ten times as long as alone.
         let mut there = traffic(Link { bandwidth: 1e6, ..slow }, 0.0, &[1e6], 200, 0.0, 1);
         there.carried(64e6, 64, 64.0 * slow.time(1e6));
         let found = there.cautious(Some(0.0), None).bandwidth.value;

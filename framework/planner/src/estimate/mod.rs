@@ -1,4 +1,4 @@
-//! Estimation of the planner's input from measurements: one value for each quantity, with its source.
+//! Estimation of the planner's input from measurements: one value for each quantity, together with the kind of measurement from which it comes.
 //!
 //! - [`ServiceTime`]: seconds per item of a stage on a rank, from finished batches.
 //! - [`CoreShare`]: fraction of its core that a rank gets, from the time in which its stages were ready without a core.
@@ -6,8 +6,8 @@
 //! - [`LinkTraffic`]: set-up time and bandwidth of a connection, from its messages; [`cautious`](LinkTraffic::cautious) returns the values on which
 //!   a planner may rely.
 //!
-//! Results are [`Estimate`]s: a value, its [`Source`], and whether the value has settled. Until there are enough measurements, the estimate is the
-//! earlier value with the source of that value.
+//! Results are [`Estimate`]s: a value, its [`Source`], and true if the value has settled. Until there are enough measurements, the estimate is the
+//! earlier value (such as a declared one) with the source of that value.
 
 mod core_share;
 mod envelope;

@@ -1,4 +1,4 @@
-//! Small dense systems of linear equations.
+//! Solver of small dense systems of linear equations.
 
 /// Solves A x = b for a symmetric positive definite A, given in row-major order, by Cholesky's method in O(n³). Returns `None` if A is not positive
 /// definite.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Mean and variance without storage of the values (Welford), which can be merged with those of another series (Chan, Golub and LeVeque).
+/// Mean and variance of a series without storage of its values (Welford). The result can be merged with that of another series (Chan, Golub and
+/// LeVeque).
 ///
 /// ```
 /// use armature_planner::estimate::Running;
@@ -29,8 +30,8 @@ impl Running {
         Running::default()
     }
 
-    /// Creates a series from its number of values, their sum and the sum of their squares. The variance loses precision if the mean is large
-    /// compared with it, and is never less than 0.
+    /// Creates a series from its number of values, the sum of the values and the sum of their squares. The variance loses precision if the mean is
+    /// much larger than the standard deviation, and is never less than 0.
     pub fn from_sums(count: u64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Running::new();
@@ -39,7 +40,7 @@ impl Running {
         Running { count, mean, squares: (squares - sum * mean).max(0.0) }
     }
 
-    /// Adds a value. NaN makes mean and variance NaN.
+    /// Adds a value to the series. NaN makes mean and variance NaN.
     pub fn add(&mut self, value: f64) {
         self.count = self.count.saturating_add(1);
         let delta = value - self.mean;
@@ -47,7 +48,7 @@ impl Running {
         self.squares += delta * (value - self.mean);
     }
 
-    /// Adds all values of another series.
+    /// Adds all values of another series to this one.
     pub fn merge(&mut self, other: &Running) {
         if other.count == 0 {
             return;
@@ -59,12 +60,12 @@ impl Running {
         self.squares += other.squares + delta * delta * a * b / n;
     }
 
-    /// Returns the number of values.
+    /// Returns the number of values in the series.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the mean; 0 without values.
+    /// Returns the mean of the series; 0 without values.
     pub fn mean(&self) -> f64 {
         self.mean
     }
@@ -74,7 +75,7 @@ impl Running {
         if self.count < 2 { 0.0 } else { self.squares / (self.count - 1) as f64 }
     }
 
-    /// Returns the sample standard deviation.
+    /// Returns the sample standard deviation of the series.
     pub fn deviation(&self) -> f64 {
         self.variance().sqrt()
     }

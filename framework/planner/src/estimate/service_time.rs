@@ -1,26 +1,27 @@
-//! Seconds per item, from finished batches.
+//! Seconds per item of a stage on a rank, measured by finished batches.
 
 use super::value::{Estimate, Source};
 use crate::range;
 
-/// Minimum busy seconds of a sample, which combines short batches: several turns of the scheduler and thousands of clock ticks. With a much smaller
-/// value, a batch during which the rank was briefly descheduled becomes a separate sample, and is clipped.
+/// Minimum busy seconds of a sample; shorter batches are combined into one sample. The value is several turns of the scheduler and thousands of clock
+/// ticks. With a much smaller value, a batch during which the rank was briefly descheduled becomes a separate sample, and is clipped.
 const SAMPLE: f64 = 0.005;
-/// Number of samples after which an old sample counts half. Twice the number doubles the delay with which the estimate follows a change.
+/// Number of samples after which an old sample counts half. With twice the number, the estimate follows a change half as fast.
 const HALF_LIFE: usize = 16;
-/// Number of samples kept; older ones would count less than a sixteenth.
+/// Number of samples that are kept. Older samples would count less than a sixteenth.
 const WINDOW: usize = 2 * 2 * HALF_LIFE;
-/// Limit of a sample, as a multiple of the median. Of exponential times one in thirty is above it, and the mean is 3 % too low. A spike that is
-/// much longer than the limit raises the mean of a full window by a fifth.
+/// Limit of a sample, as a multiple of the median of the samples. Of exponentially distributed times one in thirty is above the limit, and the mean
+/// becomes 3 % too low. A single spike that is much longer than the limit raises the mean of a full window of samples by a fifth.
 const CLIP: f64 = 5.0;
-/// Number of samples from which on the estimate has settled: the mean of five exponential times has an error of 45 %.
+/// Number of samples from which on the estimate is reliable: the mean of five exponentially distributed times has an error of 45 %.
 const SETTLED: usize = 5;
 
 /// Robust estimate of the busy seconds per item of one stage on one rank.
 ///
-/// The *mean* time per item limits the throughput of a pipeline. The median is not suitable: for exponential times it is 31 % too low. A plain mean
-/// is distorted by a single spike. The estimate is a winsorised mean of the last samples: values above five times the median are clipped, newer
-/// samples count more, and each sample counts by its number of items. A sample is a batch, or as many short batches as take a few milliseconds
+/// The *mean* time per item limits the throughput of a pipeline. The median is not suitable: for exponentially distributed times it is 31 % too low.
+/// A plain mean is distorted by a single spike. The estimate is a winsorised mean of the last samples: values above five times the median are
+/// clipped, newer samples count more, and each sample counts by its number of items. A sample is a batch, or as many short batches as take a few
+/// milliseconds together.
 /// together.
 ///
 /// Adding a batch takes a few operations and never allocates. Reading the estimate sorts up to 64 numbers.
@@ -43,7 +44,7 @@ pub struct ServiceTime {
     samples: [Sample; WINDOW],
     len: usize,
     next: usize,
-    /// Sum of the batches since the last sample.
+    /// Sum of the batches that are not yet part of a complete sample.
     open: Sample,
     batches: u64,
 }
@@ -90,7 +91,7 @@ impl ServiceTime {
             let Sample { items, busy } = self.open;
             return (items > 0.0 && busy > 0.0).then(|| estimate(busy / items));
         }
-        // Pairs of seconds per item and weight. Their order does not matter.
+        // Pairs of seconds per item and weight, one for each sample. Their order does not matter.
         let mut weighted = [(0.0, 0.0); WINDOW];
         for (age, entry) in weighted[..self.len].iter_mut().enumerate() {
             let Sample { items, busy } = self.samples[(self.next + WINDOW - 1 - age) % WINDOW];
@@ -180,8 +181,7 @@ mod tests {
     #[test]
     fn short_batches_are_aggregated() {
         let mut service = ServiceTime::default();
-        // Every hundredth batch is delayed by a millisecond. The delay adds about 10 µs to the mean and counts as work,
-        // not as an outlier.
+        // Every hundredth batch is delayed by a millisecond. The delay raises the mean time by about 10 µs and counts as work, not as an outlier.
         for i in 0..100_000 {
             service.add(1, if i % 100 == 0 { 1e-3 } else { 10e-6 });
         }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn batches_are_weighted_by_items() {
         let mut service = ServiceTime::default();
-        // Batches of 30 items at 1 ms and of 10 items at 2 ms, in turn.
+        // Batches of 30 items at 1 ms per item and of 10 items at 2 ms per item alternate.
         for _ in 0..200 {
             service.add(30, 0.030);
             service.add(10, 0.020);

@@ -1,24 +1,24 @@
-//! Estimated value with its source.
+//! Estimated value with its source and its reliability.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Source of a value.
+/// Kind of measurement or statement from which an estimated value comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Source {
-    /// A platform file, an option or a program.
+    /// Stated in a platform file, by an option or by a program.
     Declared,
-    /// A probe at start-up, before the run.
+    /// Measured by a benchmark at start-up, before the run.
     Probe,
     /// Mean of measurements in which single spikes are clipped. Logs of earlier versions contain `heuristic` instead for small items.
     #[serde(alias = "heuristic")]
     RobustMean,
-    /// Smallest of many delays, which contains no waiting time.
+    /// Smallest of many message delays, which contains no waiting time.
     Envelope,
-    /// Fit to measurements of other quantities.
+    /// Computed by a fit to measurements of other quantities.
     Fit,
 }
 
@@ -37,23 +37,23 @@ impl fmt::Display for Source {
 /// Estimated value with its source and confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Value, in the unit of the estimated quantity.
+    /// Estimated value, in the unit of the estimated quantity.
     pub value: f64,
-    /// Source of the value.
+    /// Kind of measurement or statement from which the value comes.
     pub source: Source,
     /// True if the value is reliable enough for decisions.
     pub settled: bool,
-    /// Number of measurements behind the value; 0 if it was declared or probed.
+    /// Number of measurements on which the value is based; 0 if it was declared or probed.
     pub count: u64,
 }
 
 impl Estimate {
-    /// Creates an estimate from a declared value.
+    /// Creates an estimate from a value that a file, an option or a program states.
     pub fn declared(value: f64) -> Self {
         Estimate { value, source: Source::Declared, settled: true, count: 0 }
     }
 
-    /// Creates an estimate from a probed value.
+    /// Creates an estimate from a value that a benchmark at start-up measured.
     pub fn probed(value: f64) -> Self {
         Estimate { source: Source::Probe, ..Estimate::declared(value) }
     }

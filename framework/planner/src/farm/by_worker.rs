@@ -1,11 +1,11 @@
-//! Values by worker.
+//! Map from numbers of workers to values.
 
 use serde::{Deserialize, Serialize};
 
-/// Map from numbers of workers to values. A look-up takes one step if the numbers are consecutive, as rank numbers usually are.
+/// Map from numbers of workers to values of any type. A look-up takes one step if the numbers are consecutive, as rank numbers usually are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ByWorker<T> {
-    /// Entries in ascending order of the numbers.
+    /// Entries in ascending order of the numbers of workers.
     entries: Vec<(usize, T)>,
 }
 
@@ -16,7 +16,7 @@ impl<T> Default for ByWorker<T> {
 }
 
 impl<T> ByWorker<T> {
-    /// Returns the index of a worker, or the index at which to insert it.
+    /// Returns the index of a worker's entry, or the index at which its entry must be inserted.
     fn place(&self, worker: usize) -> Result<usize, usize> {
         let first = self.entries.first().map_or(0, |&(first, _)| first);
         let likely = worker.wrapping_sub(first);

@@ -1,4 +1,4 @@
-//! Chunk sizes of any policy.
+//! Number of tasks of each chunk of a farm, by any chunk policy.
 
 use super::auto::{Auto, Choice};
 use super::chunking::Chunking;
@@ -42,15 +42,15 @@ pub struct Chunker {
     iteration: u64,
     total: u64,
     supply: Supply,
-    /// Tasks dispatched in this iteration and not returned.
+    /// Number of tasks that were dispatched in this iteration and not returned.
     dispatched: u64,
     workers: Vec<usize>,
     statistics: TaskStatistics,
-    /// True if the policy has begun this iteration.
+    /// True if the policy has been told to begin the current iteration.
     planned: bool,
 }
 
-/// A fixed policy, or the automatic selection of one.
+/// Chunk policy that is fixed, or that is selected automatically.
 #[derive(Debug)]
 enum Decides {
     Policy(Box<dyn Policy>),
@@ -77,12 +77,12 @@ impl Chunker {
         }
     }
 
-    /// Returns the policy of the chunker.
+    /// Returns the chunk policy with which the chunker was created.
     pub fn chunking(&self) -> Chunking {
         self.chunking
     }
 
-    /// Begins a new iteration, or the only stream, with these workers (any numbers, such as ranks). Earlier measurements are kept.
+    /// Begins a new iteration, or the only stream, with the given workers (any numbers, such as ranks). Measurements of earlier iterations are kept.
     pub fn begin(&mut self, supply: Supply, workers: &[usize], knowledge: &Knowledge) {
         let knowledge = &knowledge.usable();
         self.workers = workers.to_vec();
@@ -96,12 +96,13 @@ impl Chunker {
         self.plan(knowledge);
     }
 
-    /// Returns the number of tasks of the next chunk for `worker`, which joins if it is unknown; `None` if no tasks remain.
+    /// Returns the number of tasks of the next chunk for `worker`; `None` if no tasks remain. A worker that is unknown is added.
     pub fn next(&mut self, worker: usize, knowledge: &Knowledge) -> Option<u64> {
         self.next_up_to(worker, u64::MAX, knowledge)
     }
 
-    /// Returns the number of tasks of the next chunk for `worker`, limited to `most` (0 counts as 1). The limit is for example the free space of a
+    /// Returns the number of tasks of the next chunk for `worker`, limited to `most` tasks (0 counts as 1). The limit is for example the free space
+    /// of a
     /// window, the tasks that an iterator has ready, or the tasks that a master may compute before it polls for messages.
     pub fn next_up_to(&mut self, worker: usize, most: u64, knowledge: &Knowledge) -> Option<u64> {
         let left = self.remaining();
@@ -138,7 +139,7 @@ impl Chunker {
         Some(size)
     }
 
-    /// Records that the results of a chunk arrived. The call must precede the next request of the worker.
+    /// Records that the results of a chunk arrived. The call must precede the next request of the worker for a chunk.
     pub fn done(&mut self, done: &ChunkDone) {
         self.statistics.add(done);
         match &mut self.decides {
@@ -168,7 +169,7 @@ impl Chunker {
         }
     }
 
-    /// Sets the number of remaining tasks, when the stream has ended or more tasks are certain.
+    /// Sets the number of remaining tasks, when a stream has ended or more of its tasks are certain.
     pub fn set_supply(&mut self, supply: Supply, knowledge: &Knowledge) {
         let ends = matches!((self.supply, supply), (Supply::AtLeast(_), Supply::Exactly(_)));
         self.supply = supply;
@@ -206,7 +207,7 @@ impl Chunker {
         &self.workers
     }
 
-    /// Returns the latest selection of [`Chunking::Auto`], once.
+    /// Returns the latest selection of a policy by [`Chunking::Auto`], only on the first call after the selection.
     pub fn take_choice(&mut self) -> Option<Choice> {
         match &mut self.decides {
             Decides::Policy(_) => None,
@@ -227,7 +228,7 @@ impl Chunker {
         &self.statistics
     }
 
-    /// Returns R, the number of remaining tasks that policies assume.
+    /// Returns the number of remaining tasks that policies assume (R in the formulas of the policies).
     fn remaining(&self) -> u64 {
         match self.supply {
             Supply::Exactly(left) => left,

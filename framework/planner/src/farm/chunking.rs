@@ -1,4 +1,4 @@
-//! Names of the chunk policies.
+//! Names of the chunk policies of farms.
 
 use std::num::NonZeroUsize;
 use std::{fmt, str::FromStr};
@@ -22,14 +22,14 @@ use crate::error::{Error, ErrorKind, Result};
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Chunking {
-    /// Begins with safe chunks, measures, and selects another division by simulation.
+    /// Automatic selection: begins with small chunks, measures the tasks, and selects a policy by simulation.
     #[default]
     Auto,
-    /// One chunk for each worker, of equal sizes.
+    /// One chunk for each worker; all chunks have the same size.
     Static,
-    /// Chunks of this number of tasks; [`Chunking::fixed`] takes a plain number.
+    /// Chunks of the given number of tasks; [`Chunking::fixed`] takes a plain number.
     Fixed(NonZeroUsize),
-    /// A published policy.
+    /// A policy of the literature.
     Policy(Published),
 }
 
@@ -46,31 +46,33 @@ pub enum Published {
     /// f of all tasks. f is 0.25 in the first two iterations. In later iterations f is the best of 0.1, 0.2, … 1 in a simulation of the last
     /// iteration.
     Fsc,
-    /// Dynamic predictive factoring (Cesar et al., 2006): batches of a fraction f of the remaining tasks, with f as in `Fsc`.
+    /// Dynamic predictive factoring (Cesar et al., 2006): batches of a fraction f of the remaining tasks, with f as in [`Fsc`](Published::Fsc).
     Dpf,
-    /// Dynamic adjusting factoring (Cesar et al., 2006, (1) and (2)): batches of R/x with x = 2 + (σ/µ)√(n/2), less 1 for the first batch.
+    /// Dynamic adjusting factoring (Cesar et al., 2006, equations 1 and 2): batches of R/x with x = 2 + (σ/µ)√(n/2), less 1 for the first batch. R,
+    /// n, µ and σ are explained at [`Published`].
     Daf,
-    /// Guided self-scheduling: ⌈R/n⌉ (Polychronopoulos and Kuck, *Guided Self-Scheduling: A Practical Scheduling Scheme for Parallel
-    /// Supercomputers*, 1987).
+    /// Guided self-scheduling: chunks of ⌈R/n⌉ tasks, with R remaining tasks and n workers (Polychronopoulos and Kuck, *Guided Self-Scheduling: A
+    /// Practical Scheduling Scheme for Parallel Supercomputers*, 1987).
     Gss,
-    /// Trapezoid self-scheduling: from M/(2n) down to 1 in equal steps (Tzen and Ni, *Trapezoid Self-Scheduling: A Practical Scheduling Scheme for
-    /// Parallel Compilers*, 1993).
+    /// Trapezoid self-scheduling: chunks from M/(2n) tasks down to 1 in equal steps, with M tasks in total and n workers (Tzen and Ni, *Trapezoid
+    /// Self-Scheduling: A Practical Scheduling Scheme for Parallel Compilers*, 1993).
     Tss,
-    /// Factoring with batches of R/2 (Flynn Hummel, Schonberg and Flynn, *Factoring: A Method for Scheduling Parallel Loops*, 1992).
+    /// Factoring with batches of half of the remaining tasks (Flynn Hummel, Schonberg and Flynn, *Factoring: A Method for Scheduling Parallel Loops*,
+    /// 1992).
     Fac2,
-    /// Factoring by µ and σ, for independent tasks (Flynn Hummel, Schonberg and Flynn, 1992).
+    /// Factoring by mean and standard deviation of the task times, for independent tasks (Flynn Hummel, Schonberg and Flynn, 1992).
     Fac,
     /// Adaptive weighted factoring (Cariño and Banicescu, *Dynamic load balancing with adaptive factoring methods in scientific applications*,
     /// 2008).
     AwfB,
-    /// Adaptive factoring: µ and σ of each worker (Banicescu and Liu, *Adaptive Factoring: A Dynamic Scheduling Method Tuned to the Rate of Weight
-    /// Changes*, 2000).
+    /// Adaptive factoring, by mean and standard deviation of the task times of each worker (Banicescu and Liu, *Adaptive Factoring: A Dynamic
+    /// Scheduling Method Tuned to the Rate of Weight Changes*, 2000).
     Af,
-    /// Fixed chunks of the size of Kruskal and Weiss (*Allocating Independent Subtasks on Parallel Processors*, 1985).
+    /// Chunks of the constant size of Kruskal and Weiss (*Allocating Independent Subtasks on Parallel Processors*, 1985).
     KruskalWeiss,
 }
 
-/// Divisions without a number, with their names.
+/// Kinds of chunking without a parameter, with their names.
 const NAMES: [(Chunking, &str); 13] = [
     (Chunking::Auto, "auto"),
     (Chunking::Static, "static"),
@@ -88,7 +90,7 @@ const NAMES: [(Chunking, &str); 13] = [
 ];
 
 impl Chunking {
-    /// Returns chunks of this number of tasks.
+    /// Returns the chunking into chunks of the given number of tasks.
     ///
     /// # Panics
     /// If `tasks` is 0.
@@ -99,7 +101,7 @@ impl Chunking {
         }
     }
 
-    /// Returns every division without a number, `Auto` first.
+    /// Returns every kind of chunking without a parameter, `Auto` first.
     pub fn all() -> impl Iterator<Item = Chunking> {
         NAMES.iter().map(|&(chunking, _)| chunking)
     }

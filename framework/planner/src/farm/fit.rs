@@ -1,4 +1,4 @@
-//! Parameters of the farm model, fitted to measurements.
+//! Fit of the parameters of the farm model to measurements.
 
 use std::collections::VecDeque;
 
@@ -6,16 +6,18 @@ use super::messages::{MessageCosts, StartUp};
 use super::model::{IterationModel, Protocol};
 use crate::range;
 
-/// Number of messages kept.
+/// Number of measured messages that are kept.
 const MEMORY: usize = 512;
-/// Minimum number of messages on each side of a border, for separate start-up times.
+/// Minimum number of messages below and above the border between small and large messages, for separate start-up times.
 const ENOUGH: usize = 8;
-/// Maximum ratio of the squared residuals with two start-up times to those with one start-up time, for two to be accepted.
+/// Two start-up times (for small and for large messages) are accepted if they reduce the sum of the squared residuals to at most this fraction of the
+/// sum with one start-up time.
 const CLEARER: f64 = 0.5;
-/// Weight of the latest iteration in the means.
+/// Weight of the latest iteration in the means over iterations.
 const NEWEST: f64 = 0.3;
 
-/// Collects measurements of messages and iterations, and fits the parameters of an [`IterationModel`]: mo(size), λ, V, α, Tc and lm.
+/// Collects measurements of messages and iterations, and fits the parameters of an [`IterationModel`] to them: message costs, volume, computing time
+/// and the time of the master.
 ///
 /// ```
 /// use armature_planner::farm::{FarmFit, MessageCosts, Protocol};
@@ -40,7 +42,7 @@ pub struct FarmFit {
     iteration: Option<Iteration>,
 }
 
-/// Means over iterations.
+/// Means of measured values over the iterations of a farm.
 #[derive(Clone, Copy, Debug)]
 struct Iteration {
     out: f64,
@@ -103,7 +105,7 @@ impl FarmFit {
             start_up: StartUp { small: lines.small.max(0.0), border, large: lines.large.max(0.0) },
             per_byte: lines.slope.max(0.0),
         };
-        // Two lines are not fitted to residuals that are rounding errors.
+        // If the residuals of one line are rounding errors, two lines are not fitted.
         let total: f64 = points.iter().map(|point| point.1 * point.1).sum();
         match two {
             Some((two, border))
@@ -115,7 +117,7 @@ impl FarmFit {
         }
     }
 
-    /// Returns the fitted model; `None` before the first iteration.
+    /// Returns the fitted model of an iteration; `None` before the first iteration.
     pub fn model(&self, protocol: Protocol) -> Option<IterationModel> {
         let Iteration { out, back, compute, master } = self.iteration?;
         let volume = out + back;
@@ -123,7 +125,7 @@ impl FarmFit {
         Some(IterationModel { messages: self.messages(), volume, out, compute, master, protocol })
     }
 
-    /// Returns the costs if all messages have the same size: the prior time per byte, and the remainder as start-up time.
+    /// Returns message costs for messages that all have the same size: the prior time per byte, and the rest of the measured time as start-up time.
     fn without_slope(&self, points: &[(f64, f64)]) -> MessageCosts {
         if points.len() < ENOUGH {
             return self.prior;
@@ -133,7 +135,8 @@ impl FarmFit {
     }
 }
 
-/// Returns the points in order of size, without points whose time is more than four times the median of the eight points around them.
+/// Returns the points (bytes, seconds) in order of size, without points whose time is more than four times the median of the eight points around
+/// them.
 fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let usual = |i: usize| {
         let first = i.saturating_sub(ENOUGH / 2).min(points.len().saturating_sub(ENOUGH));
@@ -144,7 +147,8 @@ fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..points.len()).filter(|&i| points[i].1 <= 4.0 * usual(i)).map(|i| points[i]).collect()
 }
 
-/// Removes points that lie above a line through all points by more than five times the median distance, because waiting only adds to a time.
+/// Removes points (bytes, seconds) that lie above a line through all points by more than five times the median distance. Such messages contain
+/// waiting time, which only adds to a time.
 fn without_outliers(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let Some(line) = Lines::fit(&points, points.len()) else { return points };
     let above = |point: &(f64, f64)| point.1 - line.small - line.slope * point.0;
@@ -154,7 +158,7 @@ fn without_outliers(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.into_iter().filter(|point| above(point) <= limit).collect()
 }
 
-/// Two parallel lines.
+/// Two parallel lines of time against size, for small and for large messages.
 struct Lines {
     slope: f64,
     small: f64,
@@ -163,7 +167,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Fits lines to the points before `border` and from `border` on; `None` if the sizes do not differ within either part.
+    /// Fits parallel lines to the points before index `border` and from `border` on; `None` if all points of each part have the same size.
     fn fit(points: &[(f64, f64)], border: usize) -> Option<Lines> {
         if points.len() < ENOUGH {
             return None;

@@ -1,4 +1,4 @@
-//! Input of the chunk policies.
+//! Properties of a farm and measurements of its chunks, which are the input of chunk policies.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ use crate::range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Supply {
-    /// The number is known.
+    /// All remaining tasks are known, and this is their number.
     Exactly(u64),
-    /// Stream of unknown length of which at least this number of tasks is certain (0 is allowed).
+    /// A stream of unknown length, of which at least this number of tasks is certain (0 is allowed).
     AtLeast(u64),
 }
 
-/// Maximum number of queued chunks per worker that policies and simulations use. Each queued chunk is a request of each worker in every
-/// simulated iteration. More requests would take longer to simulate than the chunks, and no worker needs more queued chunks to stay busy.
+/// Maximum number of queued chunks per worker that policies and simulations consider. Each queued chunk is a request of each worker in every
+/// simulated iteration. With more requests, they would take longer to simulate than the chunks, and no worker needs more queued chunks to stay busy.
 const MOST_AHEAD: u32 = 64;
 
 /// Properties of a farm other than the times of its tasks. Negative costs and sizes and NaN count as 0, values above 1e60 as 1e60.
@@ -33,9 +33,9 @@ pub struct Knowledge {
     pub task_bytes: f64,
     /// Bytes of the result of a task.
     pub result_bytes: f64,
-    /// Number of chunks that a worker may hold in addition to the one that it computes; limited to 64.
+    /// Number of chunks that a worker may hold in addition to the chunk that it computes; limited to 64.
     pub ahead: u32,
-    /// Worker on the rank of the master, if the master computes too; messages to this worker cost nothing.
+    /// Number of the worker on the master's rank, if the master computes too; messages to this worker cost nothing.
     pub master: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Default for Knowledge {
 }
 
 impl Knowledge {
-    /// Returns the values clamped to the range of the models.
+    /// Returns the properties clamped to the range of numbers that the models accept.
     pub(crate) fn usable(&self) -> Self {
         Knowledge {
             now: if range::amount(self.now.abs()).is_some() { self.now } else { 0.0 },
@@ -68,7 +68,7 @@ impl Knowledge {
         }
     }
 
-    /// Returns the seconds for which sending `tasks` tasks occupies the port of the master.
+    /// Returns the seconds for which the master's port is occupied when it sends `tasks` tasks.
     pub fn send_time(&self, tasks: u64) -> f64 {
         self.messages.time(self.task_bytes * tasks as f64)
     }
@@ -120,13 +120,13 @@ impl ChunkDone {
         ChunkDone { worker, tasks, sum: seconds, squares, elapsed: seconds }
     }
 
-    /// Returns the report in the range of the models; `None` if it is unusable.
+    /// Returns the report clamped to the range of numbers that the models accept; `None` if it contains invalid numbers.
     pub(crate) fn usable(&self) -> Option<ChunkDone> {
         let sum = range::amount(self.sum).filter(|_| self.tasks > 0)?;
-        // The limit of a square is the square of the largest number.
+        // Largest accepted square: the square of the largest number that the models accept.
         let most = range::LARGEST * range::LARGEST;
         let squares = (self.squares <= most).then_some(self.squares.max(0.0))?;
-        // A mean time below the smallest number counts as 0, because the models divide by the mean.
+        // A mean task time below the smallest accepted number counts as 0, because the models divide by the mean.
         let sum = if sum < range::SMALLEST * self.tasks as f64 { 0.0 } else { sum };
         Some(ChunkDone { sum, squares, ..*self })
     }

@@ -1,11 +1,11 @@
-//! Cost of messages.
+//! Cost of messages between master and workers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT};
 
-/// Start-up time of a message, `mo`, as a function of its size: one value up to a border, another one above it.
+/// Start-up time of a message as a function of its size (`mo` in the farm model): one value up to a border, and another value above the border.
 ///
 /// MPI libraries change their protocol at a certain size (the eager limit), and with it the start-up time. One value cannot explain Tables 1 to 4
 /// of Cesar, Moreno, Sorribes and Luque (2006).
@@ -28,7 +28,7 @@ pub struct StartUp {
 }
 
 impl StartUp {
-    /// Creates a start-up time that does not depend on the size.
+    /// Creates a start-up time that does not depend on the size of the message.
     pub const fn constant(seconds: f64) -> Self {
         StartUp { small: seconds, border: f64::INFINITY, large: seconds }
     }
@@ -39,7 +39,7 @@ impl StartUp {
     }
 }
 
-/// Cost of a message: start-up time and time per byte.
+/// Cost of a message: a start-up time, and a time per byte.
 ///
 /// ```
 /// use armature_planner::farm::MessageCosts;
@@ -49,17 +49,17 @@ impl StartUp {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageCosts {
-    /// Start-up time `mo`, in seconds.
+    /// Start-up time of a message in seconds (`mo` in the farm model).
     pub start_up: StartUp,
-    /// Inverse bandwidth `λ`, in seconds per byte.
+    /// Inverse bandwidth in seconds per byte (`λ` in the farm model).
     pub per_byte: f64,
 }
 
 impl MessageCosts {
-    /// Messages without cost.
+    /// Costs of messages that take no time.
     pub const FREE: MessageCosts = MessageCosts::new(0.0, 0.0);
 
-    /// Creates message costs from a start-up time (s) that does not depend on the size, and the seconds per byte.
+    /// Creates message costs from a start-up time (s) that does not depend on the size of the message, and the seconds per byte.
     pub const fn new(start_up: f64, per_byte: f64) -> Self {
         MessageCosts { start_up: StartUp::constant(start_up), per_byte }
     }
@@ -69,7 +69,8 @@ impl MessageCosts {
         self.start_up.of(bytes) + self.per_byte * bytes
     }
 
-    /// Returns the costs clamped to the range of the models: negative numbers and NaN become 0, too large ones the largest number.
+    /// Returns the message costs clamped to the range that the models accept: negative numbers and NaN become 0, and numbers that are too large
+    /// become the largest accepted number.
     pub(super) fn usable(&self) -> Self {
         let StartUp { small, border, large } = self.start_up;
         let border = if border.is_nan() { f64::INFINITY } else { border };
@@ -83,7 +84,7 @@ impl MessageCosts {
         }
     }
 
-    /// Checks that every number is valid.
+    /// Checks that every number of the message costs is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Farm`] with the number that is neither 0 nor from 1e-60 to 1e60, or if the border is NaN.

@@ -1,4 +1,4 @@
-//! Model of the time of an iteration, (4) to (9), and the best number of workers, (10) to (13).
+//! Model of the time of a farm's iteration (equations 4 to 9 of Cesar et al. 2006), and of the best number of workers (equations 10 to 13).
 
 use std::ops::RangeInclusive;
 
@@ -9,13 +9,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::range::MOST_RANKS;
 use crate::range::{self, AMOUNT};
 
-/// Behaviour of the master during the transfer of a message.
+/// Behaviour of the master of a farm during the transfer of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// The master sends the next message as soon as the start-up time of the last one has passed.
+    /// The master sends the next message as soon as the start-up time of the previous message has passed.
     Asynchronous,
-    /// The master sends the next message when the transfer of the last one is complete.
+    /// The master sends the next message when the transfer of the previous message is complete.
     Synchronous,
 }
 
@@ -39,25 +39,26 @@ pub enum Protocol {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IterationModel {
-    /// Message costs `mo` and `λ`. The start-up time is that of a message of V/n bytes.
+    /// Start-up time and time per byte of messages (`mo` and `λ` in the paper of Cesar et al.). The start-up time is that of a message of `volume`/n
+    /// bytes, for n workers.
     pub messages: MessageCosts,
-    /// V: bytes of an iteration in both directions.
+    /// Bytes of an iteration in both directions (V in the paper of Cesar et al.).
     pub volume: f64,
-    /// α: fraction of the volume that is sent to the workers.
+    /// Fraction of the volume that is sent to the workers (α in the paper of Cesar et al.).
     pub out: f64,
-    /// Tc: total computing time of all workers, in seconds.
+    /// Total computing time of all workers in seconds (Tc in the paper of Cesar et al.).
     pub compute: f64,
-    /// lm: time of the master to prepare the next tasks, in seconds.
+    /// Time in seconds that the master needs to prepare the next tasks (lm in the paper of Cesar et al.).
     pub master: f64,
-    /// Protocol of the messages.
+    /// Time from which the master can send the next message.
     pub protocol: Protocol,
 }
 
 impl IterationModel {
-    /// Checks that every number is valid.
+    /// Checks that every parameter of the model is valid.
     ///
     /// # Errors
-    /// [`ErrorKind::Farm`] with the number and its range: 0, or from 1e-60 to 1e60; for α from 0 to 1.
+    /// [`ErrorKind::Farm`] with the invalid parameter and its range: 0, or from 1e-60 to 1e60; for `out` from 0 to 1.
     pub fn validate(&self) -> Result<()> {
         self.messages.validate()?;
         for (name, value) in
@@ -76,23 +77,24 @@ impl IterationModel {
         Ok(())
     }
 
-    /// Returns mo for n workers.
+    /// Returns the start-up time of a message for `n` workers.
     fn start_up(&self, n: usize) -> f64 {
         self.messages.start_up.of(self.volume / n as f64)
     }
 
-    /// Returns λV.
+    /// Returns the time of the transfer of all bytes of an iteration, without start-up times (λV in the paper of Cesar et al.).
     fn carry(&self) -> f64 {
         self.messages.per_byte * self.volume
     }
 
-    /// Returns true if start-up times and not bytes limit an asynchronous master: mo > λαV/n, the case of (7).
+    /// Returns true if start-up times and not bytes limit an asynchronous master with `n` workers. This is the case of equation 7, mo > λαV/n, with
+    /// the parameters of [`IterationModel`].
     pub fn is_start_up_bound(&self, n: usize) -> bool {
         n as f64 * self.start_up(n) > self.out * self.carry()
     }
 
-    /// Returns the seconds of an iteration on `n` workers: (9) for a synchronous protocol, (7) or (8) for an asynchronous one, depending on `n`.
-    /// The time is infinite without a worker.
+    /// Returns the seconds of an iteration on `n` workers, by equation 9 of the paper of Cesar et al. for a synchronous protocol, and by equation 7
+    /// or 8 for an asynchronous one, depending on `n`. The time is infinite without a worker.
     pub fn time(&self, n: usize) -> f64 {
         if n == 0 {
             return f64::INFINITY;
@@ -109,19 +111,19 @@ impl IterationModel {
         parallel + self.master
     }
 
-    /// Returns Tc/(n Tt(n)), the fraction of the workers' time that is computing.
+    /// Returns the fraction of the workers' time in which `n` workers compute: total computing time / (n · time of the iteration).
     pub fn efficiency(&self, n: usize) -> f64 {
         self.compute / (n as f64 * self.time(n))
     }
 
-    /// Returns the performance index (13): Pi(n) = n Tt²/Tc, the time divided by the efficiency, in seconds. Beyond its minimum, more workers do
-    /// not pay.
+    /// Returns the performance index of `n` workers (equation 13 of the paper of Cesar et al.): the time of an iteration divided by the efficiency,
+    /// in seconds. With more workers than at the minimum of the index, the loss of efficiency exceeds the gain of time.
     pub fn performance_index(&self, n: usize) -> f64 {
         performance_index(n, self.time(n), self.compute)
     }
 
-    /// Returns the number of workers in `range` with the shortest time, or the smallest such number. All numbers are evaluated, because the time
-    /// has a step where messages become small, except those a million or more above the first.
+    /// Returns the number of workers in `range` with the shortest time of an iteration, or the smallest such number. All numbers are evaluated,
+    /// because the time has a step where messages become small. Numbers that are larger than the first by a million or more are not evaluated.
     pub fn fastest(&self, range: RangeInclusive<usize>) -> usize {
         self.least(range, |n| self.time(n))
     }
@@ -143,8 +145,8 @@ impl IterationModel {
         best.0
     }
 
-    /// Returns the chunk managing capability of the master: the maximum number of workers that it can serve within one round trip, (10), (11) or
-    /// (12), with the start-up time for `n` workers. The result is `usize::MAX` if there is no limit.
+    /// Returns the chunk managing capability of the master: the maximum number of workers that the master can serve within one round trip, by
+    /// equation 10, 11 or 12 of the paper of Cesar et al., with the start-up time for `n` workers. The result is `usize::MAX` if there is no limit.
     pub fn capability(&self, n: usize) -> usize {
         let real = self.real_capability(n);
         if real < usize::MAX as f64 { real.max(0.0) as usize } else { usize::MAX }
@@ -165,32 +167,34 @@ impl IterationModel {
         }
     }
 
-    /// Returns the largest n of `range` that does not exceed the capability for messages of V/n bytes, or the first number of the range if
-    /// all numbers exceed it. Numbers a million or more above the first are not evaluated.
+    /// Returns the largest number n of workers in `range` that does not exceed the capability of the master with n workers, or the first number of
+    /// the range if all numbers exceed it. Numbers that are larger than the first by a million or more are not evaluated.
     pub fn most_workers(&self, range: RangeInclusive<usize>) -> usize {
         let first = *range.start();
         tried(range).rev().find(|&n| n <= self.capability(n)).unwrap_or(first)
     }
 }
 
-/// Returns the part of a range that is evaluated.
+/// Returns the part of a range of numbers of workers that is evaluated.
 pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     let (first, last) = range.into_inner();
     first..=last.min(first.saturating_add(MOST_RANKS - 1))
 }
 
-/// Computes (10): ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, not rounded.
+/// Computes the capability of the master by equation 10, ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, without rounding down. `carry` is λV and `out` is α.
 pub(super) fn capability_by_start_up(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     (mo * mo + mo * ((1.0 - out) * carry + compute)).sqrt() / mo + 1.0
 }
 
-/// Computes (11): ⌊(λV + Tc)/(λαV − mo)⌋, not rounded; infinite if λαV ≤ mo.
+/// Computes the capability of the master by equation 11, ⌊(λV + Tc)/(λαV − mo)⌋, without rounding down; infinite if λαV ≤ mo. `carry` is λV and `out`
+/// is α.
 pub(super) fn capability_by_bytes(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let busy = out * carry - mo;
     if busy <= 0.0 { f64::INFINITY } else { (carry + compute) / busy }
 }
 
-/// Computes (12): ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋, not rounded.
+/// Computes the capability of the master by equation 12, ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋, without rounding down. `carry` is λV
+/// and `out` is α.
 pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let rest = 2.0 * mo - out * carry;
     if mo <= 0.0 {
@@ -199,7 +203,8 @@ pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64
     (rest + (rest * rest + 4.0 * mo * (carry + compute)).sqrt()) / (2.0 * mo)
 }
 
-/// Computes (13) for a measured iteration: n Tt²/Tc, the time divided by the efficiency.
+/// Computes the performance index of a measured iteration (equation 13 of the paper of Cesar et al.): its `time` divided by its efficiency, where
+/// `compute` is the computing time of all workers.
 pub fn performance_index(workers: usize, time: f64, compute: f64) -> f64 {
     workers as f64 * time * time / compute
 }

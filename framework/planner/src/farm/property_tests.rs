@@ -1,4 +1,4 @@
-//! Tests that each task is dispatched exactly once, whatever the order of requests, deaths and joins is.
+//! Tests that each task of a farm is dispatched exactly once, in whatever order workers request chunks, die and join.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Event in a farm whose workers request, finish, die and join in any order.
+/// Event in a farm whose workers request chunks, finish them, die and join in any order.
 #[derive(Clone, Debug)]
 enum Step {
     Ask(usize),
-    /// The oldest chunk of the n-th worker returns; each task took this number of microseconds.
+    /// The results of the oldest chunk of the n-th worker arrive; each task took the given number of microseconds.
     Back(usize, u32),
     Die(usize),
     Join(usize),
@@ -32,7 +32,7 @@ fn policies() -> Vec<Chunking> {
     Chunking::all().chain([Chunking::fixed(7)]).collect()
 }
 
-/// Record of the tasks that were dispatched and completed.
+/// Numbers of tasks that were dispatched and completed, and the outstanding chunks.
 #[derive(Default)]
 struct Books {
     out: Vec<VecDeque<u64>>,
@@ -121,7 +121,7 @@ proptest! {
                     books.play(&mut chunker, step, &mut knowledge);
                     prop_assert_eq!(chunker.left(), Supply::Exactly(tasks - books.given), "{}", chunking);
                 }
-                // One worker remains and runs the other tasks.
+                // All workers except worker 3 die, and worker 3 runs the remaining tasks.
                 for worker in [0, 1, 2, 4, 5] {
                     books.die(&mut chunker, worker);
                 }
@@ -155,7 +155,7 @@ proptest! {
                         knowledge.now += 1e-4;
                         let size = chunker.next_up_to(worker, window, &knowledge).unwrap();
                         prop_assert!((1..=window).contains(&size));
-                        // The end is detected when the source has fewer tasks than requested.
+                        // The source of the stream has fewer tasks than the chunk, by which its end is detected.
                         if size > left {
                             chunker.return_tasks(size - left);
                             chunker.set_supply(Supply::Exactly(0), &knowledge);

@@ -1,4 +1,4 @@
-//! Tests of the model and of the policies against values that were computed independently.
+//! Tests of the farm model and of the chunk policies against values that were computed independently.
 
 use std::collections::BTreeSet;
 
@@ -49,17 +49,17 @@ impl Case {
     }
 }
 
-/// Returns the sizes of all chunks, requested by the workers in turn; no chunk returns before the end.
+/// Returns the sizes of all chunks that the workers request in turn, while no results arrive.
 fn sizes(mut next: impl FnMut(usize) -> Option<u64>, workers: usize) -> Vec<f64> {
     (0..).map_while(|i| next(i % workers)).map(|size| size as f64).collect()
 }
 
-/// Returns a chunker that knows mean and deviation from an earlier iteration, in which each worker had two tasks.
+/// Returns a chunker that knows the mean and the standard deviation of task times from an earlier iteration, in which each worker had two tasks.
 fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Chunker {
     let ids: Vec<usize> = (0..workers).collect();
     let mut chunker = Chunker::new(chunking);
     chunker.begin(Supply::Exactly(2 * workers as u64), &ids, &Knowledge::default());
-    // AF uses the two tasks of each worker separately, the other policies use all tasks together.
+    // The policy AF uses the two tasks of each worker separately; the other policies use all tasks together.
     let tasks = if chunking == Chunking::Policy(Published::Af) { 2.0 } else { 2.0 * workers as f64 };
     let off = deviation * ((tasks - 1.0) / tasks).sqrt();
     for worker in 0..workers {
@@ -69,7 +69,7 @@ fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Ch
     chunker
 }
 
-/// Returns the times in ms of `tasks` tasks in `rows` iterations: 0.5 to 1.5 ms each.
+/// Returns the pseudo-random times of `tasks` tasks in each of `rows` iterations, from 0.5 to 1.5 ms.
 fn lcg_tasks(rows: usize, tasks: usize) -> Vec<Vec<f64>> {
     let mut x: u64 = 12345;
     let mut next = || {
@@ -112,7 +112,7 @@ fn chunks(case: &Case, chunking: Chunking) -> Vec<f64> {
     sizes(|worker| chunker.next(worker, &knowledge), n)
 }
 
-/// Returns the chunk sizes of FSC and DPF with the factor of the case.
+/// Returns the chunk sizes of FSC, or of DPF if `of_rest` is true, with batches of the fraction `factor` of the case.
 fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
     let (n, total) = (case.get("n") as usize, case.get("N") as u64);
     let workers: Vec<usize> = (0..n).collect();
@@ -149,7 +149,7 @@ fn farm_formulas_match_reference_values() {
             "x0" => one(daf_divisor(true, get("sigma") / get("mu"), n)),
             "xj" => one(daf_divisor(false, get("sigma") / get("mu"), n)),
             "tt7" => {
-                // Equation (7) applies for every size if no bytes are sent to the workers.
+                // If no bytes are sent to the workers, the model uses equation 7 of the paper of Cesar et al. for every number of workers.
                 one(IterationModel { out: 0.0, ..case.model(Asynchronous) }.time(n))
             }
             "tt8" => {
@@ -253,7 +253,8 @@ fn tables_1_to_4_are_reproduced() {
     use Protocol::{Asynchronous, Synchronous};
     let switching = StartUp { small: 1.32, border: 3200.0, large: 2.145 };
     let kib = |k: f64| 1024.0 * k;
-    // Worker counts: the fastest, the most that the master can serve, the least Pi. The 22 in the first row is not in the tables.
+    // The last column has three numbers of workers: that with the shortest time, the maximum that the master can serve, and that with the smallest
+    // performance index. The 22 in the first row is not in the tables of the paper of Cesar et al.
     let rows = [
         (kib(100.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [32, 22, 12]),
         (kib(2048.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [64, 10, 9]),

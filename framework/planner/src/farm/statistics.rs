@@ -1,4 +1,4 @@
-//! Statistics of task times.
+//! Statistics of the times of a farm's tasks.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,37 +22,38 @@ use crate::estimate::Running;
 pub struct TaskStatistics {
     all: Running,
     workers: ByWorker<WorkerTimes>,
-    /// Sums over chunks, from which [`block`](TaskStatistics::block) is computed.
+    /// Sums over all chunks, from which the length of blocks of similar tasks ([`block`](TaskStatistics::block)) is computed.
     spread: Spread,
 }
 
-/// Task times of one worker.
+/// Statistics of the task times of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WorkerTimes {
     /// Times of single tasks over the whole run.
     pub(super) tasks: Running,
-    /// Tasks and seconds of the current iteration.
+    /// Number of tasks and their total seconds in the current iteration.
     pub(super) now: (u64, f64),
-    /// Tasks and seconds of the last iteration.
+    /// Number of tasks and their total seconds in the previous iteration.
     pub(super) last: (u64, f64),
-    /// Σ k t_k and Σ k n_k over the worker's chunks k = 1, 2, …: time and tasks, with larger weights for later chunks.
+    /// Weighted sums over the worker's chunks k = 1, 2, …, in which later chunks count more: Σ k t_k for the times t_k of the chunks, and Σ k n_k for
+    /// their numbers of tasks n_k.
     pub(super) weighted: (f64, f64),
     chunks: u64,
 }
 
-/// Sums over chunks.
+/// Sums over all reported chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Spread {
     chunks: u64,
     /// Number of tasks in the chunks.
     tasks: f64,
-    /// Σ T and Σ T²/k of chunks with total time T and k tasks.
+    /// Sum Σ T of the total times T of the chunks. The field `squares` is the sum Σ T²/k, where k is the number of tasks of the chunk.
     times: f64,
     squares: f64,
 }
 
 impl TaskStatistics {
-    /// Adds a completed chunk. Reports without tasks, or with times that are negative, above 1e60 or NaN, are ignored.
+    /// Adds the report of a completed chunk. Reports without tasks, or with times that are negative, above 1e60 or NaN, are ignored.
     pub fn add(&mut self, done: &ChunkDone) {
         let Some(done) = done.usable() else { return };
         let tasks = Running::from_sums(done.tasks, done.sum, done.squares);
@@ -71,24 +72,24 @@ impl TaskStatistics {
         self.spread.squares += done.sum * done.sum / k;
     }
 
-    /// Begins a new iteration.
+    /// Begins a new iteration of the farm.
     pub fn begin(&mut self) {
         for worker in self.workers.values_mut() {
             worker.last = std::mem::take(&mut worker.now);
         }
     }
 
-    /// Discards the times of a worker, but keeps them in the total.
+    /// Discards the task times of a worker, but keeps them in the statistics of all tasks.
     pub fn forget(&mut self, worker: usize) {
         self.workers.remove(worker);
     }
 
-    /// Returns mean, standard deviation and number of all tasks.
+    /// Returns the mean, the standard deviation and the number of all task times.
     pub fn all(&self) -> &Running {
         &self.all
     }
 
-    /// Returns the times of a worker, if it has completed a chunk.
+    /// Returns the statistics of the task times of a worker, if it has completed a chunk.
     pub fn of(&self, worker: usize) -> Option<&Running> {
         self.times(worker).map(|times| &times.tasks)
     }
@@ -103,21 +104,22 @@ impl TaskStatistics {
     }
 
     /// Returns the number of adjacent tasks with similar times: 1 if the tasks are independent, B if blocks of B tasks have one common time. The
-    /// number follows from the variance between chunks relative to that of single tasks. A chunk of k independent tasks has the variance k σ². A
-    /// chunk of blocks of B tasks at random offsets has the variance σ² (k B − (B² − 1)/3) for k ≥ B. The result is 1 for fewer than four chunks.
+    /// number follows from the variance between chunks relative to the variance σ² of single tasks. A chunk of k independent tasks has the variance k
+    /// σ². A chunk of blocks of B tasks at random offsets has the variance σ² (k B − (B² − 1)/3) for k ≥ B. The result is 1 for fewer than four
+    /// chunks.
     pub fn block(&self) -> f64 {
         let Spread { chunks, tasks, times, squares, .. } = self.spread;
         let variance = self.all.variance();
         if chunks < 4 || variance <= 0.0 {
             return 1.0;
         }
-        // Σ T²/k − (Σ T)²/Σ k = Σ k (mean of a chunk − mean)². Its expectation is the sum of the variances of the chunk totals, each divided by its
-        // k, minus the part of the common mean.
+        // Variation between chunks with total time T and k tasks: Σ T²/k − (Σ T)²/Σ k = Σ k (mean of a chunk − mean of all)². Its expectation is the
+        // sum of the variances of the chunk totals, each divided by its k, minus the part of the common mean.
         let between = (squares - times * times / tasks).max(0.0);
         let (c, mean_size) = (chunks as f64, tasks / chunks as f64);
         let ratio = between / ((c - 1.0) * variance);
-        // A chunk of k tasks has the variance k σ² ratio, with ratio = B − (B² − 1)/3k for blocks of B ≤ k tasks, and k − (k² − 1)/3B for longer
-        // ones. The equation is solved for B, which is limited to the number of reported tasks.
+        // The variance of a chunk of k tasks is k σ² · `ratio`, with the ratio B − (B² − 1)/3k for blocks of B ≤ k similar tasks, and k − (k² − 1)/3B
+        // for longer blocks. The equation is solved for B, which is limited to the number of reported tasks.
         let (k, thrice) = (mean_size, 3.0 * mean_size);
         let block = if ratio <= k - (k * k - 1.0) / thrice {
             let half = 0.5 * thrice;

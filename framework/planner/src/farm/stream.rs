@@ -1,21 +1,22 @@
-//! Time of a task of a stream.
+//! Time of a task in a farm whose tasks arrive as a stream.
 
 use std::ops::RangeInclusive;
 
 use super::model::IterationModel;
 
-/// Time of a repeated action of a farm as a function of the number of workers, for the comparison by [`WorkerCount`](super::WorkerCount).
+/// Predicted time of an iteration of a farm, or of a task of a stream, as a function of the number of workers. [`WorkerCount`](super::WorkerCount)
+/// compares these times.
 pub trait Repeated {
-    /// Returns the seconds with `n` workers, 1 or more.
+    /// Returns the seconds of an iteration or task with `n` workers, where `n` is at least 1.
     fn time(&self, n: usize) -> f64;
 
-    /// Returns the maximum number of workers in `range` for which the time is valid, or the first number of `range`.
+    /// Returns the maximum number of workers in `range` for which the predicted time is valid, or the first number of `range`.
     fn most_workers(&self, range: RangeInclusive<usize>) -> usize;
 
-    /// Returns true if the model has the measurements that a comparison needs.
+    /// Returns true if the model has the measurements that are needed to compare numbers of workers.
     fn is_known(&self) -> bool;
 
-    /// Returns true if a longer time is acceptable with fewer workers.
+    /// Returns true if a longer time is acceptable for fewer workers.
     fn trades_time(&self) -> bool;
 }
 
@@ -50,9 +51,9 @@ impl Repeated for IterationModel {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamModel {
-    /// Seconds of the master per task: serialising, sending, and receiving the result.
+    /// Seconds for which the master is busy with each task: serialising, sending, and receiving the result.
     pub serving: f64,
-    /// Seconds of a worker per task.
+    /// Seconds that a worker takes for a task.
     pub compute: f64,
 }
 

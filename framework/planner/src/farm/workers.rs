@@ -1,4 +1,4 @@
-//! Number of workers of a farm.
+//! Choice of the number of workers of a farm.
 
 use std::ops::RangeInclusive;
 
@@ -7,21 +7,23 @@ use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
 
-/// Factor by which the time may exceed the predicted and the previous time, and Pi the previous Pi, before a new number of workers is not
-/// kept. Times of iterations vary by some per cent.
+/// Limits after which a new number of workers is not kept: its time may exceed the predicted and the previous time by this factor, and its
+/// performance index the previous index. Times of iterations vary by some per cent.
 const SLOWER: f64 = 1.1;
 
 /// Decides between iterations how many workers a farm uses.
 ///
 /// The wanted number is the one with the smallest performance index (13) among those that the master can serve. The number changes by the rules of
-/// [`Tuner`]: only if the change pays, and only if the gain lasts for [`persistence`](TunerOptions::persistence) looks. The tuner compares the
-/// square root of n Tt²/Tc ∝ Pi instead of the time, so that both a shorter time and fewer workers are gains. An "item" of the tuner is an
-/// iteration, or a task of a stream ([`StreamModel`](super::StreamModel)).
+/// The wanted number is the one with the smallest performance index Pi (time divided by efficiency; equation 13 of Cesar et al. 2006) among those
+/// that the master can serve. The number changes by the rules of [`Tuner`]: only if the change pays, and only if the gain is found in several
+/// consecutive evaluations ([`persistence`](TunerOptions::persistence)). With n workers, the time Tt of an iteration and the total computing time Tc,
+/// Pi is n Tt²/Tc. The tuner compares √n Tt, which is proportional to √Pi, instead of the time, so that both a shorter time and fewer workers are
+/// gains. An "item" of the tuner is an iteration, or a task of a stream ([`StreamModel`](super::StreamModel)).
 ///
-/// A change is to be [taken back](CountOutcome::take_back) if the iterations are slower by a tenth or more than before the change and than
+/// A change should be [taken back](CountOutcome::take_back) if the iterations are slower by a tenth or more than before the change and than
 /// predicted, unless the smaller number of workers compensates for the loss (Pi has not increased by more than a tenth, and more than one worker is
-/// left). The rejected number and the numbers beyond it are not tried again. A farm that the model does not fit loses a few iterations in this way
-/// and no more.
+/// left). The rejected number and the numbers beyond it are not tried again. A farm that the model does not fit loses only a few iterations in this
+/// way.
 ///
 /// ```
 /// use armature_planner::farm::{IterationModel, MessageCosts, Protocol, WorkerCount};
@@ -53,7 +55,8 @@ pub struct WorkerCount {
     /// Numbers of workers before and after the last decided change.
     change: (usize, usize),
     trades: bool,
-    /// Bounds of the number of workers; numbers outside of the bounds were slower than predicted.
+    /// Minimum number of workers that is still tried. With fewer workers, an earlier change was slower than predicted. The field `most` is the
+    /// maximum.
     least: usize,
     most: usize,
 }
@@ -65,19 +68,19 @@ pub struct CountOutcome {
     pub before: usize,
     /// Number of workers after the change.
     pub after: usize,
-    /// Median time of the last iterations before the change, or the predicted time if none was measured.
+    /// Median time of the last iterations before the change, or the predicted time if no iteration was measured.
     pub before_s: f64,
-    /// Predicted time with the new number of workers.
+    /// Time that was predicted for the new number of workers.
     pub predicted_s: f64,
     /// Median time of the first iterations after the change.
     pub after_s: f64,
-    /// True if the old number of workers is to be restored: the iterations are slower than before and than predicted, and the smaller number
-    /// of workers does not compensate for the loss. In a stream nothing compensates for it.
+    /// True if the caller should restore the old number of workers: the iterations are slower than before and than predicted, and the smaller number
+    /// of workers does not compensate for the loss. In a stream, fewer workers never compensate for a loss.
     pub take_back: bool,
 }
 
 impl CountOutcome {
-    /// Converts an outcome of the tuner, whose times are those of iterations times the square root of the number of workers.
+    /// Converts an outcome of the tuner, whose times are times of iterations multiplied by the square root of the number of workers.
     fn new(outcome: &Outcome, (before, after): (usize, usize), trades: bool) -> Self {
         let (then, now) = ((before.max(1) as f64).sqrt(), (after.max(1) as f64).sqrt());
         let (predicted_before, predicted_s) =
@@ -86,7 +89,7 @@ impl CountOutcome {
             outcome.measured_before.unwrap_or(outcome.predicted_before) / then,
             outcome.measured_after / now,
         );
-        // Fewer workers may be slower by the ratio that the model has predicted.
+        // Ratio by which the iterations may be slower with fewer workers, because the model has predicted it.
         let promised = (predicted_s / predicted_before).max(1.0);
         let slower = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
         let pays = outcome.measured_gain().is_some_and(|gain| (1.0 - gain).powi(2) <= SLOWER);
@@ -96,13 +99,14 @@ impl CountOutcome {
 }
 
 impl WorkerCount {
-    /// Returns options for one look per iteration, however short: the pause depends on the cost alone, and a gain of half a per cent must persist
-    /// for three consecutive checks. Pi is so flat around its minimum that one per cent of it is more than a tenth of the workers.
+    /// Returns tuner options for one evaluation per iteration, however short the iteration is. The pause after a change depends on its cost alone,
+    /// and a gain of half a per cent must persist for three consecutive evaluations. The performance index Pi is so flat around its minimum that one
+    /// per cent of it is more than a tenth of the workers.
     pub fn options() -> TunerOptions {
         TunerOptions { threshold: 0.005, cool_down: 0.0, ..TunerOptions::default() }
     }
 
-    /// Creates a decider without measurements.
+    /// Creates a chooser of the number of workers, without measurements.
     ///
     /// # Errors
     /// See [`TunerOptions::validate`].
@@ -117,8 +121,8 @@ impl WorkerCount {
         })
     }
 
-    /// Returns the number of workers in `range` with the smallest Pi, limited to the number that the master can serve. Numbers a million or more
-    /// above the first are not evaluated.
+    /// Returns the number of workers in `range` with the smallest performance index Pi, limited to the number that the master can serve. Numbers that
+    /// are larger than the first by a million or more are not evaluated.
     pub fn wanted(&self, range: RangeInclusive<usize>, model: &impl Repeated) -> usize {
         let most = (*range.end()).min(self.most).max(1);
         let least = (*range.start()).max(self.least).clamp(1, most);
@@ -127,10 +131,10 @@ impl WorkerCount {
             .unwrap_or(least)
     }
 
-    /// Evaluates one look after an iteration. `now` is the time and `period` the duration of the iteration, both in seconds. `workers` is the
-    /// current number and `range` the allowed numbers of workers. `model` is the fitted model, `remaining` the number of remaining iterations if it
-    /// is known, and `cost` the seconds that a change takes. On [`Action::Act`](crate::tuner::Action::Act) the caller changes to the number of
-    /// the candidate.
+    /// Decides after an iteration whether the number of workers changes. `now` is the time and `period` the duration of the iteration, both in
+    /// seconds. `workers` is the current number and `range` the allowed numbers of workers. `model` is the fitted model, `remaining` the number of
+    /// remaining iterations if it is known, and `cost` the seconds that a change takes. On [`Action::Act`](crate::tuner::Action::Act) the caller
+    /// changes to the number of the decision's candidate.
     #[allow(clippy::too_many_arguments)]
     pub fn evaluate(
         &mut self,
@@ -164,18 +168,18 @@ impl WorkerCount {
         decision
     }
 
-    /// Records that the change was complete at `now` and took `cost` seconds.
+    /// Records that the decided change of the number of workers was complete at `now` and took `cost` seconds.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.tuner.acted(now, cost);
     }
 
-    /// Records that the change was not made.
+    /// Records that the decided change of the number of workers was not made.
     pub fn abandoned(&mut self, now: f64) {
         self.tuner.abandoned(now);
     }
 
-    /// Returns the outcome of the last change, once; see [`Tuner::outcome`]. The caller restores the old number of workers if
-    /// [`take_back`](CountOutcome::take_back) is true.
+    /// Returns the outcome of the last change, only on the first call after it is known; see [`Tuner::outcome`]. The caller restores the old number
+    /// of workers if [`take_back`](CountOutcome::take_back) is true.
     pub fn outcome(&mut self) -> Option<CountOutcome> {
         let outcome = CountOutcome::new(&self.tuner.outcome()?, self.change, self.trades);
         if outcome.take_back {
@@ -211,7 +215,8 @@ impl WorkerCount {
     }
 }
 
-/// Returns the value that the tuner compares: √n T ∝ √Pi. Among equal values the smallest number of workers is best.
+/// Returns the value that the tuner compares: the time of an iteration multiplied by the square root of the number of workers, which is proportional
+/// to the square root of the performance index.
 fn index(model: &impl Repeated, workers: usize) -> f64 {
     let workers = workers.max(1);
     (workers as f64).sqrt() * model.time(workers)
@@ -222,8 +227,8 @@ mod tests {
     use super::*;
     use crate::farm::{IterationModel, MessageCosts, Protocol};
 
-    /// Runs ten iterations from `workers` on, with measurements that are off by up to five per cent; returns the last
-    /// number of workers.
+    /// Runs ten iterations, beginning with `workers` workers, with measurements that deviate by up to five per cent. Returns the last number of
+    /// workers.
     fn settle(mut workers: usize, model: &IterationModel) -> usize {
         let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
         let mut now = 0.0;
@@ -278,8 +283,8 @@ mod tests {
     fn slowing_change_is_reverted_and_not_repeated() {
         let messages = MessageCosts::new(1e-3, 1e-6);
         let protocol = Protocol::Asynchronous;
-        // The model predicts the best time for 23 workers; this farm takes 0.1 s with the first number of workers and
-        // 0.2 s with any other.
+        // The model predicts the best time for 23 workers. The simulated farm, however, takes 0.1 s with the first number of workers and 0.2 s with
+        // any other.
         let model =
             IterationModel { messages, volume: 4096.0, out: 0.5, compute: 1.6, master: 0.0, protocol };
         for (most, first) in [(60, 40), (23, 12)] {

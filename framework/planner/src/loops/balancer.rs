@@ -1,4 +1,4 @@
-//! Implementation of the balancer.
+//! Balancer of a parallel loop: decides when which units (iterations) move between ranks.
 
 mod decide;
 
@@ -18,13 +18,14 @@ use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
 use crate::tuner::{Action, Reason};
 
-/// Minimum saving while ranks have sent only a few reports. A rank that shares its core with a load delays the others by a third of the time, which
-/// can wait for more reports. A rank that is several times as slow cannot wait for more than [`FEW`].
+/// Minimum saving of a movement while ranks have sent only a few reports, as a fraction of the time of a pass. A rank that shares its core with a
+/// load delays the others by a third of the time, which can wait for more reports. A rank that is several times as slow must be relieved after
+/// [`FEW`] reports.
 const UNSURE: f64 = 0.4;
-/// Minimum number of reports of each rank before any movement, if several are required. The first report alone is often slow without any load.
+/// Minimum number of reports of each rank before any movement, if the options require several. The first report alone is often slow without any load.
 const FEW: u32 = 2;
 
-/// Sums over the first reports of a rank, up to the configured number.
+/// Sums over the first reports of a rank, up to the number of reports that the options require.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Start {
     reports: u32,
@@ -34,15 +35,15 @@ struct Start {
 
 /// Decides at each interaction whether units move, which units move, and when the next interaction is.
 ///
-/// The steps are in this order (Fig. 21 of the paper):
+/// The steps are in this order (Fig. 21 of Siegell and Steenkiste 1997):
 ///
-/// - Rates are smoothed, and the target distribution is in proportion to them.
+/// - The measured rates of the ranks are smoothed, and the target distribution of the units is in proportion to the rates.
 /// - No units move if the time of a pass would fall by less than the [threshold](LoopOptions::threshold), or ranks have only
 ///   [begun](LoopOptions::settling) to report. The exception is a saving of two fifths, from the second report on.
 /// - The moves are computed. If they cost more than [margin](LoopOptions::margin) times the expected saving, they are not made. Costs are fitted to
-///   past movements ([`MovementFit`]). The saving lasts for as long as rates are expected to stay ([`Stability`]), or until the end of the loop.
-///   With the [realised gain](LoopOptions::realised_gain) the saving is multiplied by the fraction that past movements achieved. For moves in the
-///   [middle of a pass](Ahead::RestOfPass), the saving until the end of the pass must exceed the cost.
+///   past movements ([`MovementFit`]). The saving lasts for as long as rates are expected to stay ([`Stability`]), or until the end of the loop. With
+///   the [realised gain](LoopOptions::realised_gain) the saving is multiplied by the fraction that past movements achieved. For moves in the [middle
+///   of a pass](Ahead::RestOfPass), the saving until the end of the pass must exceed the cost.
 ///
 /// The balancer has no clock and sends no messages. After [`Action::Act`] it waits until the caller reports that the moves were
 /// [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned). Interactions in the meantime only update the smoothed rates, because their
@@ -81,24 +82,24 @@ pub struct LoopBalancer {
     costs: MovementFit,
     period: PeriodChooser,
     realised_gain: RealisedGain,
-    /// Moves that are being made.
+    /// Movement of units that was decided and is not complete.
     under_way: Option<UnderWay>,
-    /// Time of the last interaction.
+    /// Time of the last interaction with the ranks.
     last: Option<f64>,
-    /// Time since when ranks have only computed: the last interaction, or the end of the movement after it.
+    /// Time since when ranks have only computed: that of the last interaction, or of the end of the movement after the interaction.
     free: Option<f64>,
 }
 
-/// Movement in progress.
+/// Movement of units that was decided and is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
     /// Number of units that the busiest rank sends and receives.
     units: u64,
-    /// True if the new distribution lasts beyond the end of a pass.
+    /// True if the new distribution lasts beyond the end of the current pass.
     lasts: bool,
 }
 
-/// Returns the change of the number of units of each rank.
+/// Returns the change of each rank's number of units from the current to the target distribution.
 fn shift(decision: &LoopDecision) -> Vec<i64> {
     let more = |(&held, &target): (&u64, &u64)| {
         let units = i64::try_from(target.abs_diff(held)).unwrap_or(i64::MAX);
@@ -134,7 +135,7 @@ impl LoopBalancer {
         &self.options
     }
 
-    /// Sets the time in seconds for which the operating system lets a process run while others wait. Negative and infinite times and NaN are
+    /// Sets the time quantum of the operating system: the seconds for which a process runs while others wait. Negative and infinite times and NaN are
     /// ignored.
     pub fn set_quantum(&mut self, seconds: f64) {
         if let Some(seconds) = range::amount(seconds) {
@@ -142,8 +143,8 @@ impl LoopBalancer {
         }
     }
 
-    /// Returns the period in seconds over which the turns of the operating system average out. A shorter report describes the turns more than the
-    /// rank. See [`PeriodOptions::quantum_scale`](super::PeriodOptions::quantum_scale).
+    /// Returns the time in seconds over which the turns of processes on a core average out. A report of a rank over a shorter time reflects the turns
+    /// more than the speed of the rank. See [`PeriodOptions::quantum_scale`](super::PeriodOptions::quantum_scale).
     pub fn shortest_period(&self) -> f64 {
         self.period.scheduling()
     }
@@ -153,13 +154,13 @@ impl LoopBalancer {
         self.options.least = units;
     }
 
-    /// Discards the measured rates, because the work will be done in another way. Costs and savings of past movements are kept.
+    /// Discards the measured rates of the ranks, because the work will be done in another way. The measured costs and savings of movements are kept.
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
     }
 
-    /// Disables moves, like [`enabled`](LoopOptions::enabled) set to false.
+    /// Ends all movements of units, as if the option [`enabled`](LoopOptions::enabled) were false.
     pub fn stop(&mut self) {
         self.options.enabled = false;
     }
@@ -170,7 +171,7 @@ impl LoopBalancer {
         self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
     }
 
-    /// Evaluates one interaction in O(P log P).
+    /// Evaluates the reports of one interaction and decides on moves, in O(P log P) for P ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time
@@ -224,7 +225,7 @@ impl LoopBalancer {
         Ok(decision)
     }
 
-    /// Records that the decided moves were complete at `now` and took `seconds`. Without a pending decision the call has no effect.
+    /// Records that the decided moves were complete at time `now` and took `seconds`. Without a pending decision the call has no effect.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         let Some(UnderWay { units, lasts }) = self.under_way.take() else { return };
         self.costs.add(units, seconds);
@@ -236,13 +237,13 @@ impl LoopBalancer {
         }
     }
 
-    /// Records that the decided moves will not be made, and the distribution is unchanged.
+    /// Records that the decided moves will not be made, so that the distribution is unchanged.
     pub fn abandoned(&mut self) {
         self.under_way = None;
         self.realised_gain.abandoned();
     }
 
-    /// Combines the first reports of a rank, and smooths later ones.
+    /// Records a measured rate of a rank: the first reports of a rank are combined into one rate, and later rates are smoothed.
     fn measure(&mut self, rank: usize, raw: f64, report: &Report) {
         let settling = self.settling();
         let (start, filter) = (&mut self.starts[rank], &mut self.filters[rank]);
@@ -251,16 +252,16 @@ impl LoopBalancer {
             return;
         }
         let reports = start.reports;
-        // The first report is affected by cold caches, so it is used only until the second one.
+        // The first report is affected by cold caches, so its sums are discarded when the second report arrives.
         let Start { units, seconds, .. } = if reports > 1 { *start } else { Start::default() };
         *start =
             Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
         *filter = RateFilter::begin(start.units / start.seconds);
     }
 
-    /// Returns the smallest number of first reports of any rank.
+    /// Returns the number of first reports of the rank that has sent the fewest.
     fn reports(&self, held: &[u64]) -> u32 {
-        // A rank without units does not report.
+        // Ranks without units are skipped, because they do not report.
         let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
         reporting.map(|(start, _)| start.reports).min().unwrap_or(self.settling())
     }
@@ -269,12 +270,12 @@ impl LoopBalancer {
         self.options.settling.unwrap_or(1)
     }
 
-    /// Returns true if all ranks have sent their first reports.
+    /// Returns true if all ranks with units have sent the required number of first reports.
     fn is_settled(&self, held: &[u64]) -> bool {
         self.reports(held) >= self.settling()
     }
 
-    /// Returns the current minimum saving as a fraction of the time.
+    /// Returns the current minimum saving of a movement, as a fraction of the time of a pass.
     fn threshold(&self, held: &[u64]) -> f64 {
         if self.is_settled(held) {
             self.options.threshold
@@ -285,7 +286,7 @@ impl LoopBalancer {
         }
     }
 
-    /// Returns the rates of all ranks; `None` if a rank with units was not measured yet.
+    /// Returns the smoothed rates of all ranks; `None` if a rank with units has not been measured yet.
     fn rates(&self, held: &[u64]) -> Option<Vec<f64>> {
         let known: Vec<f64> = self.filters.iter().filter_map(RateFilter::rate).collect();
         if known.is_empty() || self.filters.iter().zip(held).any(|(f, &held)| held > 0 && f.rate().is_none())

@@ -1,11 +1,11 @@
-//! Tests of a balancer, decision by decision.
+//! Tests of a loop balancer, decision by decision.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::tuner::{Action, Reason};
 
-/// Simulation of ranks that compute their units at given speeds, and of a balancer that decides once a second.
+/// Simulation of ranks that compute their units at given speeds, with a loop balancer that decides once a second.
 struct Bench {
     balancer: LoopBalancer,
     held: Vec<u64>,
@@ -36,7 +36,7 @@ impl Bench {
         self.decide_with(&self.reports(speeds), Ahead::Unknown)
     }
 
-    /// Carries out the moves, which take `seconds` seconds.
+    /// Carries out the moves of a decision, which takes `seconds` seconds.
     fn carry_out(&mut self, decision: &LoopDecision, seconds: f64) {
         assert!(decision.is_act(), "{decision}");
         for m in rounds(&self.held, &decision.moves).unwrap().into_iter().flatten() {
@@ -49,7 +49,7 @@ impl Bench {
     }
 }
 
-/// Returns options without smoothing, so that a single report determines the rates.
+/// Returns options without smoothing, so that a single report determines the rate of a rank.
 fn raw() -> LoopOptions {
     LoopOptions { smoothing: Smoothing::Raw, realised_gain: false, ..LoopOptions::default() }
 }
@@ -70,7 +70,7 @@ fn end_of_a_load_is_followed_only_by_few_ranks() {
         assert!((went.gain - 0.5 / p).abs() < 2e-3, "{ranks}: {went}");
         match ranks {
             4 => assert_eq!(went.action, Action::Act),
-            // The gain is at the threshold, so the rounding to whole units decides.
+            // With five ranks the gain equals the threshold except for rounding to whole units, so either decision is possible.
             5 => assert!((went.gain - went.threshold).abs() < 2e-3),
             _ => assert_eq!(went.action, KEEP(Reason::GainTooSmall)),
         }
@@ -79,7 +79,7 @@ fn end_of_a_load_is_followed_only_by_few_ranks() {
 
 #[test]
 fn moves_are_rejected_only_if_far_too_expensive() {
-    // Loads start and stop every 10 s; a movement takes `seconds`.
+    // Returns the second decision, after a load has started and stopped 10 s later, if each movement takes `seconds`.
     let second_move = |seconds: f64, margin: Option<f64>| {
         let mut bench = Bench::new(&[1000; 4], LoopOptions { margin, ..raw() });
         let first = bench.look(&[50.0, 100.0, 100.0, 100.0]);
@@ -89,7 +89,7 @@ fn moves_are_rejected_only_if_far_too_expensive() {
         bench.look(&[100.0; 4])
     };
     let cheap = second_move(1.0, Some(2.0));
-    // 10 s pass between two changes, of which 12.5 % are saved.
+    // The rates are expected to stay for 10 s, the time between two changes, and 12.5 % of this time are saved.
     assert_eq!(cheap.horizon, Some(10.0));
     assert!((cheap.benefit() - 1.25).abs() < 0.01 && (cheap.cost - 1.0).abs() < 0.01, "{cheap}");
     assert!(cheap.is_act());
@@ -109,12 +109,12 @@ fn persistent_imbalance_counts_as_one_change() {
     let first = bench.look(&loaded);
     bench.carry_out(&first, 10.0);
     bench.now += 8.0;
-    // Moving back would cost 10 s and is rejected at first, because it saves 12.5 % of 19 s.
+    // The load has stopped. Moving the units back costs 10 s and is rejected at first, because it saves only 12.5 % of 19 s.
     let looks: Vec<LoopDecision> = (0..150).map(|_| bench.look(&free)).collect();
     assert_eq!(looks[0].horizon, Some(19.0));
     assert_eq!(looks[1].horizon, Some(19.0), "no new change");
     assert_eq!(looks[0].action, KEEP(Reason::NotWorthCost));
-    // The longer nothing changes, the longer the current state is expected to last, until moving back pays.
+    // The longer the rates do not change, the longer they are expected to stay, until moving the units back pays.
     let turned = looks.iter().position(LoopDecision::is_act).unwrap();
     let horizon = looks[turned].horizon.unwrap();
     assert!((horizon - turned as f64).abs() < 1e-9, "{}", looks[turned]);
@@ -134,7 +134,7 @@ fn no_decision_while_units_move() {
     assert!(meanwhile.moves.is_empty() && meanwhile.phases == 2);
     bench.carry_out(&first, 0.2);
     assert_eq!(bench.look(&loaded).action, KEEP(Reason::Same));
-    // Rates are smoothed while units move: the second low rate in a row counts by half.
+    // Rates are also smoothed while units move: the second low rate of a rank in a row counts by half.
     let mut smoothed = Bench::new(&[500, 1500, 1000, 1000], LoopOptions::default());
     assert!(smoothed.look(&[100.0; 4]).is_act());
     smoothed.look(&[100.0, 100.0, 100.0, 50.0]);
@@ -169,23 +169,22 @@ fn units_are_distributed_by_rank_speed_and_stay() {
 
 #[test]
 fn rest_of_a_pass_moves_only_if_it_pays_off() {
-    // A movement takes 0.4 s.
     let costs = MovementCosts { fixed: 0.4, per_unit: 0.0 };
     let mut bench = Bench::new(&[600, 400], LoopOptions { costs, ..raw() });
     let mut rest = |left: u64, ahead: Ahead| {
         let reports = [left, 0].map(|held| Report { units: 100.0, seconds: 1.0, held });
         let decision = bench.decide_with(&reports, ahead);
-        // The movement is not carried out, whatever the decision is.
+        // Every decision is abandoned, so that the units stay and the next decision is independent.
         bench.balancer.abandoned();
         decision
     };
-    // Half of 60 units would move, which would end the pass 0.3 s sooner.
+    // Half of the 60 units left in the pass would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
     let short = rest(60, Ahead::RestOfPass);
     assert_eq!((short.action, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
     let long = rest(400, Ahead::RestOfPass);
     assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
-    // For units that stay on their new rank the movement would pay.
+    // If the units stay on their new rank for 100 passes, the same movement pays.
     assert!(rest(60, Ahead::Passes(100.0)).is_act());
 }
 
@@ -221,7 +220,7 @@ fn loops_with_fewer_units_than_ranks_are_balanced() {
     assert_eq!(Bench::new(&[0; 3], raw()).look(&[1.0; 3]).action, KEEP(Reason::NotSettled));
     let alone = Bench::new(&[7], raw()).look(&[5.0]);
     assert_eq!((alone.action, &alone.target[..]), (KEEP(Reason::Same), &[7][..]));
-    // There are two units on three ranks; a rank without units counts with the mean rate of the others.
+    // Two units are on one of three ranks. The ranks without units count with the mean rate of the others.
     let mut bench = Bench::new(&[2, 0, 0], raw());
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1] = Report::default();
@@ -229,7 +228,7 @@ fn loops_with_fewer_units_than_ranks_are_balanced() {
     let decision = bench.decide_with(&reports, Ahead::Unknown);
     assert_eq!((&decision.target[..], decision.gain), (&[1, 1, 0][..], 0.5));
     bench.carry_out(&decision, 0.0);
-    // Rank 1 has a unit, but was never measured.
+    // Rank 1 has a unit, but has not been measured yet.
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1].seconds = 0.0;
     reports[2] = Report::default();

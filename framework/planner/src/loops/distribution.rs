@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-/// Divides `units` in proportion to `rates`, in whole units by the largest remainder (ties: the lower rank). Each rank gets at least `least` units,
-/// so that its rate stays measurable; if there are too few units, `least` is ignored. Rates that are not positive and finite count as 0; if all do,
-/// the shares are equal. Rounding and minimum shares are reconstructions.
+/// Divides `units` in proportion to the `rates` of the ranks, in whole units by the largest remainder (among equal remainders the lower rank is
+/// preferred). Each rank gets at least `least` units, so that its rate stays measurable; if there are too few units, `least` is ignored. Rates that
+/// are not positive and finite count as 0; if all do, the shares are equal. The paper does not describe rounding and minimum shares; they are
+/// reconstructions.
 ///
 /// ```
 /// use armature_planner::loops::distribute;
@@ -21,7 +22,7 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     if largest == 0.0 {
         rates.fill(1.0);
     } else {
-        // The largest rate becomes 1, so that sums are finite.
+        // Rates are scaled so that the largest is 1 and their sums are finite.
         rates.iter_mut().for_each(|rate| *rate /= largest);
     }
     let least = match least.checked_mul(rates.len() as u64) {
@@ -41,7 +42,8 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    // The rest is smaller than the number of ranks, unless the number of units exceeds the precision of the quotas.
+    // The number of units that remain after rounding down is smaller than the number of ranks, unless the number of units exceeds the precision of
+    // the quotas.
     let (rest, ranks) = (left - assigned, remainders.len() as u64);
     for (&(_, rank), place) in remainders.iter().zip(0..) {
         shares[rank] += rest / ranks + u64::from(place < rest % ranks);
@@ -67,8 +69,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     }
 }
 
-/// Returns the seconds until the last rank has done each of its units once; infinite if a rank with a rate of 0 has units. Ranks with a rate of NaN
-/// are ignored.
+/// Returns the seconds of a pass: the time until the last rank has done each of its units once. The result is infinite if a rank with a rate of 0 has
+/// units. Ranks with a rate of NaN are ignored.
 ///
 /// ```
 /// assert_eq!(armature_planner::loops::pass_time(&[250, 250], &[50.0, 100.0]), 5.0);

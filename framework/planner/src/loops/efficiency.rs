@@ -1,13 +1,13 @@
-//! Efficiency of a program on its processors.
+//! Efficiency of a parallel program on its processors.
 
 use serde::{Deserialize, Serialize};
 
 /// Speed and competing load of a rank during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankTime {
-    /// Speed of the processor, relative to the processor on which the sequential time was measured (1).
+    /// Speed of the rank's processor, relative to the processor on which the sequential time was measured (1).
     pub speed: f64,
-    /// CPU seconds of other processes on the processor.
+    /// CPU seconds that other processes had on the rank's processor.
     pub competing: f64,
 }
 
@@ -18,8 +18,8 @@ impl RankTime {
     }
 }
 
-/// Returns the productive time as a fraction of the available time: (2) of Siegell and Steenkiste (1997), `t_seq / (P t_elapsed − Σ compete_i)`,
-/// where each rank counts by its speed.
+/// Returns the productive time as a fraction of the available time: equation 2 of Siegell and Steenkiste (1997), `t_seq / (P t_elapsed − Σ
+/// compete_i)` for P ranks, where each rank counts by its speed and other processes on its processor use `compete_i` seconds.
 ///
 /// `sequential` is the time (s) of the program on one processor of speed 1 without other load, and `elapsed` the time (s) of the parallel run.
 ///

@@ -70,7 +70,7 @@ fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(ErrorKind::Loop, message))
 }
 
-/// Rounds to the nearest integer, halves upwards.
+/// Rounds to the nearest integer; a fraction of one half is rounded up.
 fn round_half_up(value: f64) -> u64 {
     (value + 0.5).floor() as u64
 }

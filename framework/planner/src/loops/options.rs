@@ -1,4 +1,4 @@
-//! Options of the balancing of a loop.
+//! Options for the balancing of a parallel loop.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::loops::decide::period::PeriodOptions;
 use crate::loops::rates::filter::Smoothing;
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Options of a [`LoopBalancer`](super::LoopBalancer). The defaults are those of the paper, except for
+/// Options of a [`LoopBalancer`](super::LoopBalancer). The defaults are those of the paper of Siegell and Steenkiste, except for
 /// [`realised_gain`](LoopOptions::realised_gain), which the paper does not have.
 ///
 /// ```
@@ -26,19 +26,20 @@ use crate::range::{self, AMOUNT, POSITIVE};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoopOptions {
-    /// False if units never move, but every look is still evaluated and reported.
+    /// False if units never move, although the balancer still evaluates and reports each interaction.
     pub enabled: bool,
     /// Pairs of ranks between which units may move.
     pub reach: Reach,
-    /// Smoothing of the measured rates.
+    /// Smoothing of the measured rates of the ranks.
     pub smoothing: Smoothing,
     /// Number of first reports of a rank that are combined into its first rate; at least 1. The reports from the second on are combined, and only
     /// later reports are smoothed. Until all ranks have sent this number of reports, a movement must save two fifths of the time, and there is no
-    /// movement while a rank has sent a single report. `None` is 1, as in the paper; in loops over grids it is 4. First reports are affected by
-    /// cold caches and by connection set-up, and in grids by rows whose rates depend on the strip width. Smoothing would keep a wrong first rate
-    /// for a long time.
+    /// movement while a rank has sent a single report. `None` is 1, as in the paper of Siegell and Steenkiste; in loops over grids it is 4. First
+    /// reports are affected by cold caches and by connection set-up, and in grids by rows whose rates depend on the width of the strips of columns.
+    /// Smoothing would keep a wrong first rate for a long time.
     pub settling: Option<u32>,
-    /// Minimum saving as a fraction of the current time (`tfract`); at least 0 and less than 1.
+    /// Minimum saving for a movement as a fraction of the current time of a pass (`tfract` in the paper of Siegell and Steenkiste); at least 0 and
+    /// less than 1.
     pub threshold: f64,
     /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper says only that
     /// costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
@@ -50,9 +51,10 @@ pub struct LoopOptions {
     pub realised_gain: bool,
     /// Minimum number of units of each rank, if there are enough units.
     pub least: u64,
-    /// Expected cost of a movement before the first one. The default is 0, which permits the first movement, and with it a measurement of the cost.
+    /// Expected cost of a movement before the first movement. The default is 0, which permits the first movement, and with it a measurement of the
+    /// cost.
     pub costs: MovementCosts,
-    /// Limits of the balancing period.
+    /// Lower limits of the time between two interactions with the balancer.
     pub period: PeriodOptions,
 }
 
@@ -74,12 +76,12 @@ impl Default for LoopOptions {
 }
 
 impl LoopOptions {
-    /// Returns options of a balancer that evaluates and reports looks, but never moves units: the baseline for balancing.
+    /// Returns options with which a balancer evaluates and reports interactions, but never moves units, for comparison with balancing.
     pub fn off() -> Self {
         LoopOptions { enabled: false, ..LoopOptions::default() }
     }
 
-    /// Checks that every number is valid.
+    /// Checks that every option is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) with the first number that is outside the range in the description of its field.

@@ -1,17 +1,17 @@
-//! Tests that no unit is lost, that no rank sends units that it does not have, and that no more units move than
-//! necessary, for any rates and units.
+//! Tests of the distribution and movement of units, for any rates and units: no unit is lost, no rank sends units that it does not have, and no more
+//! units move than necessary.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Generates rates, some of them 0 or very different.
+/// Generates rates of ranks, some of which are 0 or very different.
 fn rates() -> impl Strategy<Value = Vec<f64>> {
     let rate = prop_oneof![5 => 0.1..100.0, 1 => Just(0.0), 1 => Just(1.0), 1 => 1e-9..1e9];
     prop::collection::vec(rate, 1..20)
 }
 
-/// Generates the held units and the target units of some ranks.
+/// Generates the current numbers of units of some ranks, and their target numbers.
 fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     let held = prop::collection::vec(prop_oneof![3 => 0..60_u64, 1 => Just(0), 1 => 0..2000_u64], 1..20);
     (held, rates(), 0..3_u64).prop_map(|(held, mut rates, least)| {
@@ -21,7 +21,7 @@ fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     })
 }
 
-/// Returns the units of each rank after a round; panics if a rank sends more units than it had before the round.
+/// Returns the units of each rank after a round of moves; panics if a rank sends more units than it had before the round.
 fn after(held: &[u64], round: &[Move]) -> Vec<u64> {
     let mut next = held.to_vec();
     for m in round {
@@ -67,7 +67,7 @@ proptest! {
         prop_assert_eq!(&after(&held, &moves), &target);
         let least: u64 = held.iter().zip(&target).map(|(has, wants)| has.saturating_sub(*wants)).sum();
         prop_assert_eq!(moves.iter().map(|m| m.units).sum::<u64>(), least);
-        // No rank both sends and receives, so one round is enough.
+        // No rank both sends and receives units, so all moves fit into one round.
         prop_assert!(rounds(&held, &moves).unwrap().len() <= 1);
     }
 
@@ -76,7 +76,7 @@ proptest! {
         let moves = neighbour_moves(&held, &target).unwrap();
         prop_assert!(moves.len() < held.len().max(1));
         prop_assert!(moves.iter().all(|m| m.from.abs_diff(m.to) == 1));
-        // The surplus of one side crosses each border, in one direction only.
+        // Exactly the surplus of the ranks on one side of a border crosses the border, in one direction only.
         for border in 0..held.len() - 1 {
             let (has, wants) =
                 (held[..=border].iter().sum::<u64>(), target[..=border].iter().sum::<u64>());
@@ -101,7 +101,7 @@ proptest! {
     #[test]
     fn block_moves_keep_blocks_contiguous((held, target) in change()) {
         let moves = neighbour_moves(&held, &target).unwrap();
-        // Returns the owner of each unit.
+        // Returns the rank that holds each unit.
         let blocks = |held: &[u64]| -> Vec<usize> {
             held.iter().enumerate().flat_map(|(rank, &units)| std::iter::repeat_n(rank, units as usize)).collect()
         };
@@ -141,7 +141,7 @@ proptest! {
     ) {
         let line = MovementCosts { fixed, per_unit };
         let mut fit = MovementFit::default();
-        // The first movement is ignored.
+        // The first movement has another cost, which the fit must ignore.
         fit.add(1, 9.0);
         units.iter().for_each(|&units| fit.add(units, line.time(units)));
         let costs = fit.costs().unwrap();

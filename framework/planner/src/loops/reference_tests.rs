@@ -1,4 +1,4 @@
-//! Tests of the formulas against values that were computed independently.
+//! Tests of the formulas of loop balancing against values that were computed independently.
 
 use super::*;
 use crate::reference::Case;
@@ -144,7 +144,7 @@ fn nothing() -> LoopDecision {
     }
 }
 
-/// Compares rate, state and h of the filter, for the built-in table and for the same table as data.
+/// Compares smoothed rate, state and weight of the history with the reference values, for the built-in trend table and for the same table as data.
 fn filter_table(case: &Case) {
     let table = TrendTable::default();
     for smoothing in [Smoothing::Trend, Smoothing::Table(table.clone())] {
@@ -159,7 +159,7 @@ fn filter_table(case: &Case) {
                 "{i}: {found} instead of {rate}"
             );
             assert_eq!(state.name, name, "{i}");
-            // The first rate is not smoothed, whatever its state is.
+            // The weight of the history is not compared for the first rate, which is not smoothed.
             assert!(i == 0 || Ok(state.history) == h.parse(), "{i}");
         }
     }

@@ -1,4 +1,4 @@
-//! Order of moves, if a rank must receive units before it can send them.
+//! Order of the moves of units, if a rank must receive units before it can send them on.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::invalid;
 use super::moves::{Move, total};
 use crate::error::Result;
 
-/// Splits moves into rounds in which no rank sends more units than it held at the beginning of the round.
+/// Splits moves of units into rounds in which no rank sends more units than it held at the beginning of the round.
 ///
 /// In each round, in the order of the moves, a rank sends as many of its pending units as it holds. A move may be spread over several rounds. Units
 /// received in a round can be sent in the next one.
@@ -76,18 +76,18 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
     Ok(rounds)
 }
 
-/// Contiguous units that move from a rank to the one before or after it.
+/// Range of contiguous units that moves from a rank to the rank before or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockMove {
     /// Sending rank.
     pub from: usize,
     /// Receiving rank, a neighbour of the sender.
     pub to: usize,
-    /// Range of the units.
+    /// Range of the numbers of the units that move.
     pub units: Range<u64>,
 }
 
-/// Computes the ranges of the units that move, if each rank holds a block of contiguous units: rank 0 the first `current[0]`, and so on. A rank
+/// Computes the ranges of the units that move, if each rank holds a block of contiguous units: rank 0 the first `current[0]` units, and so on. A rank
 /// sends from the end of its block that is adjacent to the receiver, so that all ranks hold blocks after each round.
 ///
 /// # Errors
@@ -116,7 +116,7 @@ pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>
         return invalid(format!("two moves cross the border between ranks {} and {}", pair[0], pair[0] + 1));
     }
     let rounds = rounds(current, moves)?;
-    // borders[i] is the end of the block of rank i.
+    // For each rank i, `borders[i]` is the end of its block of units.
     let mut borders = current.to_vec();
     for rank in 1..borders.len() {
         borders[rank] += borders[rank - 1];

@@ -1,15 +1,15 @@
-//! Tests of the decisions of a balancer after the first reports of the ranks.
+//! Tests of the decisions of a loop balancer after the first reports of the ranks.
 
 use super::*;
 
-/// Returns options that require four reports, like those of grid loops.
+/// Returns options that require four reports of each rank before units move, like those of grid loops.
 fn four() -> LoopOptions {
     LoopOptions { settling: Some(4), ..LoopOptions::default() }
 }
 
 #[test]
 fn moderate_gain_requires_four_averaged_reports() {
-    // With these speeds, a seventh of the time could be saved.
+    // Speeds of two ranks. With the speeds `cold`, a redistribution would save a seventh of the time.
     let (cold, warm, slow) = ([80.0, 107.0], [107.0, 107.0], [50.0, 200.0]);
     let mut bench = Bench::new(&[1000; 2], four());
     let first = bench.look(&cold);
@@ -18,7 +18,7 @@ fn moderate_gain_requires_four_averaged_reports() {
     let last = bench.look(&warm);
     assert_eq!((&actions[2], last.action), (&KEEP(Reason::Same), KEEP(Reason::Same)));
     assert!((last.rates[0] - 107.0).abs() < 1e-9 && last.rates[1] == 107.0, "{:?}", last.rates);
-    // A gain that is equal in all four reports is believed, and a rank that is several times as slow after two reports.
+    // Units move after four reports that show the same moderate gain. If a rank is several times as slow as the other, they move after two reports.
     let acted = |rates: &[f64]| {
         let mut bench = Bench::new(&[1000; 2], four());
         [(); 4].map(|()| bench.look(rates).is_act())
@@ -32,8 +32,8 @@ fn moderate_gain_requires_four_averaged_reports() {
     assert!(shown.starts_with("keep: there are too few reports to trust a gain of this size; "), "{shown}");
 }
 
-/// On a grid of 4,000 rows, the first sweep of a rank took three times as long as later sweeps, and the neighbour,
-/// which shared its core with a load, received most of the rows.
+/// Regression: on a grid of 4,000 rows, the first sweep of a rank took three times as long as later sweeps. Its neighbour, which shared its core with
+/// a load, then received most of the rows.
 #[test]
 fn first_report_moves_nothing_and_is_discarded() {
     let mut bench = Bench::new(&[2000; 2], four());

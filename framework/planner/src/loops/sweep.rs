@@ -6,31 +6,31 @@ use super::{invalid, round_half_up};
 use crate::error::Result;
 use crate::range::{self, AMOUNT};
 
-/// Cost of passing values to the next rank: `fixed + per_element × elements`, (8).
+/// Cost of a shift (a message of border values to the next rank): `fixed + per_element × elements` (equation 8 of Siegell and Steenkiste 1997).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShiftCost {
-    /// Seconds of a shift without elements.
+    /// Seconds of a message to the next rank without elements.
     pub fixed: f64,
-    /// Additional seconds per element.
+    /// Additional seconds for each element of the message.
     pub per_element: f64,
 }
 
 impl ShiftCost {
-    /// Computes the cost from the time `empty` (s) of a shift without elements and the time `full` (s) of a shift with `elements`. If `full` is not
-    /// longer, as clocks may report, the time per element is 0.
+    /// Computes the cost from the time `empty` (s) of a message without elements and the time `full` (s) of a message with `elements` elements. If
+    /// `full` is not longer, which can happen due to the resolution of clocks, the time per element is 0.
     pub fn measured(empty: f64, elements: u64, full: f64) -> Self {
         let per_element = if elements > 0 { ((full - empty) / elements as f64).max(0.0) } else { 0.0 };
         ShiftCost { fixed: empty, per_element }
     }
 
-    /// Returns the seconds of a shift of `elements` elements.
+    /// Returns the seconds of a message of `elements` elements to the next rank.
     pub fn time(&self, elements: f64) -> f64 {
         self.fixed + self.per_element * elements
     }
 }
 
-/// One sweep of a pipelined loop. Each rank holds a part of the distributed loop, and does all iterations of the *pipelined* loop on it in blocks.
-/// After a block the rank passes its border, one element per iteration, to the next rank, which can then compute that block.
+/// One sweep of a pipelined loop. Each rank holds a part of the distributed loop, and does all iterations of the *pipelined* loop on this part in
+/// blocks. After a block the rank sends the border of its part, one element per iteration, to the next rank, which can then compute that block.
 ///
 /// Many blocks fill the pipeline fast; few blocks need few messages. The optimum is flat: a factor of two in the block size costs little.
 ///
@@ -51,34 +51,36 @@ impl ShiftCost {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// Number of ranks in the pipeline, P.
+    /// Number of ranks in the pipeline (P in the paper of Siegell and Steenkiste).
     pub ranks: usize,
-    /// Number of iterations of the pipelined loop, m.
+    /// Number of iterations of the pipelined loop (m in the paper of Siegell and Steenkiste).
     pub iterations: u64,
-    /// Seconds of the sweep on one rank, t_seq. For parts with unequal times it is P times the longest, see [`of_iteration`](Sweep::of_iteration).
+    /// Seconds of the sweep on one rank (t_seq in the paper of Siegell and Steenkiste). If the ranks' parts take unequal times, the value is P times
+    /// the longest, see [`of_iteration`](Sweep::of_iteration).
     pub sequential: f64,
-    /// Cost of a message to the next rank.
+    /// Cost of a message with border values to the next rank.
     pub shift: ShiftCost,
 }
 
-/// Division of a pipelined loop into blocks.
+/// Division of the iterations of a pipelined loop into blocks, and the predicted time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
-    /// Number of iterations in a block, b; the last block may have fewer.
+    /// Number of iterations in a block (b in the paper of Siegell and Steenkiste); the last block may have fewer.
     pub block: u64,
-    /// Number of blocks, M.
+    /// Number of blocks (M in the paper of Siegell and Steenkiste).
     pub blocks: u64,
-    /// Seconds of the sweep by the model (9).
+    /// Predicted seconds of the sweep (equation 9 of the paper of Siegell and Steenkiste).
     pub time: f64,
 }
 
 impl Sweep {
-    /// Creates a sweep from the time of an iteration of the pipelined loop (s) on the rank with the slowest part (5).
+    /// Creates a sweep from the time in seconds of an iteration of the pipelined loop on the rank with the slowest part (equation 5 of the paper of
+    /// Siegell and Steenkiste).
     pub fn of_iteration(ranks: usize, iterations: u64, iteration: f64, shift: ShiftCost) -> Self {
         Sweep { ranks, iterations, sequential: ranks as f64 * iterations as f64 * iteration, shift }
     }
 
-    /// Checks that the numbers are valid.
+    /// Checks that the parameters of the sweep are valid.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is no rank, or a time is neither 0 s nor from 1e-60 to 1e60 s.
@@ -99,7 +101,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Returns the seconds of the sweep in `blocks` blocks (9). A single rank sends no messages.
+    /// Returns the predicted seconds of the sweep in `blocks` blocks (equation 9 of the paper of Siegell and Steenkiste). A single rank sends no
+    /// messages.
     pub fn time(&self, blocks: f64) -> f64 {
         if self.ranks <= 1 || self.iterations == 0 {
             return self.sequential;
@@ -109,7 +112,8 @@ impl Sweep {
         (blocks + p - 1.0) * self.sequential / (p * blocks) + (blocks + p - 2.0) * shift
     }
 
-    /// Returns the real number of blocks with the shortest time (10); infinite if a message has no fixed cost.
+    /// Returns the real number of blocks with the shortest time (equation 10 of the paper of Siegell and Steenkiste); infinite if a message has no
+    /// fixed cost.
     pub fn best_blocks(&self) -> f64 {
         if self.ranks <= 1 {
             return 1.0;
@@ -122,7 +126,8 @@ impl Sweep {
         }
     }
 
-    /// Returns the optimal blocks (10) in whole iterations. The rounding is a reconstruction.
+    /// Returns the optimal division into blocks of whole iterations (equation 10 of the paper of Siegell and Steenkiste). The rounding is a
+    /// reconstruction.
     pub fn grain(&self) -> Grain {
         let all = self.iterations.max(1);
         let block = if self.ranks <= 1 {
@@ -140,12 +145,13 @@ impl Sweep {
         Grain { block, blocks, time: self.time(blocks as f64) }
     }
 
-    /// Returns the efficiency, [`sequential`](Sweep::sequential) / (P × [`time`](Sweep::time)).
+    /// Returns the efficiency of the sweep in `blocks` blocks: [`sequential`](Sweep::sequential) / ([`ranks`](Sweep::ranks) × [`time`](Sweep::time)).
     pub fn efficiency(&self, blocks: f64) -> f64 {
         self.sequential / (self.ranks as f64 * self.time(blocks))
     }
 
-    /// Returns the upper bound of the efficiency due to filling and draining the pipeline, without messages: `M / (M + P − 1)`, (6).
+    /// Returns an upper bound of the efficiency with M `blocks` on P ranks, `M / (M + P − 1)`, which is due to filling and draining the pipeline,
+    /// without messages (equation 6 of the paper of Siegell and Steenkiste).
     pub fn efficiency_bound(&self, blocks: f64) -> f64 {
         blocks / (blocks + self.ranks as f64 - 1.0)
     }

@@ -1,4 +1,4 @@
-//! Mapping of stages to processors.
+//! Mapping of the stages of a pipeline to processors.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::spec::PipelineSpec;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Mapping of stages to processors: contiguous blocks that cover the pipeline in order.
+/// Mapping of stages to processors: blocks of contiguous stages that cover the pipeline in order.
 ///
 /// A mapping has a compact text form, which [`parse`](Mapping::parse) reads and [`display`](Mapping::display) writes:
 ///
@@ -31,18 +31,18 @@ use crate::error::{Error, ErrorKind, Result};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Mapping {
-    /// Blocks in the order in which an item passes them.
+    /// Blocks of stages in the order in which an item passes them.
     pub blocks: Vec<Block>,
 }
 
-/// Contiguous stages that are executed together: on one processor, or as replicas on several.
+/// Block of contiguous stages that are executed together: on one processor, or as replicas on several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Block {
-    /// Range of stage numbers.
+    /// Range of the numbers of the block's stages.
     pub stages: Range<usize>,
-    /// Processors that run all stages of the block. Each item is sent to one of them.
+    /// Numbers of the processors that run all stages of the block. Each item is sent to one of them.
     pub hosts: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Block {
         Block { stages, hosts }
     }
 
-    /// Returns true if several processors host the block.
+    /// Returns true if the block has replicas on several processors.
     pub fn is_replicated(&self) -> bool {
         self.hosts.len() > 1
     }
@@ -146,13 +146,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// Returns the compact text form, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by their numbers,
-    /// `#5…9`. Control characters in names are escaped; [`parse`](Mapping::parse) accepts the escaped form.
+    /// Returns the compact text form of the mapping, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by
+    /// their numbers, `#5…9`. Control characters in names are escaped; [`parse`](Mapping::parse) accepts the escaped form.
     pub fn display<'a>(&'a self, spec: &'a PipelineSpec) -> impl fmt::Display + 'a {
         Compact { mapping: self, spec }
     }
 
-    /// Parses the compact text form. Spaces and line breaks around names and numbers are ignored.
+    /// Parses the compact text form of a mapping. Spaces and line breaks around names and numbers are ignored.
     ///
     /// # Errors
     /// [`ErrorKind::Mapping`] if the text has another form, names a stage that `spec` does not have, or names stages out of order.
@@ -223,7 +223,7 @@ impl fmt::Display for Compact<'_> {
                 let plus = if n > start { "+" } else { "" };
                 write!(f, "{plus}{}", line(&self.spec.stages[n].name))?;
             }
-            // The range of a block may contain any number of stages that do not exist.
+            // The stages that do not exist are shown as one range, because a block may have any number of them.
             if known < end {
                 let plus = if known > start { "+" } else { "" };
                 write!(f, "{plus}#{known}")?;

@@ -1,4 +1,4 @@
-//! Mapping a linear pipeline to processors.
+//! Planning of linear pipelines: mappings of stages to processors.
 //!
 //! A [`PipelineSpec`] describes the work and a [`Platform`](crate::Platform) the machine; [`plan`] returns a [`Mapping`] of the pipeline to the
 //! platform. [`production_time`] predicts the production time of any mapping. The model and the planners HeDPM, DPM and BSC follow *Heterogeneous

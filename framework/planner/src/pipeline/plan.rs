@@ -1,4 +1,4 @@
-//! Entry point of all planners for pipelines.
+//! Entry point of all planners of pipelines.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ use crate::platform::Platform;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
-    /// Heterogeneous dynamic pipeline mapping (Algorithms 4.1 and 4.2).
+    /// Heterogeneous dynamic pipeline mapping (Algorithms 4.1 and 4.2 of the HeDPM paper).
     Hedpm,
     /// Dynamic pipeline mapping, the homogeneous predecessor of HeDPM, which assumes equal processors.
     Dpm,
@@ -36,7 +36,7 @@ pub enum Algorithm {
     Refined,
 }
 
-/// Options of the planner.
+/// Options of the planner of pipelines.
 ///
 /// ```
 /// use armature_planner::pipeline::{Algorithm, PlanOptions};
@@ -46,28 +46,28 @@ pub enum Algorithm {
 /// ```
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// Algorithm to use.
+    /// Planning algorithm to use.
     pub algorithm: Algorithm,
-    /// Dispatch of items to replicas.
+    /// Dispatch of items to the replicas of a block.
     pub dispatch: Dispatch,
-    /// Relative difference from its ideal time up to which HeDPM accepts a time as equal.
+    /// Relative difference from its ideal time up to which the planner HeDPM accepts the time of a block as equal.
     pub radius: f64,
-    /// True if several stages may be replicated as one block. The paper replicates single stages only.
+    /// True if several stages may be replicated together as one block. The paper replicates single stages only.
     pub replicate_groups: bool,
-    /// True if a processor may host several blocks. In the paper it hosts one. With dispatch on demand, two replicated blocks share all their
-    /// processors or none.
+    /// True if a processor may host several blocks of stages. In the HeDPM paper a processor hosts one block. With dispatch on demand, two replicated
+    /// blocks share all their processors or none.
     pub share_processors: bool,
     /// Maximum number of mappings that [`Algorithm::Refined`] evaluates.
     pub budget: usize,
     /// Additional mappings from which [`Algorithm::Refined`] starts, such as the current mapping. The plan is not slower than any of them, except by
-    /// up to 2 % if processors share cores. A start that breaks one of the other options is ignored.
+    /// up to 2 % if processors share cores. A start mapping that breaks a rule of these options is ignored.
     pub starts: Vec<Mapping>,
     /// Flag that another thread can set to end the search early with the best mapping found.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for PlanOptions {
-    /// Refined planner, dispatch on demand, replicated groups and shared processors.
+    /// Returns options for the refined planner, with dispatch on demand, replicated groups of stages and shared processors.
     fn default() -> Self {
         PlanOptions {
             algorithm: Algorithm::default(),
@@ -83,7 +83,7 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    /// Returns the rules of the HeDPM paper: round robin, replicas of single stages, one block per processor.
+    /// Returns options with the rules of the HeDPM paper: round robin, replicas of single stages, one block per processor.
     pub fn paper(algorithm: Algorithm) -> Self {
         PlanOptions {
             algorithm,
@@ -95,19 +95,18 @@ impl PlanOptions {
     }
 }
 
-/// Mapping with its predicted performance.
+/// Result of the planner: a mapping with its predicted performance.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Mapping of stages to processors.
     pub mapping: Mapping,
-    /// Prediction of the model for the mapping.
+    /// Performance that the model predicts for the mapping.
     pub prediction: Prediction,
-    /// Production times in seconds of the other planners that the algorithm called. For [`Algorithm::Refined`] they are those of its two parents,
-    /// HeDPM and BSC.
+    /// Production times in seconds of the mappings of other planners that the algorithm called. For [`Algorithm::Refined`] these are HeDPM and BSC.
     pub parents: Vec<(Algorithm, f64)>,
-    /// Number of evaluated mappings.
+    /// Number of mappings that the search evaluated.
     pub evaluations: usize,
-    /// False if the stop flag ended the search.
+    /// False if the stop flag ended the search before its budget was used.
     pub complete: bool,
 }
 
@@ -179,7 +178,7 @@ fn tidied(blocks: Vec<Block>) -> Vec<Block> {
     tidy
 }
 
-/// Result of one planner.
+/// Mapping that one planning algorithm found.
 struct Found {
     blocks: Vec<Block>,
     time: f64,
@@ -216,7 +215,7 @@ impl Planner<'_> {
         Ok(Found { evaluations, ..found })
     }
 
-    /// Returns the mappings of HeDPM's sweep, without duplicates.
+    /// Returns the mappings that the planner HeDPM tries in its sweep, without duplicates.
     fn hedpm_sweep(&self) -> Vec<Vec<Block>> {
         let hedpm =
             Hedpm::new(self.platform, self.spec, self.costs, self.rules.dispatch, self.options.radius);
@@ -229,7 +228,7 @@ impl Planner<'_> {
         sweep
     }
 
-    /// Returns the fastest candidate after its repair to satisfy the rules.
+    /// Returns the fastest of several mappings after each was repaired to satisfy the rules.
     fn best_of(&self, candidates: Vec<Vec<Block>>) -> Result<Found> {
         let evaluations = candidates.len();
         let mut best: Option<(Vec<Block>, f64)> = None;
@@ -269,7 +268,8 @@ impl Planner<'_> {
         }
         let problem = Problem::new(self.spec, self.costs, self.rules);
         let refined = refine::refine(problem, &starts, budget, &self.stop);
-        // The refined mapping is evaluated again together with the starts, so that rounding errors cannot make the result worse than a start.
+        // The refined mapping is evaluated again together with the start mappings, so that rounding errors cannot make the result worse than a start
+        // mapping.
         let found = self.best_of([vec![refined.blocks], starts].concat())?;
         let flexible = flexible::instead_of((&found.blocks, found.time), self.spec, self.costs, self.rules);
         let (blocks, time) = flexible.unwrap_or((found.blocks, found.time));
@@ -282,7 +282,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns true if a valid mapping satisfies the rules.
+    /// Returns true if a valid mapping satisfies the rules of the options.
     fn allows(&self, mapping: &Mapping) -> bool {
         let Rules { dispatch, share, .. } = self.rules;
         let hosted: Vec<_> =

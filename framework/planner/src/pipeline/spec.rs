@@ -21,7 +21,7 @@ use crate::range::{self, AMOUNT};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PipelineSpec {
-    /// d(0): size in bytes of one item as it enters the first stage.
+    /// Size in bytes of one item as it enters the first stage (d(0) in the HeDPM paper).
     pub input: f64,
     /// Stages in the order in which an item passes them.
     pub stages: Vec<StageSpec>,
@@ -31,12 +31,12 @@ pub struct PipelineSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageSpec {
-    /// Name, unique in the pipeline. It contains no `@`, `+`, `|` or comma, because the text form of a mapping separates names with these
-    /// characters.
+    /// Name of the stage, unique in the pipeline. The name contains no `@`, `+`, `|` or comma, because the text form of a mapping separates names
+    /// with these characters.
     pub name: String,
-    /// w(n): work units per item.
+    /// Work units of the stage per item (w(n) in the HeDPM paper).
     pub work: f64,
-    /// d(n): size in bytes of one item as it leaves the stage.
+    /// Size in bytes of one item as it leaves the stage (d(n) in the HeDPM paper).
     pub output: f64,
     /// True if the stage must process all items in order, so that it is never replicated.
     #[serde(default)]
@@ -82,12 +82,12 @@ impl PipelineSpec {
         self
     }
 
-    /// Returns the number of stages, N.
+    /// Returns the number of stages.
     pub fn len(&self) -> usize {
         self.stages.len()
     }
 
-    /// Returns true if there is no stage.
+    /// Returns true if the pipeline has no stage.
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
@@ -135,7 +135,7 @@ impl PipelineSpec {
         Ok(())
     }
 
-    /// Returns d(k): the bytes of an item before stage k, or after the last stage if k is N.
+    /// Returns the bytes of an item before stage `k`, or after the last stage if `k` is the number of stages.
     pub(crate) fn bytes_into(&self, k: usize) -> f64 {
         if k == 0 { self.input } else { self.stages[k - 1].output }
     }

@@ -1,4 +1,4 @@
-//! Tests of small farms whose times can be computed by hand: a message of any size takes 1 s, a task takes 3 s.
+//! Tests of small simulated farms whose times can be computed by hand: a message of any size takes 1 s, a task takes 3 s.
 
 use super::farm::{Dispatch, Farm, InitialState, Run, Tasks};
 use crate::farm::{Chunker, Chunking, Knowledge, MessageCosts, Supply};
@@ -7,7 +7,7 @@ fn knowledge() -> Knowledge {
     Knowledge { messages: MessageCosts::new(1.0, 0.0), ..Knowledge::default() }
 }
 
-/// Runs tasks of 3 s in chunks of one task.
+/// Simulates `tasks` tasks of 3 s each in chunks of one task.
 fn run(farm: Farm, knowledge: Knowledge, tasks: usize, workers: &[usize]) -> Run {
     let tasks = Tasks::new(&vec![3.0; tasks]);
     let mut chunker = Chunker::new(Chunking::fixed(1));
@@ -20,31 +20,32 @@ fn time(knowledge: Knowledge, tasks: usize, workers: &[usize]) -> f64 {
 
 #[test]
 fn request_ahead_hides_the_chunk_latency() {
-    // Each chunk takes 1 + 3 + 1 s.
+    // Each chunk takes 1 s to arrive, 3 s to compute and 1 s to return.
     assert_eq!((time(knowledge(), 1, &[0]), time(knowledge(), 3, &[0])), (5.0, 15.0));
-    // Two chunks are under way from the beginning: they arrive at 1 s and 2 s, end at 4 s and 7 s, and return at 5 s
-    // and 8 s. The third is requested at 5 s, arrives at 6 s, begins at 7 s and returns at 11 s.
+    // With one request ahead, two chunks are sent at the beginning: they arrive at 1 s and 2 s, end at 4 s and 7 s, and return at 5 s and 8 s. The
+    // third chunk is requested at 5 s, arrives at 6 s, begins at 7 s and returns at 11 s.
     let ahead = Knowledge { ahead: 1, ..knowledge() };
     assert_eq!((time(ahead, 2, &[0]), time(ahead, 3, &[0])), (8.0, 11.0));
-    // Requesting more than one chunk ahead gains nothing here.
+    // A second request ahead gains nothing, because the worker is already busy all the time.
     assert_eq!(time(Knowledge { ahead: 2, ..knowledge() }, 3, &[0]), 11.0);
 }
 
 #[test]
 fn requests_ahead_are_served_in_turn() {
-    // Chunks arrive at 1, 2, 3 and 4 s at workers 0, 1, 0 and 1: worker 1 computes from 2 s to 8 s.
+    // With one request ahead, chunks arrive at 1, 2, 3 and 4 s at workers 0, 1, 0 and 1. Worker 1 computes from 2 s to 8 s, and its last result
+    // returns at 9 s.
     assert_eq!(time(Knowledge { ahead: 1, ..knowledge() }, 4, &[0, 1]), 9.0);
-    // Without requests ahead, the second chunks arrive at 6 s and 7 s; the last ends at 10 s and returns at 11 s.
+    // Without requests ahead, the second chunks of the workers arrive at 6 s and 7 s; the last chunk ends at 10 s and returns at 11 s.
     assert_eq!(time(knowledge(), 4, &[0, 1]), 11.0);
 }
 
 #[test]
 fn computing_master_needs_no_messages() {
     let master = Knowledge { master: Some(0), ..knowledge() };
-    // The master alone runs three tasks one after the other.
+    // A master without workers runs its three tasks one after the other, without messages.
     assert_eq!(time(master, 3, &[0]), 9.0);
-    // The master runs the first task until 3 s and the third until 6 s. Worker 1 runs the second until 4 s, returned at
-    // 5 s, and the fourth, which arrives at 6 s, ends at 9 s and returns at 10 s.
+    // The master runs the first task until 3 s and the third until 6 s. Worker 1 runs the second task until 4 s, whose result returns at 5 s, and the
+    // fourth task, which arrives at 6 s, ends at 9 s and returns at 10 s.
     let run = run(Farm::new(master), master, 4, &[0, 1]);
     assert_eq!((run.time, run.busy, run.chunks), (10.0, 12.0, 4));
     assert_eq!(run.efficiency(2), 0.6);
@@ -54,11 +55,11 @@ fn computing_master_needs_no_messages() {
 fn inline_master_delays_other_workers() {
     let master = Knowledge { master: Some(0), ..knowledge() };
     let inline = Farm::new(master).with_inline_master();
-    // Worker 1 is served when the master's task ends at 3 s: its task arrives at 4 s, ends at 7 s and returns at 8 s.
-    // The master sends until 4 s, runs the third task until 7 s and the fourth until 10 s.
+    // The thread that serves requests also computes. Worker 1 is served when the master's first task ends at 3 s: its task arrives at 4 s, ends at 7
+    // s and returns at 8 s. The master sends until 4 s, runs the third task until 7 s and the fourth task until 10 s.
     assert_eq!(run(inline, master, 4, &[0, 1]).time, 10.0);
-    // Worker 1 is served first, receives a task at 1 s and returns it at 5 s. The master works from 1 s to 4 s and from
-    // 4 s to 7 s, then sends the fourth task, which arrives at 8 s, ends at 11 s and returns at 12 s.
+    // Worker 1 is served first, receives a task at 1 s and returns its result at 5 s. The master computes from 1 s to 4 s and from 4 s to 7 s, then
+    // sends the fourth task, which arrives at 8 s, ends at 11 s and returns at 12 s.
     assert_eq!(run(inline, master, 4, &[1, 0]).time, 12.0);
 }
 
@@ -76,7 +77,7 @@ fn initially_busy_resources_delay_the_first_chunk() {
     assert_eq!(start(knowledge(), busy), 7.0);
     let master = Knowledge { master: Some(0), ..knowledge() };
     assert_eq!(start(master, busy), 3.0, "its own needs no port");
-    // A worker that is busy until 5 s begins then, and the result returns at 9 s.
+    // A worker that is busy until 5 s begins its chunk at 5 s, and the result returns at 9 s.
     assert_eq!(start(knowledge(), InitialState { port: 0.0, free: &[(0, 5.0)], ..busy }), 9.0);
     assert_eq!(start(knowledge(), InitialState::default()), 0.0, "nobody asks");
 }

@@ -1,4 +1,4 @@
-//! Input and decisions of a tuner.
+//! Input and decisions of a tuner, which decides whether a running stream is rearranged.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::number_format::{Percent, Seconds};
 
-/// State of a stream at one look, which is a comparison of a candidate with the current arrangement.
+/// State of a stream at one look. A look compares a candidate with the current arrangement (such as a mapping or a number of workers).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation<A> {
     /// Time of the look in seconds, on any monotonic clock that all times of the tuner share.
@@ -15,14 +15,14 @@ pub struct Situation<A> {
     pub period: f64,
     /// Seconds since the stream began.
     pub elapsed: f64,
-    /// Current arrangement.
+    /// Current arrangement of the stream (such as a mapping or a number of workers).
     pub current: A,
     /// Predicted seconds per item in the current arrangement, with the latest measurements.
     pub current_time: f64,
-    /// Measured seconds per item where items leave the stream, over the last period; `None` if no item has left the stream. The value affects
-    /// no decision; predictions are compared with it.
+    /// Measured seconds per item at the end of the stream, over the last period; `None` if no item has left the stream. The value affects no
+    /// decision; the predictions are compared with it in the outcome of a change.
     pub measured_time: Option<f64>,
-    /// Number of remaining items, if it is known.
+    /// Number of items that have not left the stream, if it is known.
     pub remaining_items: Option<u64>,
     /// False while measurements that the predictions need are missing or unusable.
     pub settled: bool,
@@ -31,30 +31,30 @@ pub struct Situation<A> {
 /// Arrangement that could replace the current one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate<A> {
-    /// The arrangement.
+    /// Arrangement to which the stream could change (such as a mapping or a number of workers).
     pub arrangement: A,
-    /// Predicted seconds per item, with the same model and measurements as `current_time`.
+    /// Predicted seconds per item in this arrangement, with the same model and measurements as [`current_time`](Situation::current_time).
     pub time: f64,
-    /// Seconds that the stream loses during the change.
+    /// Seconds that the stream loses during the change to this arrangement.
     pub cost: f64,
 }
 
-/// Action that the tuner decided on.
+/// Action that a tuner decided on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Change to the candidate.
+    /// Change to the candidate arrangement.
     Act,
-    /// Keep the current arrangement.
+    /// Keep the current arrangement, for this reason.
     Keep(Reason),
 }
 
-/// Reason why the current arrangement is kept.
+/// Reason why a tuner keeps the current arrangement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// Balancing is switched off.
+    /// The option [`enabled`](super::TunerOptions::enabled) is false.
     Off,
     /// An earlier change is not complete.
     UnderWay,
@@ -62,61 +62,61 @@ pub enum Reason {
     Same,
     /// The pause after the last change has not ended.
     CoolingDown {
-        /// End of the pause, in seconds.
+        /// End of the pause, in seconds on the tuner's clock.
         until: f64,
     },
     /// Measurements are missing, unusable, or older than the last change.
     NotSettled,
     /// The gain is not large enough for the small number of measurements.
     Unsure,
-    /// The gain is below the threshold.
+    /// The gain of the candidate is below the threshold.
     GainTooSmall,
-    /// The gain would be enough for a new arrangement, but not for one that was left.
+    /// The candidate is an arrangement that was left, and its gain would be enough only for a new arrangement.
     ReturnTooSoon,
-    /// The gain does not save enough over the horizon to pay for the change.
+    /// The gain does not save enough in the expected remaining time to pay for the change.
     NotWorthCost,
-    /// Both tests passed, but not in enough consecutive checks.
+    /// The candidate passed the tests of gain and profit, but not at enough consecutive looks.
     NotPersistent {
-        /// Number of consecutive checks in which both tests passed.
+        /// Number of consecutive looks at which a candidate passed both tests.
         seen: u32,
-        /// Number of consecutive checks in which both tests must pass.
+        /// Number of consecutive looks at which a candidate must pass both tests.
         needed: u32,
     },
 }
 
-/// Result of one look: its input and the decision.
+/// Result of one look of the tuner: the input and the decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision<A> {
-    /// State of the stream.
+    /// State of the stream at the look.
     pub situation: Situation<A>,
-    /// Evaluated arrangement, if there was one.
+    /// Candidate arrangement that was evaluated, if there was one.
     pub candidate: Option<Candidate<A>>,
-    /// 1 − candidate's time / current time; 0 without a candidate or without usable times.
+    /// Gain of the candidate: 1 − its predicted time / current time; 0 without a candidate or without usable times.
     pub gain: f64,
-    /// Minimum gain for this candidate; higher for an arrangement that was left.
+    /// Minimum gain for this candidate, which is higher for an arrangement that was left.
     pub threshold: f64,
     /// Expected remaining time of the stream in seconds, for which the gain lasts.
     pub horizon: f64,
-    /// Saving in seconds: gain × horizon.
+    /// Seconds that the change is expected to save: `gain` × `horizon`.
     pub benefit: f64,
-    /// Limit in seconds that the saving must exceed: margin × cost.
+    /// Seconds that the saving must exceed: the option [`margin`](super::TunerOptions::margin) × the cost of the change.
     pub price: f64,
-    /// Number of consecutive checks, including this one, in which both tests passed; if [`patience`](super::TunerOptions::patience) is set, with half
-    /// of the threshold.
+    /// Number of consecutive looks, including this one, at which a candidate passed the tests of gain and profit. If
+    /// [`patience`](super::TunerOptions::patience) is set, half of the threshold is enough to count.
     #[serde(rename = "looks")]
     pub confirmations: u32,
-    /// Action to take.
+    /// Action to take: change to the candidate, or keep the arrangement for a reason.
     #[serde(rename = "verdict")]
     pub action: Action,
 }
 
 impl<A> Decision<A> {
-    /// Returns true if the candidate is to replace the current arrangement.
+    /// Returns true if the decision is to change to the candidate.
     pub fn is_act(&self) -> bool {
         self.action == Action::Act
     }
 
-    /// Returns the reason to keep the arrangement, without the savings of the candidate; `None` if the arrangement changes.
+    /// Returns the reason to keep the arrangement as text, without the savings of the candidate; `None` if the arrangement changes.
     pub fn reason(&self) -> Option<String> {
         let Action::Keep(reason) = self.action else { return None };
         Some(match reason {
@@ -157,7 +157,7 @@ impl<A> Decision<A> {
     }
 }
 
-/// Formats the decision as a sentence, without the arrangements.
+/// Formats the decision as a sentence, without naming the arrangements.
 impl<A> fmt::Display for Decision<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {

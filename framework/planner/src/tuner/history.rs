@@ -1,8 +1,8 @@
-//! Past arrangements and measurements of a tuner.
+//! Arrangements that a tuner has left, and its last measurements.
 
 use serde::{Deserialize, Serialize};
 
-/// Arrangements that were left, with their predicted times when they were left.
+/// Arrangements of the stream that were left, with their predicted times per item when they were left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Left<A> {
     entries: Vec<Entry<A>>,
@@ -20,20 +20,21 @@ impl<A: PartialEq> Left<A> {
         Left { entries: Vec::new() }
     }
 
-    /// Records that `arrangement` was left at `now` with a predicted `time` per item. Entries older than `memory` seconds are removed.
+    /// Records that `arrangement` was left at time `now`, when its predicted time per item was `time`. Entries older than `memory` seconds are
+    /// removed.
     pub(super) fn add(&mut self, arrangement: A, now: f64, time: f64, memory: f64) {
         self.entries.retain(|entry| entry.arrangement != arrangement && now - entry.at < memory);
         self.entries.push(Entry { arrangement, at: now, time });
     }
 
-    /// Returns the predicted time per item of `arrangement` when it was left, if that was less than `memory` seconds ago.
+    /// Returns the predicted time per item that `arrangement` had when it was left, if that was less than `memory` seconds ago.
     pub(super) fn time_of(&self, arrangement: &A, now: f64, memory: f64) -> Option<f64> {
         let entry = self.entries.iter().find(|entry| entry.arrangement == *arrangement)?;
         (now - entry.at < memory).then_some(entry.time)
     }
 }
 
-/// Last values of a series, with their median.
+/// Last values of a series of measurements, of which the median is needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Recent {
     values: Vec<f64>,
@@ -60,7 +61,7 @@ impl Recent {
         self.values.len() == self.most
     }
 
-    /// Returns the median, which is the mean of the middle two of an even number of values; `None` without values.
+    /// Returns the median of the values; for an even number of values it is the mean of the middle two. Returns `None` without values.
     pub(super) fn median(&self) -> Option<f64> {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
 //! Decision whether a running stream is rearranged.
 //!
-//! A planner finds an arrangement that is predicted to be faster than the current one. The [`Tuner`] decides whether a change to it pays, in the
-//! same way for every skeleton. An *arrangement* is a mapping of a pipeline, a distribution of the rows of a loop, or a number of workers; the
+//! A planner finds an arrangement that is predicted to be faster than the current one. The [`Tuner`] decides whether a change to this candidate pays,
+//! in the same way for every skeleton. An *arrangement* is a mapping of a pipeline, a distribution of the rows of a loop, or a number of workers; the
 //! [`Tuner`] only copies and compares arrangements.
 //!
 //! A change requires two independent tests to pass:

@@ -1,4 +1,4 @@
-//! Tests of whole runs with noise.
+//! Tests of the tuner in simulated runs with noisy measurements.
 
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use super::tests::{situation_at, to, tuner};
 use super::{Candidate, Decision, Situation, TunerOptions};
 
-/// Two hosts for one replicated stage. Arrangement k gives k tenths of the items to host 0.
+/// Two hosts of one replicated stage. In arrangement number k, host 0 gets k tenths of the items.
 struct Machine {
     rng: StdRng,
     noise: f64,
@@ -20,7 +20,7 @@ impl Machine {
         0.010 * (part / speeds[0]).max((1.0 - part) / speeds[1])
     }
 
-    /// Returns the measured speeds of a period.
+    /// Returns the speeds of the hosts that are measured in a period, with noise.
     fn measured(&mut self) -> [f64; 2] {
         let (noise, rng) = (self.noise, &mut self.rng);
         self.speeds.map(|speed| speed * (1.0 + rng.random_range(-noise..=noise)))
@@ -68,12 +68,12 @@ fn run(
     (decisions, items)
 }
 
-/// Returns options that also accept small gains if they last.
+/// Returns options that also accept gains of half of the threshold if they last for ten looks.
 fn patient() -> TunerOptions {
     TunerOptions { patience: Some(10), ..TunerOptions::default() }
 }
 
-/// Generates options with and without patience.
+/// Generates options that accept small lasting gains, and options that do not.
 fn options() -> impl Strategy<Value = TunerOptions> {
     prop_oneof![Just(TunerOptions::default()), Just(patient())]
 }
@@ -92,8 +92,8 @@ fn square_wave_load_is_followed_without_oscillation() {
         let (decisions, items) = run(600, seed, 0.05, options, wave);
         let (_, fixed) = run(600, seed, 0.05, TunerOptions::off(), wave);
         let acts = acts(&decisions);
-        // There are nine switches with one change after each; noise may make the first change too short and require a
-        // second one.
+        // The load switches nine times, and one change follows each switch. Because of noise a change may not go far enough, so that a second change
+        // follows.
         assert!((9..=18).contains(&acts.len()), "seed {seed}: {acts:?}");
         for switch in (60..600).step_by(60).map(f64::from) {
             assert!(
@@ -109,7 +109,7 @@ fn square_wave_load_is_followed_without_oscillation() {
 
 #[test]
 fn doubled_noise_seldom_causes_a_change() {
-    // Each host has noise of ten per cent: the gain exceeds the threshold now and then, but does not last.
+    // The measured speed of each host has noise of ten per cent: the gain sometimes exceeds the threshold, but does not last.
     let swaps: usize = (0..20)
         .map(|seed| acts(&run(600, seed, 0.10, TunerOptions::default(), |_| [1.0, 1.0]).0).len())
         .sum();
@@ -158,7 +158,7 @@ proptest! {
             let (before, after) = (decision.situation.current, decision.candidate.clone().unwrap().arrangement);
             prop_assert!(time(after) < time(before), "{before} to {after}");
         }
-        // One change leads to the best arrangement; if noise makes it too short, one more change follows.
+        // One change leads to the best arrangement. If that change does not go far enough because of noise, one more change follows.
         let acts = acts(&decisions);
         prop_assert!(acts.len() <= 2, "{acts:?}");
     }
@@ -187,7 +187,7 @@ proptest! {
             let saved = items as f64 * (time - time * (1.0 - gain));
             let holds = decision.gain >= 0.1 && saved > margin * cost;
             row = if holds { row + 1 } else { 0 };
-            // At the limit itself, rounding may decide either way.
+            // Decisions whose gain or saving equals its limit are not checked, because rounding errors decide about them.
             let clear = (gain - 0.1).abs() > 1e-9 && (saved - margin * cost).abs() > 1e-9 * saved.abs();
             if clear {
                 prop_assert_eq!(decision.is_act(), row >= persistence, "{:?}", decision);

@@ -1,10 +1,10 @@
-//! Options of a tuner.
+//! Options of a tuner, which decides whether a running stream is rearranged.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Options of a [`Tuner`](super::Tuner). The defaults suit looks about one second apart.
+/// Options of a [`Tuner`](super::Tuner). The defaults are for looks (comparisons of a candidate with the current arrangement) about one second apart.
 ///
 /// ```
 /// use armature_planner::tuner::TunerOptions;
@@ -17,25 +17,25 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TunerOptions {
-    /// False if the tuner never changes anything, but still evaluates and reports every look.
+    /// False if the tuner never changes the arrangement, but still evaluates and reports every look.
     pub enabled: bool,
-    /// Minimum gain, as a fraction of the current time per item; at least 0 and less than 1.
+    /// Minimum gain for a change, as a fraction of the current time per item; at least 0 and less than 1.
     pub threshold: f64,
-    /// Minimum ratio of the saving to the cost; 0 or more.
+    /// Minimum ratio of the expected saving to the cost of a change; 0 or more.
     pub margin: f64,
-    /// Number of consecutive checks in which both tests must pass; at least 1.
+    /// Number of consecutive looks at which a candidate must pass the tests of gain and profit; at least 1.
     pub persistence: u32,
     /// Gain with which two looks are enough before the first change, as a fraction of the current time per item; at least 0 and less than 1. With
     /// `None` no gain is large enough.
     pub decisive: Option<f64>,
-    /// Number of consecutive checks after which half of the threshold is enough, at least 1; `None` never accepts half of the threshold. The
-    /// option does not apply to an arrangement that was left.
+    /// Number of consecutive looks, at least 1, after which a gain of half of the threshold is enough for a change; with `None` it is never enough.
+    /// The option does not apply to a return to an arrangement that was left.
     pub patience: Option<u32>,
-    /// Minimum pause after a change, in seconds; 0 or more.
+    /// Minimum pause after a change of the arrangement, in seconds; 0 or more.
     pub cool_down: f64,
-    /// Minimum pause after a change, as a multiple of the cost of the change; 0 or more.
+    /// Minimum pause after a change of the arrangement, as a multiple of the cost of the change; 0 or more.
     pub cool_down_costs: f64,
-    /// Factor by which the threshold is higher for an arrangement that was left; 1 or more.
+    /// Factor by which the threshold of the gain is higher for a return to an arrangement that was left; 1 or more.
     pub return_factor: f64,
     /// Time in seconds for which the tuner remembers an arrangement that was left; 0 or more.
     pub memory: f64,
@@ -62,12 +62,12 @@ impl Default for TunerOptions {
 }
 
 impl TunerOptions {
-    /// Returns options of a tuner that evaluates and records looks, but never changes anything: the baseline for balancing.
+    /// Returns options with which a tuner evaluates and records looks, but never changes anything, for comparison.
     pub fn off() -> Self {
         TunerOptions { enabled: false, ..TunerOptions::default() }
     }
 
-    /// Checks that every number is valid.
+    /// Checks that every option of the tuner is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Options`] with the first number that is outside the range in the description of its field.

@@ -1,4 +1,4 @@
-//! Measured effect of a change.
+//! Measured effect of a change of the arrangement of a stream.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::number_format::{Percent, Seconds};
 
-/// Predicted and measured effect of a change. Measurements are taken where items leave the stream.
+/// Predicted and measured effect of a change of the arrangement of a stream. Measurements are taken where items leave the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Time of the decision, in seconds.
+    /// Time in seconds at which the change was decided.
     pub decided: f64,
-    /// Time from which on the new arrangement was used, in seconds.
+    /// Time in seconds from which on the new arrangement was used.
     #[serde(rename = "in_force")]
     pub effective_from: f64,
-    /// Time of this evaluation, in seconds.
+    /// Time in seconds at which the effect of the change was evaluated.
     pub judged: f64,
     /// Expected cost of the change, in seconds.
     pub expected_cost: f64,
@@ -31,12 +31,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the predicted saving as a fraction of the time per item.
+    /// Returns the saving that was predicted for the change, as a fraction of the time per item.
     pub fn predicted_gain(&self) -> f64 {
         1.0 - self.predicted_after / self.predicted_before
     }
 
-    /// Returns the measured saving as a fraction of the time per item; `None` without a measurement before the change.
+    /// Returns the saving of the change that was measured, as a fraction of the time per item; `None` without a measurement before the change.
     pub fn measured_gain(&self) -> Option<f64> {
         self.measured_before.map(|before| 1.0 - self.measured_after / before)
     }
@@ -47,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// Formats the outcome as a sentence.
+/// Formats the outcome of the change as a sentence.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,4 +1,4 @@
-//! Implementation of the tuner.
+//! Implementation of the tuner, which decides whether a running stream is rearranged.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,45 +9,47 @@ use super::outcome::Outcome;
 use crate::error::Result;
 use crate::range::is_less;
 
-/// Maximum number of doublings of a pause.
+/// Maximum number of times that the pause after a change is doubled because changes did not achieve their predicted gain.
 const MOST_SETBACKS: u32 = 4;
-/// Number of consecutive checks in which a gain must be decisive.
+/// Number of consecutive looks at which a gain must be decisive (large enough to act before the usual number of looks).
 const DECISIVE_LOOKS: u32 = 2;
-/// Fraction of the threshold that is enough if the gain persists.
+/// Fraction of the gain threshold that is enough if the gain persists for many looks.
 const SMALL: f64 = 0.5;
 
-/// Decides at each look whether a stream is rearranged; see the [module documentation](super).
+/// Decides at each look (comparison of a candidate with the current arrangement) whether a stream is rearranged; see the [module
+/// documentation](super).
 ///
 /// The tuner has no clock and takes the time from the [`Situation`]. Equal sequences of looks give equal decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuner<A> {
     options: TunerOptions,
-    /// Number of consecutive checks in which both tests passed.
+    /// Number of consecutive looks at which a candidate passed the tests of gain and profit.
     seen: u32,
-    /// Number of consecutive checks in which both tests passed, with half of the threshold if that can be enough.
+    /// Number of consecutive looks at which a candidate passed the tests of gain and profit, where half of the threshold counts if the option
+    /// `patience` is set.
     seen_small: u32,
     state: State,
     left: Left<A>,
     /// Measured seconds per item of the last periods in the current arrangement.
     measured: Recent,
-    /// Last change, while its outcome is not known.
+    /// Last change of the arrangement, while its outcome is not known.
     awaited: Option<Change>,
     outcome: Option<Outcome>,
-    /// Number of changes in a row with less than half of the predicted gain.
+    /// Number of consecutive changes that achieved less than half of their predicted gain.
     setbacks: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum State {
-    /// No change so far.
+    /// The arrangement has not changed yet.
     Fresh,
     /// A change was decided and is not complete.
     UnderWay(Change),
-    /// The last change was complete at `since`; the next is possible at `until`.
+    /// The last change was complete at time `since`; the next one is possible from time `until` on.
     Changed { since: f64, until: f64 },
 }
 
-/// Change with its predictions.
+/// Change of the arrangement with its predicted effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Change {
     decided: f64,
@@ -61,7 +63,7 @@ struct Change {
 }
 
 impl<A: Clone + PartialEq> Tuner<A> {
-    /// Creates a tuner.
+    /// Creates a tuner with the given options, before the first look.
     ///
     /// # Errors
     /// See [`TunerOptions::validate`].
@@ -85,7 +87,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         &self.options
     }
 
-    /// Evaluates one look. After [`Action::Act`] the tuner waits for a call of [`acted`](Tuner::acted) or [`abandoned`](Tuner::abandoned).
+    /// Evaluates one look (comparison of the candidate with the current arrangement). After [`Action::Act`] the tuner waits for a call of
+    /// [`acted`](Tuner::acted) or [`abandoned`](Tuner::abandoned).
     pub fn consider(&mut self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
         self.observe(&situation);
         let mut decision = self.weigh(situation, candidate);
@@ -113,7 +116,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         decision
     }
 
-    /// Records that the decided change was complete at `now` and cost `cost` seconds. Without a pending decision, the call records a change that
+    /// Records that the decided change was complete at time `now` and cost `cost` seconds. Without a pending decision, the call records a change that
     /// the tuner did not decide.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.awaited = match self.state {
@@ -123,7 +126,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.pause(now, cost);
     }
 
-    /// Records that the decided change was not made, and the old arrangement is still used at `now`.
+    /// Records that the decided change was not made, and that the old arrangement is still used at time `now`.
     pub fn abandoned(&mut self, now: f64) {
         if let State::UnderWay(change) = self.state {
             self.setback();
@@ -131,12 +134,12 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Returns the outcome of the last change, once, after the first whole periods in the new arrangement were measured.
+    /// Returns the outcome of the last change when the first whole periods in the new arrangement have been measured. Only the first call returns it.
     pub fn outcome(&mut self) -> Option<Outcome> {
         self.outcome.take()
     }
 
-    /// Starts the pause after a change at `now`, and discards the measurements of the old arrangement.
+    /// Starts the pause after a change that was complete at time `now`, and discards the measurements of the old arrangement.
     fn pause(&mut self, now: f64, cost: f64) {
         let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
         let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
@@ -145,7 +148,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.forget();
     }
 
-    /// Resets the counts of consecutive checks.
+    /// Resets the counts of consecutive looks at which a candidate passed the tests.
     fn forget(&mut self) {
         (self.seen, self.seen_small) = (0, 0);
     }
@@ -154,7 +157,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.setbacks = (self.setbacks + 1).min(MOST_SETBACKS);
     }
 
-    /// Returns true if the whole last period is in the current arrangement.
+    /// Returns true if the current arrangement was used for the whole last period, so that its measurements are valid.
     fn is_current(&self, situation: &Situation<A>) -> bool {
         match self.state {
             State::Fresh => true,
@@ -163,7 +166,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Records the measured time, and computes the outcome of the last change when there are enough measurements.
+    /// Records the measured time per item, and computes the outcome of the last change when there are enough measurements.
     fn observe(&mut self, situation: &Situation<A>) {
         let measured = situation.measured_time.filter(|time| is_positive(*time));
         let Some(measured) = measured.filter(|_| self.is_current(situation)) else { return };
@@ -191,7 +194,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Extends the pause after a change whose measured gain was too small.
+    /// Extends the pause after a change whose measured gain was less than half of the predicted gain.
     fn lengthen_pause(&mut self, cost: f64) {
         if let State::Changed { since, .. } = self.state {
             let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
@@ -200,7 +203,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Computes the numbers of both tests, with a preliminary verdict.
+    /// Computes the numbers of the tests of gain and profit, as a decision with a preliminary action.
     fn weigh(&self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
         let present = situation.current_time;
         let gain = match &candidate {
@@ -233,7 +236,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Returns true if the candidate was left recently, and is not clearly faster now than when it was left.
+    /// Returns true if the candidate is an arrangement that was left recently, and is not clearly faster now than when it was left.
     fn is_return(&self, situation: &Situation<A>, candidate: &Candidate<A>) -> bool {
         let TunerOptions { memory, return_factor, threshold, .. } = self.options;
         let then = self.left.time_of(&candidate.arrangement, situation.now, memory);
@@ -248,7 +251,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if let State::UnderWay(_) = self.state {
             return Action::Keep(Reason::UnderWay);
         }
-        // A look without usable numbers neither counts nor resets the number of consecutive checks.
+        // A look without usable numbers is ignored: it neither adds to the number of consecutive looks nor resets it.
         let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
         let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
         if !situation.settled || !is_usable || !self.is_current(situation) {
@@ -260,7 +263,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             Some(candidate) if candidate.arrangement == situation.current => Some(Reason::Same),
             Some(_) if *gain < least => Some(Reason::GainTooSmall),
             Some(_) if gain < threshold && *threshold > self.options.threshold => Some(Reason::ReturnTooSoon),
-            // The comparison also fails for an infinite cost or NaN.
+            // The comparison is written such that the test of profit also fails for an infinite cost or NaN.
             Some(_) if benefit.partial_cmp(price) != Some(std::cmp::Ordering::Greater) => {
                 Some(Reason::NotWorthCost)
             }
@@ -270,7 +273,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             self.forget();
             return Action::Keep(reason);
         }
-        // Looks during the pause count towards `patience`, which requires more looks than a pause is meant to cover.
+        // Looks during the pause after a change count towards the option `patience`, which requires more looks than a pause usually has.
         self.seen_small = self.seen_small.saturating_add(1);
         if let State::Changed { until, .. } = self.state
             && situation.now < until

@@ -2,7 +2,7 @@
 
 use super::{Action, Candidate, Decision, Reason, Situation, Tuner, TunerOptions};
 
-/// Returns the situation of arrangement 0 at `now`, a second after the last one; an item takes 10 ms, and 100 s remain.
+/// Returns the situation of a stream in arrangement 0 at time `now`: an item takes 10 ms, and 100 s remain. The last period was one second long.
 pub(super) fn situation_at(now: f64) -> Situation<u32> {
     Situation {
         now,
@@ -54,14 +54,14 @@ fn decisive_first_gain_is_taken_at_second_observation() {
     };
     let large = actions(&mut tuner(options), 0.005);
     assert_eq!(summarize(&large[..2]), [waits(1), (Action::Act, 2)]);
-    // A smaller gain must last for three looks.
+    // A gain that is not decisive must last for three looks.
     let smaller = actions(&mut tuner(options), 0.0051);
     assert_eq!(summarize(&smaller), [waits(1), waits(2), (Action::Act, 3)]);
-    // A change that does not pay is rejected.
+    // A change with a decisive gain is rejected if it costs more than it saves.
     let mut dear = tuner(options);
     let dear = [1.0, 2.0].map(|now| dear.consider(situation_at(now), to(1, 0.005, 40.0)).action);
     assert_eq!(dear, [kept(Reason::NotWorthCost); 2]);
-    // After the first change two looks are not enough, because the arrangement was chosen by measurements.
+    // After the first change, two looks with a decisive gain are not enough, because the current arrangement was chosen by measurements.
     let mut later = tuner(options);
     later.acted(1.0, 0.1);
     assert_eq!(summarize(&actions(&mut later, 0.001)), [waits(1), waits(2), (Action::Act, 3)]);
@@ -77,8 +77,7 @@ fn threshold_and_cost_are_checked_separately() {
     let small = tuner.consider(situation_at(1.0), to(1, 0.0091, 0.0));
     assert_eq!(small.action, kept(Reason::GainTooSmall));
     assert!((small.gain - 0.09).abs() < 1e-12 && (small.benefit - 9.0).abs() < 1e-9, "{small:?}");
-    // A gain of 20 % of the remaining 100 s saves 20 s, which is worth a cost of 13.3 s at a margin of 1.5, and no
-    // more.
+    // A gain of 20 % of the remaining 100 s saves 20 s. With a margin of 1.5 this justifies a cost of 13.3 s, but not of 13.4 s.
     let dear = tuner.consider(situation_at(2.0), to(1, 0.008, 13.4));
     assert_eq!(dear.action, kept(Reason::NotWorthCost));
     assert_eq!(tuner.consider(situation_at(3.0), to(1, 0.008, 13.3)).action, Action::Act);
@@ -98,7 +97,7 @@ fn patience_accepts_a_lasting_gain_of_half_the_threshold() {
     assert_eq!(in_a_row, [waits(1, 4), waits(2, 4), waits(3, 4), Action::Act]);
     let broken = actions(&[small, small, tiny, small]);
     assert_eq!(broken[2..], [kept(Reason::GainTooSmall), waits(1, 4)]);
-    // A look with a large gain counts for `patience` as well; a look with a small gain does not count for `persistence`.
+    // A look with a large gain counts towards both options, `persistence` and `patience`; a look with a small gain counts only towards `patience`.
     assert_eq!(actions(&[small, large, large, small])[1..], [waits(1, 3), waits(2, 3), Action::Act]);
     assert_eq!(actions(&[large, small, large])[1..], [waits(2, 4), waits(1, 3)]);
 }
@@ -145,7 +144,7 @@ fn observation_without_gain_resets_the_persistence_count() {
     assert_eq!(tuner.consider(situation_at(3.0), to(1, 0.008, 0.1)).action, waits);
     let nothing = Situation { settled: false, ..situation_at(4.0) };
     assert_eq!(tuner.consider(nothing, None).action, kept(Reason::NotSettled));
-    // The candidate may differ: only the gain must last.
+    // The candidate may differ between consecutive looks; only the gain must last.
     let decision = tuner.consider(situation_at(5.0), to(2, 0.007, 0.1));
     assert_eq!((decision.action, decision.candidate.map(|c| c.arrangement)), (Action::Act, Some(2)));
 }
@@ -165,7 +164,7 @@ fn cooldown_is_proportional_to_the_cost_of_a_change() {
     assert!(tuner.consider(situation_at(1.0), to(1, 0.005, 0.7)).is_act());
     tuner.acted(1.5, 0.7);
     let at = |now| Situation { current: 1, current_time: 0.005, ..situation_at(now) };
-    // The period began before the change.
+    // The last period began before the change was complete, so its measurements do not count.
     assert_eq!(tuner.consider(at(2.0), to(2, 0.001, 0.0)).action, kept(Reason::NotSettled));
     assert_eq!(tuner.consider(at(3.0), to(2, 0.001, 0.0)).action, kept(Reason::CoolingDown { until: 8.5 }));
     assert_eq!(tuner.consider(at(8.5), to(2, 0.001, 0.0)).action, Action::Act);
@@ -177,14 +176,14 @@ fn returning_to_an_arrangement_requires_a_larger_gain() {
     assert!(tuner.consider(situation_at(1.0), to(1, 0.0088, 0.0)).is_act());
     tuner.acted(1.0, 0.0);
     let at = |now, time| Situation { current: 1, current_time: time, ..situation_at(now) };
-    // A return to arrangement 0 for 15 % is rejected while the tuner remembers that arrangement 0 was left.
+    // A return to arrangement 0 for a gain of 15 % is rejected while the tuner remembers that arrangement 0 was left.
     let back = tuner.consider(at(10.0, 0.0105), to(0, 0.0089, 0.0));
     assert_eq!((back.action, back.threshold), (kept(Reason::ReturnTooSoon), 0.2));
-    // A return is accepted if arrangement 0 has become much faster than it was when it was left.
+    // A return to arrangement 0 is accepted if it has become much faster than when it was left.
     assert!(tuner.clone().consider(at(11.0, 0.0090), to(0, 0.0078, 0.0)).is_act());
-    // A return is accepted if the gain is more than twice the threshold.
+    // A return to arrangement 0 is accepted if the gain is more than twice the threshold.
     assert!(tuner.clone().consider(at(11.0, 0.0125), to(0, 0.0095, 0.0)).is_act());
-    // A return is accepted if arrangement 0 was left long ago.
+    // A return to arrangement 0 is accepted if that arrangement was left long ago.
     assert!(tuner.consider(at(611.0, 0.0105), to(0, 0.0089, 0.0)).is_act());
 }
 
@@ -207,7 +206,7 @@ fn outcome_compares_prediction_and_measurement() {
     let outcome = tuner.outcome().unwrap();
     assert_eq!((outcome.decided, outcome.effective_from, outcome.judged), (1.0, 1.2, 5.0));
     assert_eq!((outcome.expected_cost, outcome.cost), (0.2, 0.3));
-    // The period of the change is ignored.
+    // The measurement of the period in which the change took place is ignored.
     assert_eq!((outcome.measured_before, outcome.measured_after), (Some(0.010), 0.0065));
     assert!(outcome.is_kept());
     assert_eq!(
@@ -220,7 +219,7 @@ fn outcome_compares_prediction_and_measurement() {
 
 #[test]
 fn ineffective_changes_become_rarer() {
-    // The model promises 30 % for every other arrangement, but no change has an effect.
+    // The model predicts a gain of 30 % for every other arrangement, but no change has an effect.
     let mut tuner = tuner(at_once());
     let (mut current, mut changes) = (0, Vec::new());
     for t in 1..=400 {

@@ -1,4 +1,4 @@
-//! Entry point of all workflow planners.
+//! Entry point of all planners of workflows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,35 +21,37 @@ use super::verifier::{Verification, verify};
 use super::worth::Worth;
 use crate::error::{Error, Result};
 
-/// Number of orders between that of HEFTM and the one with the smallest memory. In the first order the levels have the weight one half, and in each
-/// following order half of the previous weight. Further orders gave the best plan in none of 28 cases.
+/// Number of tried orders between the order of HEFTM (by bottom levels) and the one with the smallest memory. In the first of them the bottom levels
+/// have the weight one half, and in each following order half of the previous weight. Further orders gave the best plan in none of 28 cases.
 const BLENDS: u32 = 2;
 
-/// Planner of workflows.
+/// Planners of workflows whose plans are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Planner {
-    /// HEFTM by decreasing bottom level.
+    /// HEFTM with the tasks in decreasing order of their bottom level.
     HeftmBl,
-    /// HEFTM by decreasing bottom level with inputs.
+    /// HEFTM with the tasks in decreasing order of their bottom level with inputs ([`Level::BottomWithInputs`]).
     HeftmBlc,
-    /// HEFTM in the order that needs least memory.
+    /// HEFTM with the tasks in the order that needs the least memory.
     HeftmMm,
-    /// HEFTM in the order of bottom levels, relaxed.
+    /// Relaxed HEFTM in the order of bottom levels; it departs from the order where a task does not fit.
     RelaxedBl,
-    /// HEFTM in the order of bottom levels with inputs, relaxed.
+    /// Relaxed HEFTM in the order of bottom levels with inputs ([`Level::BottomWithInputs`]).
     RelaxedBlc,
-    /// HEFTM in the order that needs least memory, relaxed.
+    /// Relaxed HEFTM in the order that needs the least memory.
     RelaxedMm,
-    /// Relaxed HEFTM in an order between bottom levels and smallest memory, where the weight of the bottom levels is 1/2 to the power of this number.
+    /// Relaxed HEFTM in an order between that of bottom levels and that of the least memory. For the number n, the bottom levels have the weight
+    /// 1/2ⁿ.
     Blended(u32),
-    /// HEFTM in the order that needs least memory in series-parallel graphs, relaxed; by the crate `armature-papers`.
+    /// Relaxed HEFTM in an order that needs the least memory in series-parallel graphs; by the crate `armature-papers`.
     RelaxedMemDag,
-    /// Block plan of the order that needs least memory, by the crate `armature-papers`.
+    /// Block plan from an order of the tasks that needs the least memory, by the crate `armature-papers`.
     DagHetMem,
-    /// Block plan of a partition, by the crate `armature-papers`.
+    /// Block plan from a partition of the workflow, by the crate `armature-papers`.
     DagHetPart,
-    /// Tasks on the processors of DagHetPart, but each file is sent as soon as it is written; by the crate `armature-papers`.
+    /// Plan in which tasks run on the processors of the plan of DagHetPart, but each file is sent as soon as it is written; by the crate
+    /// `armature-papers`.
     DagHetPartAsEvents,
     /// Relaxed HEFTM in the order of bottom levels, with clusters of tasks on one processor.
     ClusteredBl(Merge),
@@ -61,19 +63,19 @@ pub enum Planner {
     LocalSearch,
 }
 
-/// Result of one planner.
+/// Result of one planner, with or without a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// Planner that was tried.
     pub planner: Planner,
-    /// Makespan of its plan in seconds, or the error.
+    /// Makespan of the planner's plan in seconds, or its error.
     pub makespan: Result<f64>,
 }
 
-/// Best plan of all planners.
+/// Best plan of all planners, with its certificate and the results of the other planners.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BestPlan {
-    /// The plan.
+    /// Best plan of all planners.
     pub plan: Plan,
     /// Planner that found the plan.
     pub planner: Planner,
@@ -112,8 +114,8 @@ pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Resul
     plan_with(graph, cluster, options, Vec::new())
 }
 
-/// Returns the best plan as [`plan`] does, but also with the results of other planners, each of which may be the best or the start of the local
-/// search.
+/// Returns the best plan as [`plan`] does, but also considers the results of other planners. Each of them may be the best plan or the start of the
+/// local search.
 ///
 /// # Errors
 /// See [`plan`].
@@ -135,7 +137,8 @@ pub fn plan_with(
     improved(graph, cluster, options, found)
 }
 
-/// Returns the best plan without exhaustive search, which would hide the results of the other planners for few tasks.
+/// Returns the best plan that is found without exhaustive search. Tests use it, because for few tasks the exhaustive search would hide the results of
+/// the other planners.
 #[cfg(test)]
 pub(super) fn plan_by_heuristics(
     graph: &Workflow,
@@ -145,7 +148,7 @@ pub(super) fn plan_by_heuristics(
     improved(graph, cluster, options, list_schedules(graph, cluster, options))
 }
 
-/// Returns the best of the plans found and their improvement by local search.
+/// Improves the best of the plans in `found` by local search, and returns the best plan.
 fn improved(
     graph: &Workflow,
     cluster: &Cluster,
@@ -171,7 +174,7 @@ fn improved(
     }
 }
 
-/// Results of the planners, in a fixed order.
+/// Plans or errors of the planners, in a fixed order.
 type Found = Vec<(Planner, Result<Certified>)>;
 
 fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {
@@ -209,7 +212,7 @@ fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) ->
     })
 }
 
-/// Plan with the verdict of the verifier.
+/// Plan that the verifier has accepted, with the result of the verifier.
 type Certified = (Plan, Verification);
 
 fn certified(graph: &Workflow, cluster: &Cluster, plan: Plan) -> Result<Certified> {
@@ -221,12 +224,12 @@ fn makespan(found: &Result<Certified>) -> Result<f64, Error> {
     found.as_ref().map(|(plan, _)| plan.makespan).map_err(Error::clone)
 }
 
-/// Returns the shortest makespan; infinite if there is no plan.
+/// Returns the shortest makespan of the plans in `found`; infinite if there is no plan.
 fn shortest(found: &Found) -> f64 {
     found.iter().filter_map(|(_, found)| makespan(found).ok()).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the first of the best plans.
+/// Returns the best plan in `found` with its planner; of several equally good plans the first one.
 fn best<'a>(graph: &Workflow, found: &'a Found) -> Option<(Planner, &'a Certified)> {
     let shortest = shortest(found);
     let plans = found.iter().filter_map(|(planner, found)| Some((*planner, found.as_ref().ok()?)));

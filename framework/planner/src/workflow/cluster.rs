@@ -1,39 +1,39 @@
-//! Processors on which a workflow runs.
+//! Cluster of processors on which a workflow runs.
 
 use armature_text::quoted;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, POSITIVE};
 
-/// Processor that runs one task at a time.
+/// Processor that runs one task of a workflow at a time.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Processor {
-    /// Name for messages and charts, which need not be unique.
+    /// Name of the processor for messages and charts, which need not be unique.
     pub name: String,
     /// Speed in work units per second, from 1e-60 to 1e60.
     pub speed: f64,
-    /// Memory in the unit of the workflow's sizes. A processor without memory only runs tasks that need none.
+    /// Memory of the processor in the unit of the workflow's sizes. A processor without memory only runs tasks that need none.
     pub memory: u64,
     /// Size of the buffer for files that were evicted from memory, in the same unit as the memory.
     pub buffer: u64,
 }
 
 impl Processor {
-    /// Creates a processor with a buffer of ten times its memory, as in the paper of 2025.
+    /// Creates a processor with a buffer of ten times its memory, as in the paper of 2025 (Kulagina, Meyerhenke and Benoit).
     pub fn new(name: impl Into<String>, speed: f64, memory: u64) -> Self {
         const BUFFER_PER_MEMORY: u64 = 10;
         Processor { name: name.into(), speed, memory, buffer: memory.saturating_mul(BUFFER_PER_MEMORY) }
     }
 
-    /// Sets the size of the buffer.
+    /// Sets the size of the processor's buffer for evicted files.
     pub fn with_buffer(mut self, buffer: u64) -> Self {
         self.buffer = buffer;
         self
     }
 }
 
-/// Processors, numbered from 0, and the bandwidths between them.
+/// Processors of a cluster, numbered from 0, and the bandwidths between them.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Processor};
@@ -50,20 +50,22 @@ impl Processor {
 pub struct Cluster {
     processors: Vec<Processor>,
     bandwidth: f64,
-    /// Bandwidths in row-major order; empty while all links are equal.
+    /// Bandwidths between all pairs of processors in row-major order; empty while all links are equal.
     links: Vec<f64>,
     disk: f64,
 }
 
 impl Cluster {
-    /// Maximum number of processors of a cluster. The bandwidths are a matrix as soon as one link differs, which takes 2 GiB at this size.
+    /// Maximum number of processors of a cluster. The bandwidths are a matrix as soon as one link differs from the others. The matrix takes 2 GiB at
+    /// this size.
     pub const MOST_PROCESSORS: usize = 1 << 14;
 
-    /// Default bandwidth of a buffer in bytes per second, if it was not measured: the write rate of an ordinary disk.
+    /// Default bandwidth in bytes per second at which a buffer for evicted files is written and read, if it was not measured: the write rate of an
+    /// ordinary disk.
     pub const DISK: f64 = 200e6;
 
-    /// Creates a cluster of processors with one bandwidth for all links, in size units per second. Buffers are infinitely fast, as in the paper of
-    /// 2025.
+    /// Creates a cluster of processors with one bandwidth for all links, in size units per second. The buffers for evicted files are infinitely fast,
+    /// as in the paper of 2025.
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a name has more than 4096 bytes or a control character, a
@@ -82,7 +84,8 @@ impl Cluster {
         Ok(Cluster { processors, bandwidth, links: Vec::new(), disk: f64::INFINITY })
     }
 
-    /// Sets the rate at which buffers are written and read, in size units per second. A processor runs no task during a write or read.
+    /// Sets the rate at which the buffers for evicted files are written and read, in size units per second. A processor runs no task during a write
+    /// or read.
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if the rate is neither from 1e-60 to 1e60 nor infinite.
@@ -112,7 +115,7 @@ impl Cluster {
         Ok(self)
     }
 
-    /// Sets memory and buffer of each processor; `room` returns both for the number of a processor.
+    /// Sets memory and buffer of each processor; `room` maps the number of a processor to its memory and buffer size.
     ///
     /// ```
     /// use armature_planner::workflow::{Cluster, Processor};
@@ -147,7 +150,7 @@ impl Cluster {
         self.processors.len()
     }
 
-    /// Returns the processors by number.
+    /// Returns the processors in the order of their numbers.
     pub fn processors(&self) -> &[Processor] {
         &self.processors
     }
@@ -158,7 +161,7 @@ impl Cluster {
         self.bandwidth
     }
 
-    /// Returns true if no link has an individual bandwidth.
+    /// Returns true if all links have the same bandwidth setting.
     pub(super) fn has_equal_links(&self) -> bool {
         self.links.is_empty()
     }
@@ -171,7 +174,7 @@ impl Cluster {
         if self.links.is_empty() { self.bandwidth } else { self.links[from * self.len() + to] }
     }
 
-    /// Returns the transfer time in seconds of `size` from one processor to another; 0 if they are the same.
+    /// Returns the time in seconds of the transfer of `size` size units from one processor to another; 0 if they are the same.
     ///
     /// # Panics
     /// May panic if a processor does not exist.
@@ -179,23 +182,23 @@ impl Cluster {
         if from == to { 0.0 } else { size as f64 / self.bandwidth(from, to) }
     }
 
-    /// Returns the rate at which buffers are written and read, in size units per second.
+    /// Returns the rate at which the buffers for evicted files are written and read, in size units per second.
     pub fn disk(&self) -> f64 {
         self.disk
     }
 
-    /// Returns the seconds to write `size` to the buffer of a processor, or to read it.
+    /// Returns the seconds in which a processor writes `size` size units to its buffer, or reads them.
     pub fn disk_time(&self, size: u64) -> f64 {
         size as f64 / self.disk
     }
 
-    /// Returns the largest memory of any processor.
+    /// Returns the memory of the processor with the most memory.
     pub fn largest_memory(&self) -> u64 {
         self.processors.iter().map(|processor| processor.memory).max().unwrap_or(0)
     }
 }
 
-/// Maximum length of the name of a processor in bytes, equal to that of a task name in a file.
+/// Maximum length in bytes of the name of a processor, the same as for the name of a task in a workflow file.
 const LONGEST_NAME: usize = 4096;
 
 fn check_names(processors: &[Processor]) -> Result<()> {

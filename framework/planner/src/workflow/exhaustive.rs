@@ -7,15 +7,15 @@ use super::plan::Plan;
 use super::replan::rules;
 use super::timeline::Timeline;
 
-/// Maximum number of tasks of a workflow that is searched.
+/// Maximum number of tasks of a workflow for which the exhaustive search runs.
 const MOST_TASKS: usize = 8;
 const MOST_PROCESSORS: usize = 3;
-/// Maximum number of placements that are tried, in some tens of milliseconds. Five tasks on three processors have 40,695 placements; larger
-/// problems depend on bounds to prune the search.
+/// Maximum number of placements of tasks that are tried, which takes some tens of milliseconds. Five tasks on three processors have 40,695
+/// placements; for larger problems the search ends in time only if lower bounds prune it.
 const MOST_TRIED: usize = 50_000;
 
-/// Returns the shortest plan of events over all orders of tasks and all processors, if it is shorter than `known`. Returns `None` otherwise, or if
-/// there are too many tasks, processors or placements.
+/// Returns the shortest plan (in the event model) over all orders of tasks and all processors, if its makespan is shorter than `known`. Returns
+/// `None` otherwise, or if there are too many tasks, processors or placements.
 pub(super) fn shortest(
     graph: &Workflow,
     cluster: &Cluster,
@@ -30,12 +30,13 @@ pub(super) fn shortest(
     search.best.map(Timeline::into_plan)
 }
 
-/// Depth-first search that prunes a branch if no completion of it can be shorter than the best plan so far.
+/// Depth-first search over the placements of tasks. A branch is pruned if none of its complete plans can be shorter than the best plan so far.
 pub(super) struct Search<'a> {
     graph: &'a Workflow,
     cluster: &'a Cluster,
     task_memory: TaskMemory,
-    /// Lower bound of the seconds from the end of each task to the end of the run, on the fastest processors with enough memory.
+    /// For each task, a lower bound of the seconds from its end to the end of the run, if the following tasks run on the fastest processors with
+    /// enough memory.
     after: Vec<f64>,
     /// Total speed of all processors, in work units per second.
     speed: f64,
@@ -45,14 +46,14 @@ pub(super) struct Search<'a> {
     best: Option<Timeline<'a>>,
 }
 
-/// Partial plan.
+/// Partial plan: the placements of some tasks.
 #[derive(Clone)]
 struct State<'a> {
     timeline: Timeline<'a>,
     is_placed: [bool; MOST_TASKS],
-    /// Lower bound of the makespan.
+    /// Lower bound of the makespan of any completion of the partial plan.
     makespan: f64,
-    /// Work of the tasks that are not placed.
+    /// Total work of the tasks that are not placed.
     work: f64,
     /// Time from which each processor is free.
     free: [f64; MOST_PROCESSORS],
@@ -126,17 +127,18 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns a lower bound of the makespan if `task` ends on processor `p` at `finish`: the remaining work is divided evenly over all processors.
+    /// Returns a lower bound of the makespan if `task` ends on processor `p` at time `finish`. For the bound, the remaining work is divided evenly
+    /// over all processors.
     fn least(&self, state: &State<'_>, task: usize, p: usize, finish: f64) -> f64 {
         let mut free = state.free;
         free[p] = finish;
         let processors = self.cluster.processors().iter();
         let done: f64 = processors.zip(free).map(|(processor, free)| processor.speed * free).sum();
-        // The bound is reduced slightly, because the sum is rounded.
+        // The lower bound is reduced slightly, because the sum of the times has rounding errors.
         (done + state.work - self.graph.work(task)) / self.speed * (1.0 - 1e-12)
     }
 
-    /// Returns true if a processor before `p` is equal to it, and both have no task yet.
+    /// Returns true if placing a task on processor `p` need not be tried, because an equal processor with a smaller number is idle as well.
     fn is_as_another(&self, state: &State<'_>, p: usize) -> bool {
         let processors = self.cluster.processors();
         let hardware = |p: usize| (processors[p].speed, processors[p].memory, processors[p].buffer);

@@ -1,4 +1,4 @@
-//! Graph of dependent tasks.
+//! Workflow: a graph of tasks and the files between them.
 
 mod measured;
 
@@ -11,23 +11,24 @@ use super::memory::TaskMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT};
 
-/// Maximum sum of the memories of all tasks and twice the sizes of all edges. Larger sums overflow the signed arithmetic of the planners.
+/// Maximum of the sum of the memories of all tasks plus twice the sizes of all edges. Larger sums overflow the signed arithmetic of the planners.
 const LARGEST_TOTAL: u64 = i64::MAX as u64;
 
-/// File, or several files, that one task writes and another reads. A file with two readers is two edges.
+/// Edge of a workflow: a file, or several files, that one task writes and another reads. A file with two readers is two edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
     /// Task that writes the file.
     pub from: usize,
     /// Task that reads the file.
     pub to: usize,
-    /// Size in the unit of the processors' memory. An edge of size 0 is only an order.
+    /// Size of the file in the unit of the processors' memory. An edge of size 0 only determines the order of the tasks.
     pub size: u64,
 }
 
 /// Directed acyclic graph of tasks and the files between them.
 ///
-/// Tasks are numbered from 0 in the order in which they were added, edges by producer, then consumer.
+/// Tasks are numbered from 0 in the order in which they were added. Edges are numbered by the task that writes the file, then by the task that reads
+/// it.
 ///
 /// ```
 /// use armature_planner::workflow::{TaskMemory, Workflow};
@@ -53,19 +54,19 @@ pub struct Workflow {
     works: Vec<f64>,
     memories: Vec<u64>,
     edges: Vec<Edge>,
-    /// Index in `edges` of the first output of each task, and the end of the last outputs.
+    /// For each task, the index in `edges` of its first output, followed by the end of the outputs of the last task.
     first_output: Vec<usize>,
-    /// Numbers of the edges, sorted by consumer, then producer.
+    /// Numbers of the edges, sorted by the task that reads the file, then by the task that writes it.
     inputs: Vec<usize>,
-    /// Index in `inputs` of the first input of each task, and the end of the last inputs.
+    /// For each task, the index in the field `inputs` of its first input, followed by the end of the inputs of the last task.
     first_input: Vec<usize>,
-    /// Total size of the inputs, and of the outputs, of each task.
+    /// For each task, the total size of its input files and of its output files.
     sizes: Vec<(u64, u64)>,
     order: Vec<usize>,
     has_one_value_a_task: bool,
 }
 
-/// Builder of a [`Workflow`]. [`build`](WorkflowBuilder::build) reports errors.
+/// Builder of a [`Workflow`]. Errors in tasks and edges are reported by [`build`](WorkflowBuilder::build).
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowBuilder {
     names: Vec<String>,
@@ -75,8 +76,8 @@ pub struct WorkflowBuilder {
 }
 
 impl WorkflowBuilder {
-    /// Adds a task with this work (in work units; the speed of a processor is in units per second) and this memory, whose meaning is defined by
-    /// [`TaskMemory`]. Returns the number of the task.
+    /// Adds a task with the given work (in work units; the speed of a processor is in work units per second) and memory. [`TaskMemory`] defines the
+    /// meaning of the memory. Returns the number of the task.
     pub fn task(&mut self, name: impl Into<String>, work: f64, memory: u64) -> usize {
         self.names.push(name.into());
         self.works.push(work);
@@ -84,12 +85,12 @@ impl WorkflowBuilder {
         self.names.len() - 1
     }
 
-    /// Adds an edge: task `to` reads `size` of the output of task `from`. The tasks may be added later.
+    /// Adds an edge: task `to` reads `size` size units of the output of task `from`. The tasks may be added later.
     pub fn edge(&mut self, from: usize, to: usize, size: u64) {
         self.edges.push(Edge { from, to, size });
     }
 
-    /// Builds the workflow.
+    /// Builds the workflow from the tasks and edges added so far.
     ///
     /// # Errors
     /// [`ErrorKind::Workflow`] if there is no task; a name is empty, duplicate, or contains control characters; a work is neither 0 nor from 1e-60
@@ -132,9 +133,9 @@ impl Workflow {
         WorkflowBuilder::default()
     }
 
-    /// Declares that each task writes one value for all of its readers, which is as large as the largest of its files. The value is sent once to a
-    /// processor, however many tasks read it there. While the value waits, it counts once for each reader, so that its memory suffices on whichever
-    /// processors the readers run.
+    /// Declares that each task writes one value for all tasks that read from it. The value is as large as the largest of the task's output files. It
+    /// is sent once to a processor, however many tasks read it there. While the value waits in memory, it counts once for each reader, so that the
+    /// memory suffices on whichever processors the readers run.
     ///
     /// ```
     /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
@@ -169,7 +170,7 @@ impl Workflow {
         Ok(self)
     }
 
-    /// Returns true if each task writes [one value](Workflow::with_one_value_a_task) for all of its readers.
+    /// Returns true if each task writes [one value](Workflow::with_one_value_a_task) for all tasks that read from it.
     pub fn has_one_value_a_task(&self) -> bool {
         self.has_one_value_a_task
     }
@@ -183,7 +184,7 @@ impl Workflow {
     /// Returns the name of a task.
     ///
     /// # Panics
-    /// Panics if the task does not exist; the following methods do, too.
+    /// Panics if the task does not exist. All methods of `Workflow` with a task as argument do.
     pub fn name(&self, task: usize) -> &str {
         &self.names[task]
     }
@@ -198,27 +199,27 @@ impl Workflow {
         self.memories[task]
     }
 
-    /// Returns all edges, sorted by producer, then consumer.
+    /// Returns all edges, sorted by the task that writes the file, then by the task that reads it.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// Returns the edges to the children of a task, sorted by child.
+    /// Returns the edges from a task to the tasks that read its files, sorted by reader.
     pub fn outputs(&self, task: usize) -> &[Edge] {
         &self.edges[self.output_numbers(task)]
     }
 
-    /// Returns the numbers of the edges to the children of a task.
+    /// Returns the numbers of the edges from a task to the tasks that read its files.
     pub fn output_numbers(&self, task: usize) -> Range<usize> {
         self.first_output[task]..self.first_output[task + 1]
     }
 
-    /// Returns the edges from the parents of a task, sorted by parent.
+    /// Returns the edges to a task from the tasks whose files it reads, sorted by writer.
     pub fn inputs(&self, task: usize) -> impl ExactSizeIterator<Item = &Edge> + DoubleEndedIterator {
         self.input_numbers(task).iter().map(|&number| &self.edges[number])
     }
 
-    /// Returns the numbers of the edges from the parents of a task.
+    /// Returns the numbers of the edges to a task from the tasks whose files it reads.
     pub fn input_numbers(&self, task: usize) -> &[usize] {
         &self.inputs[self.first_input[task]..self.first_input[task + 1]]
     }
@@ -233,24 +234,25 @@ impl Workflow {
         self.sizes[task].1
     }
 
-    /// Describes the memory needs of a task, for messages in which the text follows "has".
+    /// Describes the memory needs of a task, as the end of a sentence of a message after the word "has".
     pub fn needs(&self, task: usize) -> String {
         let (reads, writes) = self.sizes[task];
         format!("a memory of {}, reads {reads} and writes {writes}", self.memory(task))
     }
 
-    /// Returns the memory that a task needs while it runs.
+    /// Returns the memory that a task needs while it runs, including its files.
     pub fn requirement(&self, task: usize, task_memory: TaskMemory) -> u64 {
         task_memory.requirement(self.memory(task), self.input_size(task), self.output_size(task))
     }
 
-    /// Returns all tasks in topological order, parents before children: breadth first, smaller numbers first.
+    /// Returns all tasks in topological order: each task comes after the tasks from which it reads. The order is breadth first, smaller numbers
+    /// first.
     pub fn topological_order(&self) -> &[usize] {
         &self.order
     }
 }
 
-/// Returns the total size of the inputs, and of the outputs, of each task.
+/// Returns for each task the total size of its input files and of its output files.
 fn sizes_of(tasks: usize, edges: &[Edge]) -> Vec<(u64, u64)> {
     let mut sizes = vec![(0, 0); tasks];
     for edge in edges {
@@ -297,7 +299,7 @@ fn check_total(memories: &[u64], edges: &[Edge]) -> Result<()> {
     Ok(())
 }
 
-/// Sorts the edges by producer, then consumer, and checks them.
+/// Sorts the edges by writer, then reader, and checks that they are valid.
 fn check_edges(edges: &mut [Edge], names: &[String]) -> Result<()> {
     for edge in &*edges {
         if let Some(unknown) = [edge.from, edge.to].into_iter().find(|&task| task >= names.len()) {
@@ -322,7 +324,7 @@ fn check_edges(edges: &mut [Edge], names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the first index of each of `count` groups when items are sorted by group, and the end of the last group.
+/// Returns, for items sorted by group, the first index of each of `count` groups, followed by the end of the last group.
 fn starts(count: usize, groups: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut starts = vec![0; count + 1];
     for group in groups {
@@ -350,7 +352,7 @@ fn sorted(workflow: &Workflow) -> Result<Vec<usize>> {
     if order.len() == workflow.len() { Ok(order) } else { Err(invalid(cycle(workflow, &missing))) }
 }
 
-/// Describes a cycle among the tasks whose inputs can never be complete.
+/// Describes a cycle among the tasks `missing`, whose input files can never all be written.
 fn cycle(workflow: &Workflow, missing: &[usize]) -> String {
     /// Maximum number of task names in the message about a cycle.
     const MOST_NAMES: usize = 8;
@@ -362,7 +364,7 @@ fn cycle(workflow: &Workflow, missing: &[usize]) -> String {
         path.push(task);
         at = workflow.inputs(task).map(|edge| edge.from).find(|&parent| missing[parent] > 0);
     }
-    // The path follows parents, so the cycle is the end of the path in reverse order.
+    // The path leads from each task to one from which it reads, so the end of the path in reverse order is a cycle.
     let mut tasks: Vec<usize> = path.split_off(at.and_then(|task| place[task]).unwrap_or(0));
     tasks.reverse();
     let least = (0..tasks.len()).min_by_key(|&place| tasks[place]).unwrap_or(0);

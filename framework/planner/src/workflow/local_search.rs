@@ -1,4 +1,4 @@
-//! Local search, which improves a plan.
+//! Local search, which improves a workflow plan by random changes.
 //!
 //! Each round draws random changes of the best plan so far, evaluates them in parallel, and continues with the best one if it is an improvement.
 //! There are three kinds of changes: a task on the critical path moves to another processor, possibly with its neighbours; the order is perturbed and
@@ -15,10 +15,10 @@ use super::timeline::{Moment, Timeline};
 use super::worth::Worth;
 use crate::random::Random;
 
-/// Number of changes of a round: enough for the cores of a workstation. The number must not depend on the number of cores, because the result would
-/// then depend on it too.
+/// Number of random changes in a round, which are evaluated in parallel: enough for the cores of a workstation. The number does not depend on the
+/// number of cores, because otherwise the resulting plan would depend on it too.
 const ROUND: usize = 16;
-/// Random change, with the seed from which it is drawn.
+/// Random change of a plan, with the seed from which it is drawn.
 #[derive(Clone, Copy)]
 enum Change {
     Move(u64),
@@ -26,7 +26,8 @@ enum Change {
     Reorder(u64),
 }
 
-/// Returns the best of at most [`PlanOptions::evaluations`] plans, if it is better than `start`. `shortest` is the shortest known makespan.
+/// Returns the best of at most [`PlanOptions::evaluations`] changed plans, if it is better than `start`. `shortest` is the shortest makespan that any
+/// planner has found.
 pub(super) fn improve(
     graph: &Workflow,
     cluster: &Cluster,
@@ -73,7 +74,8 @@ pub(super) fn improve(
     improved
 }
 
-/// Moves a task of the critical path to another processor, possibly with its producers and consumers on its old processor.
+/// Returns the plan in which a task of the critical path moves to another processor. The tasks from which it reads, and those that read from it, move
+/// as well with probability one half, if they are on the same old processor.
 fn with_moved_task(
     graph: &Workflow,
     cluster: &Cluster,
@@ -107,10 +109,10 @@ fn with_moved_task(
     Some(timeline.into_plan())
 }
 
-/// Places all tasks again in an order close to that of the plan, on their `homes` if these are given.
+/// Places all tasks again in a random order close to that of the plan, on the processors in `homes` if they are given.
 fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Option<Homes>) -> Option<Plan> {
     let mut random = Random::new(seed);
-    // The reach is log-uniform between one position and all.
+    // Maximum distance by which tasks move in the order. Its logarithm is uniformly distributed, between one position and all positions.
     let reach = (graph.len() as f64).powf(random.uniform());
     let mut order: Vec<(Moment, usize)> = best
         .sequence
@@ -125,7 +127,8 @@ fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Op
     Some(timeline.into_plan())
 }
 
-/// Returns a chain of tasks, from the last task to end backwards, in which each task had to wait for the next one; in a plan of blocks, all tasks.
+/// Returns the critical path of a plan, as a chain of tasks from the last task to end backwards, in which each task had to wait for the following
+/// one. For a plan of blocks, returns all tasks.
 fn critical_path(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     if plan.execution != Execution::Events {
         return plan.sequence.clone();
@@ -159,7 +162,7 @@ mod tests {
     use crate::workflow::memory::TaskMemory;
     use crate::workflow::verifier::verify;
 
-    /// Returns a workflow with the edge 0 → 1 (file of 4), and an independent task 2 of work 5.
+    /// Returns a workflow in which task 0 writes a file of size 4 for task 1, and task 2 of work 5 is independent.
     fn pair_and_one() -> Workflow {
         let mut builder = Workflow::builder();
         for (name, work) in [("a", 1.0), ("b", 2.0), ("c", 5.0)] {
@@ -179,9 +182,9 @@ mod tests {
             place_as_assigned(&mut timeline, sequence, processor_of).unwrap();
             timeline.into_plan()
         };
-        // Task 1 waits for the file until 5.
+        // Task 1 is on another processor and waits for the file of task 0 until 5 s.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 1, 0], &[0, 1, 2])), [1, 0]);
-        // Task 1 waits for task 2 until 6.
+        // Task 1 is on the same processor as task 2, and waits for its end at 6 s.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 0, 0], &[0, 2, 1])), [1, 2, 0]);
     }
 
@@ -190,7 +193,7 @@ mod tests {
         let graph = pair_and_one();
         let processors = vec![Processor::new("p", 1.0, 10), Processor::new("slow", 0.5, 10)];
         let cluster = Cluster::new(processors, 1.0).unwrap();
-        // The long task comes last: the first processor runs tasks 0 and 1 until 3, and task 2 until 8.
+        // In the start plan the long task comes last: the first processor runs tasks 0 and 1 until 3 s, and task 2 until 8 s.
         let start = heftm_in_order(&graph, &cluster, &[0, 1, 2], TaskMemory::Additive).unwrap();
         assert_eq!(start.makespan, 8.0);
         let improve = |threads, evaluations| {
@@ -198,7 +201,7 @@ mod tests {
             improve(&graph, &cluster, &start, start.makespan, &options, &|| false)
         };
         let plan = improve(1, 200).expect("there is a better one");
-        // In the best plan the first processor runs only task 2 until 5, and the slow one runs the others until 6.
+        // In the best plan the first processor runs only task 2 until 5 s, and the slow one runs tasks 0 and 1 until 6 s.
         assert_eq!(plan.makespan, 6.0);
         assert!(verify(&graph, &cluster, &plan).is_valid());
         assert_eq!(improve(3, 200), Some(plan));

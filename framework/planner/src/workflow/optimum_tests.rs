@@ -1,4 +1,4 @@
-//! Tests of plans of small workflows against the best of all plans, which can be enumerated for small workflows.
+//! Tests that compare the plans of small workflows with the best of all plans, which is found by exhaustive search.
 
 use proptest::prelude::*;
 
@@ -8,16 +8,16 @@ use super::generate::{RandomCluster, RandomWorkflow, problem};
 use super::*;
 use crate::random::Random;
 
-/// Returns the makespan of the best plan of events, which is at most `known`.
+/// Returns the shortest makespan of all plans in the event model. The makespan `known` of some plan is an upper bound.
 fn optimum(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory, known: f64) -> f64 {
-    // The limit also admits plans that are as good as the known one.
+    // The limit is slightly above `known`, so that the search also accepts plans that are equally good.
     let mut search = Search::new(graph, cluster, task_memory, known * (1.0 + 1e-12), usize::MAX);
     search.run();
     search.shortest
 }
 
-/// Returns five to seven tasks, most of which have one reader, and two or three processors. Every second file takes up
-/// to 16 times as long to send as a task takes, the other files almost no time.
+/// Returns a random workflow of five to seven tasks, most of which have one reader, and two or three processors. About half of the files take up to
+/// 16 times as long to send as a task takes, the other files almost no time.
 fn joins(seed: u64) -> (Workflow, Cluster) {
     let mut random = Random::new(seed);
     let mut below = |end: usize| (random.uniform() * end as f64) as usize;
@@ -66,7 +66,7 @@ fn plan_of_few_tasks_is_optimal() {
     }
 }
 
-/// Places of tasks and files, without times.
+/// Processors of tasks and files during a run, without times.
 #[derive(Clone)]
 struct Untimed<'a> {
     graph: &'a Workflow,
@@ -78,7 +78,7 @@ struct Untimed<'a> {
 }
 
 impl Untimed<'_> {
-    /// Returns true if all tasks can be run one after the other, with any evictions.
+    /// Returns true if the remaining tasks can be run one after the other in some order, with any evictions of files.
     fn can_end(&self) -> bool {
         let graph = self.graph;
         let is_ready =

@@ -4,8 +4,8 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Calls `answer` for each question and returns the results in the order of the questions. The number of threads affects only the time; 0 uses all
-/// cores.
+/// Calls `answer` for each element of `questions` on several threads, and returns the results in the order of the questions. The number of threads
+/// affects only the time; 0 uses all cores.
 pub fn answers<Q: Sync, A: Send>(questions: &[Q], threads: usize, answer: impl Fn(&Q) -> A + Sync) -> Vec<A> {
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = if threads == 0 { cores() } else { threads }.min(questions.len());

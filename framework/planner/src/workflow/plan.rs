@@ -11,57 +11,57 @@ use super::memory::{Crossing, TaskMemory};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Execution {
-    /// Each processor runs one block of tasks. A block begins when all files that it reads have arrived, and sends its files at its end. The files
-    /// between two blocks are one message.
+    /// Each processor runs one block of tasks. A block begins when all files that its tasks read have arrived, and sends the files that its tasks
+    /// write at its end. The files between two blocks are one message.
     Blocks {
-        /// Lifetime of files between blocks.
+        /// Time for which files between blocks occupy memory.
         crossing: Crossing,
     },
-    /// A file is sent when its producer ends. [`Transfer`]s and [`Eviction`]s define the place of each file at any time.
+    /// Event model: a file is sent when the task that writes it has ended. [`Transfer`]s and [`Eviction`]s define the place of each file at any time.
     Events,
 }
 
-/// Transfer of a file to another processor.
+/// Transfer of a file between two tasks to another processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Transfer {
-    /// Number of the edge.
+    /// Number of the edge (file) of the workflow.
     pub edge: usize,
     /// Time at which the transfer begins, in seconds.
     pub start: f64,
     /// Time at which the whole file has arrived, in seconds.
     pub finish: f64,
-    /// True if the file waits for its consumer in the receiver's buffer, and false if it waits in the memory.
+    /// True if the file waits for its reader in the receiver's buffer, and false if it waits in the receiver's memory.
     pub to_buffer: bool,
 }
 
-/// Move of a file from the memory of a processor to its buffer.
+/// Eviction: the move of a file from the memory of a processor to its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Eviction {
-    /// Number of the edge.
+    /// Number of the edge (file) of the workflow.
     pub edge: usize,
-    /// Time at which the file has left the memory, in seconds.
+    /// Time at which the file has left the memory of the processor, in seconds.
     pub at: f64,
-    /// Task on the processor for which the file makes room. The file leaves after the previous task has ended, and before the memory of this task
-    /// is reserved.
+    /// Task on the processor for which memory is freed by the eviction. The file leaves the memory after the previous task has ended, and before the
+    /// memory of this task is reserved.
     pub before: usize,
 }
 
-/// Processor, order and times of all tasks, and the places of their files.
+/// Plan of a workflow: processor, order and times of all tasks, and the places of their files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// Execution model of the plan.
     pub execution: Execution,
-    /// Assumed meaning of the memory of the tasks.
+    /// Meaning of the memory of a task for which the plan was made.
     pub task_memory: TaskMemory,
     /// Processor of each task.
     pub processor_of: Vec<usize>,
     /// Tasks of each processor, in the order of execution.
     pub orders: Vec<Vec<usize>>,
-    /// All tasks in the order in which they were placed: tasks of a processor are in its order, and each task is after those from which it reads.
-    /// If two files use one channel, the file whose reader was placed first is sent first.
+    /// All tasks in the order in which they were placed. The tasks of a processor are in the order of execution, and each task is after those from
+    /// which it reads. If two files use the same channel between two processors, the file whose reader was placed first is sent first.
     pub sequence: Vec<usize>,
     /// Predicted start of each task, in seconds.
     pub start: Vec<f64>,
@@ -69,16 +69,16 @@ pub struct Plan {
     pub finish: Vec<f64>,
     /// Predicted end of the last task, in seconds.
     pub makespan: f64,
-    /// Peak memory of each processor as counted by the planner; the actual peak may be smaller.
+    /// Peak memory of each processor as predicted by the planner; the actual peak may be smaller.
     pub peak: Vec<u64>,
-    /// Files that are sent to another processor, in the order of their channels; empty in a plan of blocks.
+    /// Files that are sent to another processor, in the order in which they were planned; empty in a plan of blocks.
     pub transfers: Vec<Transfer>,
-    /// Files that are evicted; empty in a plan of blocks.
+    /// Files that are moved from memory to a buffer; empty in a plan of blocks.
     pub evictions: Vec<Eviction>,
 }
 
 impl Plan {
-    /// Creates a plan for `tasks` tasks and `processors` processors, in which no task has a place yet and all times are 0.
+    /// Creates a plan for `tasks` tasks and `processors` processors, in which no task has been placed and all times are 0.
     pub fn empty(execution: Execution, task_memory: TaskMemory, tasks: usize, processors: usize) -> Self {
         Plan {
             execution,
@@ -100,7 +100,8 @@ impl Plan {
         self.evictions.iter().map(|eviction| graph.edges()[eviction.edge].size).sum()
     }
 
-    /// Returns the total size of all transfers. If each task writes one value for all readers, the value counts once for each receiving processor.
+    /// Returns the total size of all transfers. If each task writes one value for all tasks that read from it, the value counts once for each
+    /// receiving processor.
     pub fn sent_bytes(&self, graph: &Workflow) -> u64 {
         let mut sent = HashSet::new();
         let is_transferred = |edge: &&Edge| {

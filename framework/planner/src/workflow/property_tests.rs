@@ -1,4 +1,4 @@
-//! Tests that plans keep the rules, for any workflow and cluster.
+//! Tests that workflow plans are valid, for random workflows and clusters.
 
 use proptest::prelude::*;
 
@@ -66,7 +66,7 @@ proptest! {
         ].into_iter().flatten() {
             let verification = verify_rest(&graph, &cluster, &situation, &plan);
             prop_assert!(verification.is_valid(), "{:?}", verification.violations);
-            // Moved files stay where they are, so the same plan can be replaced once more.
+            // The run follows the new plan for some time and is then replanned again. Files that have been moved stay where they are.
             let situation = situation.later(&graph, &plan, situation.now + moment * (plan.makespan - situation.now));
             if let Ok(rest) = plan_rest(&graph, &cluster, &situation, task_memory) {
                 let verification = verify_rest(&graph, &cluster, &situation, &rest);

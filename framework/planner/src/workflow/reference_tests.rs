@@ -1,4 +1,4 @@
-//! Tests of small workflows whose plans are computed by hand.
+//! Tests with small workflows whose plans are computed by hand.
 
 use super::*;
 
@@ -14,13 +14,13 @@ fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
     builder.build().unwrap()
 }
 
-/// Returns processors of speed 1 with the given memories and buffers, and a bandwidth of 1.
+/// Returns processors of speed 1 with the given (memory, buffer) sizes, and a bandwidth of 1.
 fn cluster(processors: &[(u64, u64)]) -> Cluster {
     let all: Vec<_> = processors.iter().map(|&(memory, buffer)| (1.0, memory, buffer)).collect();
     unequal(&all)
 }
 
-/// Returns processors with the given speeds, memories and buffers, and a bandwidth of 1.
+/// Returns processors with the given (speed, memory, buffer), and a bandwidth of 1.
 fn unequal(processors: &[(f64, u64, u64)]) -> Cluster {
     let processors = processors
         .iter()
@@ -33,7 +33,7 @@ fn certified(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verification {
     verify(graph, cluster, plan).certificate().unwrap()
 }
 
-/// Returns a workflow in which task 0 writes a file of 6 for task 2, and task 1 needs a memory of 8.
+/// Returns a workflow in which task 0 writes a file of size 6 for task 2, and task 1 needs a memory of 8.
 fn a_file_in_the_way() -> Workflow {
     workflow(&[(1.0, 0), (1.0, 8), (1.0, 0)], &[(0, 2, 6)])
 }
@@ -60,28 +60,28 @@ fn largest_file_is_evicted_and_read_only_remotely() {
 
 #[test]
 fn tasks_that_do_not_fit_are_postponed() {
-    // In the given order, task 1 and the file of 6 exceed the memory, and the buffer is too small for the file.
-    // Therefore task 2 reads the file first.
+    // In the given order, task 1 and the waiting file of size 6 exceed the memory of 10, and the buffer is too small for the file. Therefore task 2,
+    // which reads the file, is placed first.
     let graph = a_file_in_the_way();
     let small = cluster(&[(10, 5)]);
     let plan = heftm_relaxed(&graph, &small, &[0, 1, 2], TaskMemory::Additive).unwrap();
     assert_eq!(plan.sequence, [0, 2, 1]);
     certified(&graph, &small, &plan);
-    // With a larger buffer task 1 evicts the file, and task 2 reads it from the buffer.
+    // With a larger buffer, the file is evicted for task 1, and task 2 reads the file from the buffer.
     let large = cluster(&[(10, 6)]);
     let plan = heftm_relaxed(&graph, &large, &[0, 1, 2], TaskMemory::Additive).unwrap();
     assert_eq!((&plan.sequence[..], plan.evictions.len()), (&[0, 1, 2][..], 1));
     let verification = certified(&graph, &large, &plan);
     assert_eq!((verification.peak, verification.buffer_peak), (vec![8], vec![6]));
-    // A task that fits on no processor remains an error.
+    // A task that fits on no processor is still an error.
     let error = heftm_relaxed(&graph, &cluster(&[(7, 99)]), &[0, 1, 2], TaskMemory::Additive).unwrap_err();
     assert!(error.message().contains("task \"t1\" fits no processor"), "{error}");
 }
 
 #[test]
 fn file_in_transfer_occupies_memory_until_sent_or_evicted() {
-    // Task 2 fits only on the second processor, so the file of 6 is sent from 1 to 7; meanwhile task 1 and the file
-    // exceed the memory.
+    // Task 2 fits only on the second processor, so the file of size 6 is sent from 1 s to 7 s. In this time task 1 and the file together exceed the
+    // memory of the first processor.
     let graph = workflow(&[(1.0, 0), (1.0, 8), (1.0, 12)], &[(0, 2, 6)]);
     for (buffer, start) in [(0, 7.0), (6, 1.0)] {
         let machines = unequal(&[(1.0, 10, buffer), (0.5, 20, 0)]);
@@ -95,7 +95,8 @@ fn file_in_transfer_occupies_memory_until_sent_or_evicted() {
 
 #[test]
 fn transfer_without_buffer_waits_for_the_readers_memory() {
-    // The second processor is busy with task 1 until 10; the file of task 0 could arrive from 1 to 4.
+    // The second processor is busy with task 1 until 10 s. The file of task 0 could be transferred from 1 s to 4 s, if the second processor's buffer
+    // has space for it.
     let graph = workflow(&[(1.0, 0), (5.0, 10), (1.0, 10)], &[(0, 2, 3)]);
     for (buffer, sent, makespan) in [(3, 1.0, 12.0), (2, 10.0, 15.0)] {
         let machines = unequal(&[(1.0, 3, 0), (0.5, 13, buffer)]);
@@ -112,7 +113,7 @@ fn transfer_without_buffer_waits_for_the_readers_memory() {
 
 #[test]
 fn files_on_one_channel_are_sent_sequentially() {
-    // Tasks 0 and 1 end at 1 and 2. The second file waits until 3 for the first file, which takes 2.
+    // Tasks 0 and 1 end at 1 s and 2 s. The file of task 1 waits until 3 s for the end of the transfer of the file of task 0, which takes 2 s.
     let graph = workflow(&[(1.0, 0), (1.0, 0), (1.0, 20)], &[(0, 2, 2), (1, 2, 3)]);
     let machines = unequal(&[(1.0, 9, 0), (0.25, 30, 0)]);
     let plan = heftm_in_order(&graph, &machines, &[0, 1, 2], TaskMemory::Additive).unwrap();
@@ -124,7 +125,8 @@ fn files_on_one_channel_are_sent_sequentially() {
     certified(&graph, &machines, &plan);
 }
 
-/// The tasks take no time, and the last but one needs the room of a file that waits for its reader.
+/// The tasks take no time, and task 4 needs memory that a file occupies which waits for its reader. The file must be evicted although start and end
+/// of all tasks are equal.
 #[test]
 fn files_are_evicted_between_zero_length_tasks() {
     let graph = workflow(
@@ -139,7 +141,7 @@ fn files_are_evicted_between_zero_length_tasks() {
     let mut plan = plan(&graph, &machines, &options).unwrap().plan;
     let verification = certified(&graph, &machines, &plan);
     assert_eq!((verification.makespan, verification.peak[0] <= 169), (0.0, true));
-    // A file is evicted for an existing task that runs after the writer of the file.
+    // The plan is then changed: an eviction is invalid if it names a task that does not exist, or one that runs before the file is written.
     assert!(!plan.evictions.is_empty(), "the files of both sources are 173");
     for (before, rule) in [(graph.edges()[plan.evictions[0].edge].from, Rule::Buffer), (6, Rule::Shape)] {
         plan.evictions[0].before = before;
@@ -147,7 +149,7 @@ fn files_are_evicted_between_zero_length_tasks() {
     }
 }
 
-/// Task 0 writes a file of 6 for task 2. Task 1 needs 8 of 10, so the file is written to disk and read back at 3 a
+/// Task 0 writes a file of size 6 for task 2. Task 1 needs 8 of the memory of 10, so the file is written to disk and read back, at 3 size units per
 /// second.
 #[test]
 fn disk_time_delays_evicting_task_and_reader() {
@@ -157,17 +159,17 @@ fn disk_time_delays_evicting_task_and_reader() {
     assert_eq!(plan.evictions, [Eviction { edge: 0, at: 3.0, before: 1 }]);
     assert_eq!((&plan.start[..], plan.makespan), (&[0.0, 3.0, 6.0][..], 7.0));
     certified(&graph, &machines, &plan);
-    // Neither writing nor reading the file is free.
+    // The plan is changed so that first reading and then writing the file takes too little time, which the verifier must report.
     (plan.start[2], plan.finish[2], plan.makespan) = (5.0, 6.0, 6.0);
     assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
     (plan.evictions[0].at, plan.start[1], plan.finish[1]) = (2.0, 2.0, 3.0);
     assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
-    // Running task 2 before task 1 moves no file.
+    // If task 2 runs before task 1, no file must be evicted.
     assert_eq!(super::plan(&graph, &machines, &PlanOptions::default()).unwrap().plan.makespan, 3.0);
 }
 
-/// Returns sums of pairs of files of 16, and a sum of all sums. A task needs 1, and a file between sums has the size
-/// `sum`.
+/// Returns a workflow in which tasks add up pairs of files of size 16, and a last task adds up all sums. Each task needs a memory of 1, and a file
+/// between sums has the size `sum`.
 fn sums_of_pairs(pairs: usize, work: f64, sum: u64) -> Workflow {
     let tasks = vec![(work, 1); 3 * pairs + 1];
     let mut edges = Vec::new();
@@ -185,16 +187,16 @@ fn plans_do_not_move_files_unnecessarily() {
         let processors = vec![Processor::new("p", 1.0, memory); count];
         Cluster::new(processors, bandwidth).unwrap().with_disk(200.0).unwrap()
     };
-    // Each sum runs on the processor of its pair: two pairs on each processor.
+    // In the best plan each sum runs on the processor of its pair of files, with two pairs on each processor, so that no file is sent.
     let graph = sums_of_pairs(4, 1.0, 0);
     let plan = super::plan(&graph, &machines(2, 34, 16.0), &options).unwrap().plan;
     assert_eq!((plan.makespan, plan.evicted_bytes(&graph), plan.sent_bytes(&graph)), (7.0, 0, 0));
-    // If all sources ran first, they would fill the memory of both processors.
+    // The plan must not run the tasks that write the pairs of files all at first, because their files would fill the memory of both processors.
     let graph = sums_of_pairs(60, 0.02, 1);
     let plan = super::plan(&graph, &machines(2, 190, f64::INFINITY), &options).unwrap().plan;
     assert_eq!(plan.evicted_bytes(&graph), 0);
     assert!(plan.makespan < 1.01 * 1.82, "{}", plan.makespan);
-    // Sending a file takes 16 times as long as a task.
+    // Sending a file takes 16 times as long as a task, so the best plan sends none.
     let graph = sums_of_pairs(2, 1.0, 0);
     let machines = machines(3, 1000, 1.0);
     let found = super::best::plan_by_heuristics(&graph, &machines, &options).unwrap();
@@ -216,7 +218,7 @@ fn order_must_contain_each_task_once_after_its_parents() {
     }
 }
 
-/// The example of the paper of 2024 (its Figure 1): four blocks on processors of speed 1, makespan 12.
+/// The example in figure 1 of the paper of 2024: four blocks on processors of speed 1 have a makespan of 12.
 #[test]
 fn makespan_of_blocks_uses_bottom_weights() {
     let graph = workflow(
@@ -240,18 +242,17 @@ fn makespan_of_blocks_uses_bottom_weights() {
     let verification = certified(&graph, &machines, &plan);
     assert_eq!((verification.makespan, verification.peak), (12.0, vec![4, 4, 5, 3]));
 
-    // Tasks 1 and 2 form one block: the message to task 3 contains both files.
+    // Tasks 1 and 2 form one block, which sends the files of both to task 3 in one message at its end.
     (plan.processor_of, plan.orders) = (vec![0, 1, 1, 3], vec![vec![0], vec![1, 2], vec![], vec![3]]);
     (plan.start, plan.finish) = (vec![0.0, 7.0, 8.0, 13.0], vec![4.0, 8.0, 11.0, 14.0]);
     (plan.makespan, plan.peak) = (14.0, vec![4, 7, 0, 3]);
     let verification = certified(&graph, &machines, &plan);
     assert_eq!(verification.peak, [4, 5, 0, 3]);
-    // Files are resident: the input of task 2 occupies memory while task 1 runs, and the output of task 1 while task 2
-    // runs.
+    // In the resident memory model, the input of task 2 also occupies memory while task 1 runs, and the output of task 1 while task 2 runs.
     plan.execution = Execution::Blocks { crossing: Crossing::Resident };
     assert_eq!(certified(&graph, &machines, &plan).peak, [4, 6, 0, 3]);
 
-    // Tasks 1 and 3 as one block wait for task 2, which waits for task 1.
+    // A block of tasks 1 and 3 waits for task 2, which waits for task 1: the blocks depend on each other in a cycle.
     (plan.processor_of, plan.orders) = (vec![0, 1, 2, 1], vec![vec![0], vec![1, 3], vec![2], vec![]]);
     plan.sequence = vec![0, 1, 3, 2];
     let verification = verify(&graph, &machines, &plan);

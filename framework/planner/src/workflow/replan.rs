@@ -1,4 +1,4 @@
-//! Replanning of a run that departs from its plan.
+//! Replanning of the rest of a workflow run that departs from its plan.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
@@ -12,20 +12,20 @@ use super::traversal::Traversal;
 use super::worth::Worth;
 use crate::error::Result;
 
-/// Plan for the rest of a run.
+/// Plan for the rest of a workflow run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replanned {
-    /// New plan; tasks that have started are unchanged.
+    /// New plan of the whole workflow; tasks that have started are unchanged.
     pub plan: Plan,
-    /// True if tasks keep the processors and the order of the old plan.
+    /// True if all tasks keep the processors and the order of the old plan.
     pub kept: bool,
 }
 
-/// Returns the plan in which all tasks keep their processors and their sequence, with the current works, memories and file sizes, from the current
-/// state of the run. Returns `None` if a task no longer fits its processor, or the processor is lost.
+/// Returns a plan for the rest of a run in which all tasks keep their processors and their order, with the current works, memories and file sizes,
+/// from the current state of the run. Returns `None` if a task no longer fits on its processor, or the processor is lost.
 ///
-/// A plan of blocks becomes a plan of events, whose files are sent as soon as they are written. The time of the call is in proportion to the
-/// remaining tasks. Without changes, a plan whose evicted files can be read back stays the same:
+/// A plan of blocks becomes a plan in the event model, whose files are sent as soon as they are written. The call takes time in proportion to the
+/// number of remaining tasks. If nothing has changed, a plan whose evicted files can be read back stays the same:
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Processor, Situation, TaskMemory, Workflow, heftm_relaxed, retrace};
@@ -55,7 +55,7 @@ pub fn retrace(graph: &Workflow, cluster: &Cluster, plan: &Plan, situation: &Sit
     Some(timeline.into_plan())
 }
 
-/// Places tasks on their assigned processors; `None` if a task does not fit.
+/// Places the tasks of `sequence` on the processors that `processor_of` assigns to them; `None` if a task does not fit.
 pub(super) fn place_as_assigned(
     timeline: &mut Timeline<'_>,
     sequence: &[usize],
@@ -68,8 +68,8 @@ pub(super) fn place_as_assigned(
     Some(())
 }
 
-/// Plans the remaining tasks with relaxed HEFTM, in the orders BL, BLC and MM, and in the order MM with clustered tasks, which sends and evicts less.
-/// Returns the best plan.
+/// Plans the remaining tasks of a run with relaxed HEFTM, in three orders (by bottom level, by bottom level with inputs, and by least memory), and in
+/// the order of least memory with clusters of tasks on one processor, which sends and evicts less. Returns the best plan.
 ///
 /// # Errors
 /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) if no order leads to a plan.
@@ -99,8 +99,8 @@ pub fn plan_rest(
     first_best(graph, plans)
 }
 
-/// Returns a plan for the rest of a run. It is the [retraced](retrace) old plan, unless that no longer fits, or a [new plan](plan_rest) is shorter
-/// by more than `planning_time` seconds.
+/// Returns a plan for the rest of a run: the [retraced](retrace) old plan, or a [new plan](plan_rest) if the old one no longer fits or the new one is
+/// shorter by more than `planning_time` seconds.
 ///
 /// # Errors
 /// See [`plan_rest`], if the old plan no longer fits.
@@ -122,7 +122,7 @@ pub fn replan(
     }
 }
 
-/// Returns the first of the best plans, or the first error.
+/// Returns the best of the plans, of several equally good ones the first, or the first error if there is no plan.
 fn first_best(graph: &Workflow, plans: Vec<Result<Plan>>) -> Result<Plan> {
     let shortest = plans.iter().flatten().map(|plan| plan.makespan).fold(f64::INFINITY, f64::min);
     let worth = |plan: &Plan| Worth::of(graph, plan);
@@ -136,7 +136,7 @@ fn first_best(graph: &Workflow, plans: Vec<Result<Plan>>) -> Result<Plan> {
         .expect("an order by each level was tried")
 }
 
-/// Returns the rules for changed plans, with which evicted files can be read back.
+/// Returns the placement rules for changed plans, with which a task can read evicted files back from the buffer.
 pub(super) fn rules(task_memory: TaskMemory) -> Rules {
     Rules { task_memory, read_back: true, memory_blind: false }
 }
@@ -147,8 +147,8 @@ mod tests {
     use crate::workflow::cluster::Processor;
     use crate::workflow::{PlanOptions, plan};
 
-    /// Each pair of large files is read by one task. Placing the tasks one at a time would put the writers of a pair on
-    /// different processors.
+    /// Each pair of large files is read by one task. A planner that places one task at a time would put the tasks that write a pair on different
+    /// processors.
     #[test]
     fn replanning_keeps_related_tasks_together() {
         let mut builder = Workflow::builder();
@@ -162,11 +162,11 @@ mod tests {
         let first = plan(&graph, &cluster, &PlanOptions::default()).unwrap().plan;
         assert_eq!((first.sent_bytes(&graph), first.evicted_bytes(&graph)), (0, 0));
         let situation = Situation::new(&graph, &cluster).later(&graph, &first, first.makespan / 4.0);
-        // The second processor turns out to be half as fast.
+        // During the run the second processor becomes half as fast.
         let unequal = cluster.with_speeds(&[1.0, 0.5]).unwrap();
         let Replanned { plan, kept } = replan(&graph, &unequal, &first, &situation, 0.1).unwrap();
         assert!(!kept && plan.makespan < 1.6 * first.makespan, "{}", plan.makespan);
-        // A pair of which one file has been written may be finished on the other processor.
+        // A pair of which one file has been written before replanning may be completed on the other processor, which requires sending its files.
         assert!(plan.sent_bytes(&graph) <= 2 * 16 && plan.evicted_bytes(&graph) == 0, "{plan:?}");
     }
 }

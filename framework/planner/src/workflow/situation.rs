@@ -1,4 +1,4 @@
-//! State of a run.
+//! State of a workflow run.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::graph::Workflow;
 use super::plan::Plan;
 
-/// Progress of a task.
+/// Progress of a task of a workflow run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
@@ -14,30 +14,30 @@ pub enum Progress {
     Waiting,
     /// The task has started and has its input files. If it is still running, `finish` is an estimate.
     Started {
-        /// Processor of the task.
+        /// Processor on which the task runs or has run.
         processor: usize,
-        /// Start in seconds.
+        /// Start of the task in seconds since the start of the run.
         start: f64,
-        /// Actual or expected end in seconds.
+        /// Actual or expected end of the task in seconds since the start of the run.
         finish: f64,
     },
 }
 
-/// Place of a file.
+/// Place of a file between two tasks of a workflow run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FilePlace {
-    /// The file is not written, or it is lost and its writer is waiting.
+    /// The file is not written, or it is lost and its writer must run again.
     Nowhere,
-    /// The file is in the memory of this processor.
+    /// The file is in the memory of the given processor.
     Memory(usize),
-    /// The file is in the buffer of this processor.
+    /// The file is in the buffer of the given processor.
     Buffer(usize),
     /// The file is with its reader, which has started.
     Read,
 }
 
-/// State of a run, from which the remaining tasks are planned.
+/// State of a workflow run, from which the remaining tasks are planned.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, FilePlace, Processor, Progress, Situation, Workflow};
@@ -65,7 +65,7 @@ pub enum FilePlace {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation {
-    /// Current time in seconds since the start; no planned task starts earlier.
+    /// Current time in seconds since the start of the run; no planned task starts earlier.
     pub now: f64,
     tasks: Vec<Progress>,
     files: Vec<FilePlace>,
@@ -73,7 +73,7 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// Creates the state before the run.
+    /// Creates the state of a run before its first task.
     pub fn new(graph: &Workflow, cluster: &Cluster) -> Self {
         Situation {
             now: 0.0,
@@ -83,7 +83,7 @@ impl Situation {
         }
     }
 
-    /// Returns the state at the time `now` if the run follows a plan of events that was made from this state. A file that is being sent at that
+    /// Returns the state at time `now` if the run follows a plan in the event model that was made from this state. A file that is being sent at that
     /// time is still at its old place.
     pub fn later(&self, graph: &Workflow, plan: &Plan, now: f64) -> Self {
         let mut later = Situation { now, ..self.clone() };
@@ -106,8 +106,8 @@ impl Situation {
         later
     }
 
-    /// Records that a task has started, or also ended. The task has its input files; its output files are in the memory of its processor from its
-    /// end on. The parents of the task must have been recorded before.
+    /// Records that a task has started, and possibly ended. The task has its input files. Its output files are in the memory of its processor from
+    /// the end of the task on. The tasks from which it reads must have been recorded before.
     ///
     /// # Panics
     /// Panics if the task does not exist.
@@ -123,7 +123,7 @@ impl Situation {
         }
     }
 
-    /// Records that a file whose reader has not started was sent or evicted to `place`.
+    /// Records that a file whose reader has not started was sent or evicted to the place `place`.
     ///
     /// # Panics
     /// Panics if the edge does not exist.
@@ -132,7 +132,7 @@ impl Situation {
     }
 
     /// Records the loss of a processor with all files that it held. Tasks that it was running must run again, and so must the tasks that wrote the
-    /// missing files, back to tasks whose inputs still exist.
+    /// missing files, back to tasks whose input files still exist.
     ///
     /// # Panics
     /// Panics if the processor does not exist.
@@ -157,7 +157,7 @@ impl Situation {
                 continue;
             }
             self.tasks[task] = Progress::Waiting;
-            // The task writes all of its files again, so remaining copies are dropped.
+            // Remaining copies of the files of a task that must run again are dropped, because the task writes all of its files again.
             for file in graph.output_numbers(task) {
                 if self.files[file] != FilePlace::Read {
                     self.files[file] = FilePlace::Nowhere;

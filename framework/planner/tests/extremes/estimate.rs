@@ -1,4 +1,4 @@
-//! Estimates from arbitrary measurements.
+//! Tests of estimates from arbitrary measurements: no call panics or returns an invalid number.
 
 use armature_planner::estimate::{
     CoreShare, Fit, FitOptions, LinkTraffic, Measurement, Prior, ServiceTime, fit, load_of_others,
@@ -20,8 +20,7 @@ fn measurement(
     })
 }
 
-/// Checks that models accept the works and speeds of a fit, and that times are known for the fitted stages and ranks
-/// only.
+/// Checks that the fitted works and speeds are numbers that the models accept, and that times are known only for the fitted stages and ranks.
 fn check(found: &Fit) {
     for estimate in found.works.iter().flatten().chain(&found.speeds) {
         assert!((1e-60..=1e60).contains(&estimate.value), "{found:?}");
@@ -70,7 +69,7 @@ proptest! {
             let (mut there, mut other) = (LinkTraffic::new(prior), LinkTraffic::declared(prior));
             for (traffic, messages) in [(&mut there, &messages), (&mut other, &back)] {
                 for &(bytes, delay) in messages {
-                    // Enough messages for the estimate to use them.
+                    // Each message is repeated, because the estimate uses a size class only after several messages.
                     (0..30).for_each(|_| traffic.observe(bytes, delay));
                 }
                 carried.iter().for_each(|&(bytes, messages, seconds)| traffic.carried(bytes, messages, seconds));
@@ -117,7 +116,7 @@ proptest! {
     }
 }
 
-/// Regression: the search did not end if the number of cores or an activity was not a finite number.
+/// Regression: the computation of the load of other programs did not end if the number of cores or an activity of a rank was infinite or NaN.
 #[test]
 fn load_on_an_invalid_core_count_is_zero() {
     for cores in [f64::INFINITY, f64::NAN, 0.0, -1.0, f64::MAX] {
@@ -126,7 +125,7 @@ fn load_on_an_invalid_core_count_is_zero() {
             assert_eq!(load, 0.0, "{active} {cores}");
         }
     }
-    // A rank whose values are NaN is ignored, and the other ranks are not.
+    // Only the rank whose values are NaN is ignored; the other rank counts.
     let load = in_time(|| load_of_others(&[0.5, f64::NAN], &[1.0, f64::NAN], 1.0));
     assert!((load - 1.0).abs() < 1e-6, "{load}");
 }

@@ -1,4 +1,4 @@
-//! Chunks, worker counts and iteration times of farms.
+//! Tests of chunk sizes, numbers of workers and iteration times of farms with arbitrary numbers: no call panics or runs without end.
 
 use armature_planner::farm::{
     ChunkDone, Chunker, Chunking, FarmFit, IterationModel, Knowledge, MessageCosts, Protocol, StartUp,
@@ -8,13 +8,13 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, number, some};
 
-/// Call of a chunker.
+/// Call of a method of a chunker.
 #[derive(Clone, Debug)]
 enum Step {
     Begin(Supply, Vec<usize>),
     Ask(usize, u64),
     Done(ChunkDone),
-    /// The newest chunk is finished, and each task has taken this number of seconds.
+    /// The results of the newest chunk arrive; each task has taken the given number of seconds.
     Back(f64),
     GiveBack(u64),
     Supply(Supply),
@@ -51,7 +51,7 @@ fn messages() -> impl Strategy<Value = MessageCosts> + Clone {
     })
 }
 
-/// Numbers of chunks requested ahead: mostly those of real farms.
+/// Generates numbers of chunks that a worker requests ahead, mostly those of real farms.
 pub(crate) fn ahead() -> impl Strategy<Value = u32> + Clone {
     prop_oneof![30 => 0..3_u32, 1 => any::<u32>()]
 }
@@ -71,7 +71,7 @@ fn knowledge() -> impl Strategy<Value = Knowledge> + Clone {
     )
 }
 
-/// Carries out the steps, and checks the size of each chunk.
+/// Carries out the calls of a chunker, and checks the size of each chunk.
 fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
     let mut chunker = Chunker::new(chunking);
     let mut newest = None;
@@ -125,7 +125,7 @@ proptest! {
         });
     }
 
-    /// Farms with any number of tasks and any execution time.
+    /// Chunkers dispatch any number of tasks, whatever the times of the tasks are.
     #[test]
     fn any_number_of_tasks_is_dispatched(
         tasks in count(),
@@ -221,7 +221,8 @@ proptest! {
     }
 }
 
-/// Regression: with more than 2^32 tasks in each of two stretches, the product of the two numbers overflowed.
+/// Regression: the sample of task times divides an iteration into stretches of tasks. With more than 2^32 tasks in each of two stretches, the product
+/// of the two numbers overflowed.
 #[test]
 fn iterations_of_very_many_tasks_are_simulated() {
     for tasks in [1 << 33, 1 << 40, u64::MAX] {
@@ -235,7 +236,7 @@ fn iterations_of_very_many_tasks_are_simulated() {
                     knowledge.now += 1.0;
                     let Some(size) = chunker.next(worker, &knowledge) else { break };
                     left -= size;
-                    // The time per task differs from worker to worker, so that the variance is not 0.
+                    // The time per task differs between workers, so that the variance of task times is not 0.
                     let seconds = size as f64 * 1e-9 * (1.0 + 0.1 * worker as f64);
                     chunker.done(&ChunkDone::timed(worker, size, seconds));
                 }

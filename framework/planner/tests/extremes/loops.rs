@@ -1,4 +1,4 @@
-//! Units, moves, rates and periods of loops.
+//! Tests of the distribution, moves, rates and periods of loops with arbitrary numbers: no call panics or loses units.
 
 use armature_planner::loops::{
     Ahead, Interaction, LoopBalancer, LoopOptions, Move, MovementCosts, MovementFit, PeriodChooser,
@@ -59,7 +59,7 @@ fn options() -> impl Strategy<Value = LoopOptions> {
     )
 }
 
-/// Time since the previous interaction, reports of three ranks, and the other arguments of an interaction.
+/// Arguments of an interaction with a loop balancer: time since the previous interaction, reports of three ranks, and the other arguments.
 type Evaluation = (f64, Vec<(f64, f64, u64)>, (f64, f64, u8));
 
 fn evaluate() -> impl Strategy<Value = Evaluation> + Clone {
@@ -68,7 +68,7 @@ fn evaluate() -> impl Strategy<Value = Evaluation> + Clone {
     (mostly_amount(), prop::collection::vec(report, 3), others)
 }
 
-/// Returns the units of each rank after the moves. Panics if a rank sends more than it has.
+/// Returns the units of each rank after the moves. Panics if a rank sends more units than it has.
 fn after(current: &[u64], moves: impl Iterator<Item = Move>) -> Vec<u64> {
     let mut held = current.to_vec();
     for m in moves {
@@ -107,7 +107,7 @@ proptest! {
             }
             let _ = block_moves(&current, &moves);
             let _ = (direct_moves(&current, &target), neighbour_moves(&current, &target));
-            // Moves from an arbitrary distribution to that of the rates.
+            // Moves between valid distributions are checked as well: from `current` to the distribution in proportion to the rates.
             let Some(units) = current.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) else { return };
             let mut rates = rates;
             rates.resize(current.len(), 1.0);
@@ -244,13 +244,13 @@ proptest! {
     }
 }
 
-/// Regression: for one unit that moved to and fro millions of times, the list had as many rounds.
+/// Regression: for two ranks that send one unit to and fro millions of times, the number of rounds was as large.
 #[test]
 fn circular_moves_are_refused() {
     let to_and_fro = |units| [Move { from: 0, to: 1, units }, Move { from: 1, to: 0, units }];
     let error = in_time(move || rounds(&[1, 0], &to_and_fro(1 << 22))).unwrap_err();
     assert!(error.message().contains("circles"), "{error}");
-    // An exchange is not a circle, and a few additional rounds are accepted.
+    // If two ranks hold the units that they exchange, one round is enough; otherwise a few additional rounds are accepted.
     assert_eq!(rounds(&[3, 3], &to_and_fro(3)).unwrap().len(), 1);
     let more = [Move { from: 0, to: 1, units: 5 }, Move { from: 1, to: 0, units: 2 }];
     assert_eq!(rounds(&[3, 0], &more).unwrap().len(), 3);

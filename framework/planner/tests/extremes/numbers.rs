@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Maximum time of a test case on a busy machine. Most cases take milliseconds.
+/// Maximum time of a test case, also on a busy machine. Most cases take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Calls `what` on a separate thread, and returns the result.
@@ -67,18 +67,18 @@ pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
 
-/// Generates counts of things that take neither time nor memory each, such as tasks.
+/// Generates arbitrary counts of things, such as tasks, of which each takes neither time nor memory.
 pub(crate) fn count() -> impl Strategy<Value = u64> + Clone {
     let edges = vec![0, 1, 2, 1 << 22, 1 << 32, 1 << 33, (1 << 53) + 1, 1 << 63, u64::MAX - 1, u64::MAX];
     prop_oneof![2 => 0..200_u64, 2 => select(edges)]
 }
 
-/// Generates numbers of ranks, workers or stages, as an index or a bound.
+/// Generates arbitrary numbers of ranks, workers or stages, as an index or an upper bound.
 pub(crate) fn index() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 0..6_usize, 1 => select(vec![100, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX])]
 }
 
-/// Generates up to five values of `each`.
+/// Generates lists of up to five values of the strategy `each`.
 pub(crate) fn some<S: Strategy + Clone>(each: S) -> impl Strategy<Value = Vec<S::Value>> + Clone
 where
     S::Value: Clone,

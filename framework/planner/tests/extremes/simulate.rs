@@ -1,4 +1,4 @@
-//! Simulations of farms with arbitrary times, from which chunks are chosen.
+//! Tests of the farm simulations by which chunk sizes are chosen, with arbitrary times: no simulation panics or runs without end.
 
 use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts, Published};
 use armature_planner::simulate::farm::{Dispatch as Farmed, Farm, Tasks};

@@ -1,11 +1,11 @@
-//! Tuner with arbitrary situations and options.
+//! Tests of the tuner with arbitrary situations and options: no call panics.
 
 use armature_planner::tuner::{Candidate, Situation, Tuner, TunerOptions};
 use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, mostly_amount, number, some};
 
-/// Arguments of one call of a tuner. The first number selects the function.
+/// Arguments of one call of a tuner. The first number selects the method that is called.
 type Inputs = (u8, (f64, f64, f64, f64), (f64, f64, f64), Option<u64>, u8);
 
 fn inputs() -> impl Strategy<Value = Inputs> + Clone {

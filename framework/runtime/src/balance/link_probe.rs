@@ -1,4 +1,4 @@
-//! Measurement of links: round-trip times of messages to another rank. Every rank answers probes.
+//! Measurement of links: round-trip times of messages to another rank. Every rank answers these messages, which are called probes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 /// because it was disturbed least by other load. One message of each kind would be sensitive to short load peaks; more messages only take
 /// longer.
 pub(crate) const ROUNDS: [u32; 2] = [5, 3];
-/// Maximum measurable bandwidth in bytes per second. It keeps the numbers of the model finite.
+/// Maximum measurable bandwidth in bytes per second. The maximum keeps the numbers of the performance model finite.
 pub(super) const FASTEST: f64 = 1e12;
 
 /// Probe of the link to one rank: first messages without content, then messages with content. The answers have no content.
@@ -22,13 +22,12 @@ pub(super) const FASTEST: f64 = 1e12;
 /// answer with [`answered`](LinkProbe::answered).
 #[derive(Clone, Debug)]
 pub(crate) struct LinkProbe {
-    /// Rank that answers.
+    /// Rank at the other end of the measured link, which answers.
     pub(crate) to: usize,
-    /// Message without content, and message with content.
     questions: [Frame; 2],
-    /// Number of messages that are still to be sent, by kind.
+    /// Number of messages that are still to be sent, first of those without content, then of those with content.
     left: [u32; 2],
-    /// Shortest round-trip time, by kind.
+    /// Shortest round-trip times, of messages without content and with content.
     best: [Duration; 2],
     sent_at: Duration,
 }
@@ -45,18 +44,18 @@ impl LinkProbe {
         LinkProbe { to, questions, left: rounds, best: [Duration::MAX; 2], sent_at: Duration::ZERO }
     }
 
-    /// Returns the kind of the next message: 0 without content, 1 with content; `None` if all messages have been answered.
+    /// Returns the kind of the next probe message: 0 without content, 1 with content; `None` if all probe messages have been answered.
     fn next(&self) -> Option<usize> {
         self.left.iter().position(|&left| left > 0)
     }
 
-    /// Returns the message to send at once, at time `now`; `None` if all messages have been answered.
+    /// Returns the probe message to send at once, at time `now`; `None` if all probe messages have been answered.
     pub(crate) fn next_frame(&mut self, now: Duration) -> Option<Frame> {
         self.sent_at = now;
         self.next().map(|next| self.questions[next].clone())
     }
 
-    /// Records that the answer arrived at time `now`.
+    /// Records that the answer to the last probe message arrived at time `now`.
     pub(crate) fn answered(&mut self, now: Duration) {
         if let Some(next) = self.next() {
             self.left[next] -= 1;
@@ -64,18 +63,18 @@ impl LinkProbe {
         }
     }
 
-    /// Returns the shortest round-trip times of messages without content and with content. The answer never has content.
+    /// Returns the shortest round-trip times of messages without content and with content. The answer to a probe message never has content.
     pub(crate) fn round_trips(&self) -> [Duration; 2] {
         self.best
     }
 
-    /// Returns the one-way times in seconds, without content and with content.
+    /// Returns the estimated one-way times of messages in seconds, without content and with content.
     pub(crate) fn one_way(&self) -> [f64; 2] {
         let [empty, full] = self.best.map(|best| best.as_secs_f64());
         [empty / 2.0, (full - empty / 2.0).max(empty / 2.0)]
     }
 
-    /// Returns the measured link.
+    /// Returns the latency and bandwidth of the measured link.
     pub(crate) fn link(&self) -> Link {
         let bytes = (self.questions[1].head.len() - FRAME_HEADER) as f64;
         let [setup, full] = self.one_way();
@@ -83,7 +82,7 @@ impl LinkProbe {
     }
 }
 
-/// Answers a message if it is a link probe. Returns true if it is one.
+/// Answers a message if it is a link probe. Returns true if the message is a link probe.
 ///
 /// # Errors
 /// The errors of the transport.

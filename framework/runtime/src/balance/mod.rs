@@ -1,4 +1,4 @@
-//! Measurements and limits that all balancers share.
+//! Measurements of ranks and links, and limits of their cost, which the balancing of all skeletons uses.
 
 pub(crate) mod link_probe;
 pub(crate) mod probe;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// noticeable. A smaller number makes balancing more expensive, a larger number delays changes.
 const PARTS_FOR_LOOKS: u32 = 100;
 
-/// Returns true if `spent` is a small enough share of `time`.
+/// Returns true if `spent` is a small enough part of `time` to be spent on balancing.
 pub(crate) fn is_affordable(spent: Duration, time: Duration) -> bool {
     spent.saturating_mul(PARTS_FOR_LOOKS) <= time
 }

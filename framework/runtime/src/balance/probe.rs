@@ -1,6 +1,7 @@
 //! Measurement of the speeds of the ranks and of their links to rank 0, in some tens of milliseconds before the first plan.
 //!
-//! This module defines the questions and evaluates the answers. The skeleton sends the messages and runs the kernel.
+//! This module defines the messages of the measurement and evaluates the answers. The caller sends the messages, and runs a fixed computation,
+//! the *kernel*, on each rank.
 
 use std::time::Duration;
 
@@ -13,20 +14,20 @@ use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Number of operations of the speed kernel. It runs for some ten milliseconds, which is several time slices of the scheduler, so that the
-/// measured speed of a rank that shares its core includes the sharing.
+/// Number of operations of the kernel that measures the speed of a rank. The kernel runs for some ten milliseconds, which is several time slices
+/// of the scheduler, so that the measured speed of a rank that shares its core includes the sharing.
 const KERNEL_OPERATIONS: u64 = 20_000_000;
-/// Size in bytes of the messages that measure bandwidth. It is large enough that the setup time hardly matters on any network.
+/// Size in bytes of the messages that measure bandwidth. Messages of this size are long enough that the latency hardly matters on any network.
 const BULK: usize = 256 << 10;
 
-/// Measured speed of a rank in the kernel.
+/// Measured speed of a rank in the kernel, which is a fixed computation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Speed {
-    /// Operations per second of CPU time.
+    /// Kernel operations per second of CPU time.
     pub(crate) alone: f64,
-    /// Duration in seconds.
+    /// Duration of the kernel in seconds.
     pub(crate) took: f64,
-    /// Part of the duration, in seconds, in which the rank did not have its core.
+    /// Part of the kernel's duration, in seconds, in which the rank did not have its core.
     pub(crate) lost: f64,
 }
 
@@ -47,9 +48,9 @@ impl Speed {
 /// Measured speeds and links of the ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Probed {
-    /// Platform in which each rank has its core to itself.
+    /// Speeds and links of the ranks, as if each rank had its core to itself.
     pub(crate) platform: Platform,
-    /// Fraction of its core that each rank had.
+    /// Fraction of its core that each rank had while it was measured.
     pub(crate) shares: Vec<f64>,
 }
 
@@ -66,27 +67,28 @@ impl Probed {
 /// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// Number of the run.
+    /// Number of the run of a skeleton that the measurement belongs to.
     run: u32,
-    /// Measured speeds by rank. All ranks run the kernel at the same time, so that ranks that share a core are measured as slower.
+    /// Measured speeds by rank. All ranks run the measuring computation at the same time, so that ranks that share a core are measured as
+    /// slower.
     speeds: Vec<Option<Speed>>,
     to_root: Vec<Link>,
-    /// Probe of the link that is being measured, once all speeds are known.
+    /// Measurement of the current link, once all speeds are known.
     link: Option<LinkProbe>,
 }
 
-/// Next step of a probe.
+/// Next action of the caller that measures speeds and links.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Wait for further answers.
+    /// Wait for further answers of other ranks.
     Wait,
-    /// Send this frame to this rank at once.
+    /// Send this frame to the rank with this number at once.
     Send(usize, Frame),
     Done(Probed),
 }
 
 impl Probe {
-    /// Starts a probe in the run with this number. All ranks, including rank 0, are asked for their [`Speed`].
+    /// Starts a probe in the run with this number. All ranks, including rank 0, are asked to measure their [`Speed`].
     pub(crate) fn new(run: u32, size: usize) -> Self {
         let unknown = Link { bandwidth: FASTEST, setup: 0.0 };
         Probe { run, speeds: vec![None; size], to_root: vec![unknown; size], link: None }
@@ -95,7 +97,7 @@ impl Probe {
     /// Records the speed of a rank at time `now`; `sharing` lists the groups of ranks that share cores.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if the speed is invalid or has been reported before.
+    /// [`ErrorKind::Wire`] if the speed is invalid, or if the rank has reported its speed before.
     pub(crate) fn on_speed(
         &mut self,
         from: usize,
@@ -117,7 +119,7 @@ impl Probe {
     /// Records that the answer to a link probe arrived at time `now`.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if no probe was sent to this rank.
+    /// [`ErrorKind::Wire`] if no link probe was sent to the rank that answers.
     pub(crate) fn on_echo(&mut self, from: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         let Some(link) = self.link.as_mut().filter(|link| link.to == from) else {
             let text = format!("rank {from} answered a probe that was not sent to it");
@@ -131,7 +133,7 @@ impl Probe {
         self.measure_link(from + 1, now, sharing)
     }
 
-    /// Starts the measurement of the link to rank `to`, or finishes the probe if there is no such rank.
+    /// Starts the measurement of the link to rank `to`, or finishes the measurement if rank `to` does not exist.
     fn measure_link(&mut self, to: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         self.link = (to < self.speeds.len()).then(|| LinkProbe::new(self.run, to, BULK, ROUNDS));
         match self.link.as_mut().and_then(|link| link.next_frame(now)) {
@@ -148,7 +150,7 @@ impl Probe {
     }
 }
 
-/// Assigns to ranks that share cores their mean speed, because they are equally fast while they have a core.
+/// Assigns their mean speed to ranks that share cores, because ranks that share cores are equally fast while they have a core.
 pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
     for SharedCores { processors: group, .. } in sharing {
         let mean = group.iter().map(|&r| speeds[r]).sum::<f64>() / group.len() as f64;
@@ -156,8 +158,8 @@ pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
     }
 }
 
-/// Returns the platform with these speeds. The link between two ranks other than 0 is assumed to have the lower bandwidth and the longer setup time
-/// of their links to rank 0.
+/// Returns the platform, for the planner, of ranks with the measured speeds. The link between two ranks other than 0 is assumed to have the
+/// lower bandwidth and the longer setup time of their links to rank 0.
 fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
     let wrong = |e: armature_planner::Error| {
         Error::new(ErrorKind::Config, format!("the probe measured invalid values: {e}"))
@@ -173,16 +175,17 @@ fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
             platform.set_link(a, b, link).map_err(wrong)?;
         }
     }
-    // Sends and receives overlap with the computation, which runs on another thread.
+    // Messages of ranks other than 0 overlap with their computation, which runs on another thread.
     Ok(platform.with_ext_on(0).map_err(wrong)?.with_overlap(true))
 }
 
-/// Returns a link with the lower bandwidth and the longer setup time of two links.
+/// Returns a link with the lower bandwidth and the longer setup time of the two given links.
 pub(crate) fn farther(x: Link, y: Link) -> Link {
     Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) }
 }
 
-/// Runs a fixed kernel on this rank and returns its speed. The kernel does not wait, so the time without CPU was lost to other threads.
+/// Runs a fixed kernel on this rank and returns its speed. The kernel does not wait, so the time in which the rank had no CPU was lost to other
+/// threads.
 pub(crate) fn speed(clock: Clock) -> Speed {
     let (start, cpu) = (clock.now(), clock.cpu());
     crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
@@ -230,7 +233,7 @@ mod tests {
                 Step::Send(to, question) => {
                     let is_bulk = question.head.len() == FRAME_HEADER + BULK;
                     asked.push((to, is_bulk));
-                    // A message to rank 2 takes ten times as long as one to rank 1, and one message without content is
+                    // Simulated times: a message to rank 2 takes ten times as long as a message to rank 1, and one message without content is
                     // delayed.
                     let late = if asked.len() == 2 { 100 } else { 0 };
                     now += late + if to == 1 { 2 } else { 20 } * if is_bulk { 2 } else { 1 };

@@ -7,14 +7,14 @@ use crate::comm::Transport;
 use crate::comm::clock::Clock;
 use crate::error::Result;
 
-/// First sleep after the spin. A shorter sleep costs more for wake-ups than it saves in delay.
+/// First sleep of an idle rank after it has polled for messages in a spin. A shorter sleep costs more for wake-ups than it saves in delay.
 const FIRST_SLEEP: Duration = Duration::from_micros(10);
 
-/// First sleep while another thread of the rank computes, because that thread loses the core at each wake-up. Jobs that run on a separate
-/// thread take a millisecond or more.
+/// First sleep while another thread of the rank computes, because that thread loses the core at each wake-up. Computations that run on a
+/// separate thread take a millisecond or more.
 const FIRST_SLEEP_WHILE_COMPUTING: Duration = Duration::from_micros(160);
 
-/// A wait that becomes longer at each call of [`wait`](Backoff::wait), until [`reset`](Backoff::reset) is called.
+/// A wait for messages that becomes longer at each call of [`wait`](Backoff::wait), until [`reset`](Backoff::reset) is called.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     spin: Duration,
@@ -22,7 +22,6 @@ pub(crate) struct Backoff {
     longest: Duration,
     idle_since: Option<Duration>,
     first: Duration,
-    /// Next sleep, unless `first` is longer.
     sleep: Duration,
 }
 
@@ -32,7 +31,7 @@ impl Backoff {
         Backoff { spin, spinning: true, longest, idle_since: None, first: FIRST_SLEEP, sleep: FIRST_SLEEP }
     }
 
-    /// Sets whether the rank may spin; it may not while another thread of this rank computes.
+    /// Sets whether the rank may spin; a rank may not spin while another of its threads computes.
     pub(crate) fn may_spin(&mut self, yes: bool) {
         self.spinning = yes;
     }
@@ -49,10 +48,11 @@ impl Backoff {
         self.sleep = FIRST_SLEEP;
     }
 
-    /// Waits once. Messages and the waker of the compute thread end the sleep early, if the transport supports it.
+    /// Waits once. A message, or the compute thread of this rank, ends the sleep early if the transport supports it.
     pub(crate) fn wait(&mut self, transport: &mut dyn Transport, clock: Clock) -> Result<()> {
         if clock.is_simulated() {
-            // Polling does not advance simulated time. The simulator itself reports a deadlock.
+            // A simulated rank waits for a message without a limit: polling does not advance simulated time, and the simulator itself reports a
+            // deadlock.
             return transport.wait(None);
         }
         match self.next(clock.now(), transport.is_receiving()) {
@@ -86,7 +86,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the sleeps of one wait without spinning, in microseconds.
+    /// Returns the lengths of all sleeps of one wait without spinning, in microseconds.
     fn sleeps(backoff: &mut Backoff) -> Vec<u128> {
         backoff.reset();
         (0..8).filter_map(|_| backoff.next(MS, false)).map(|sleep| sleep.as_micros()).collect()

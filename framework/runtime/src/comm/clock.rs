@@ -4,12 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-/// Clock of a rank. It is cheap to copy; the clocks of different ranks are not comparable.
+/// Clock of a rank. A clock is cheap to copy; the clocks of different ranks are not comparable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
     /// Wall time since the creation of the clock.
     Wall(Instant),
-    /// Time of the simulator.
+    /// Simulated time of this rank.
     #[cfg(feature = "mpi")]
     Simulated,
 }
@@ -20,10 +20,10 @@ impl Clock {
         Clock::Wall(Instant::now())
     }
 
-    /// Creates a clock that stands at zero.
+    /// Creates a clock that always shows zero.
     #[cfg(test)]
     pub(crate) fn stopped() -> Self {
-        // The time since a moment in the future is zero.
+        // A wall clock that starts in the future shows zero, because elapsed time is never negative.
         Clock::Wall(Instant::now() + Duration::from_secs(86_400))
     }
 
@@ -48,7 +48,7 @@ impl Clock {
             return self.now();
         }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        // The seconds and nanoseconds are non-negative.
+        // The conversions are exact: the seconds and nanoseconds are non-negative.
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
     }
 

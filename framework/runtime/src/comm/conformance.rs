@@ -10,7 +10,8 @@ use bytes::Bytes;
 
 use super::{Frame, Part, Transport};
 
-/// Runs all checks. `bulk` is the size in bytes of a large part: larger than the transport's eager and split sizes.
+/// Runs all checks of a transport. `bulk` is the size in bytes of a large part, which exceeds the transport's sizes for eager messages and for
+/// splitting.
 pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     let mut peer = Peer::new(transport);
     peer.knows_the_world();
@@ -25,13 +26,13 @@ pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     peer.wakes_early_and_waits_no_longer_than_told();
 }
 
-/// Rank with the frames that have arrived, by sender, so that a check can read from the senders in any order.
+/// A rank and the frames that have arrived at it, by sender, so that a check can read from the senders in any order.
 struct Peer<'a, T> {
     transport: &'a mut T,
     arrived: Vec<VecDeque<Frame>>,
 }
 
-/// Returns bytes that depend on sender, number and length, so that frames cannot be confused without a failure.
+/// Returns bytes that depend on a frame's sender, number and length, so that a test detects frames that are confused.
 fn pattern(from: usize, number: usize, length: usize) -> Bytes {
     let mut state = (from as u64 + 1) << 32 | (number as u64 + 1) ^ (length as u64) << 20;
     let mut bytes = Vec::with_capacity(length);
@@ -51,7 +52,7 @@ fn next(mut x: u64) -> u64 {
 }
 
 fn same(found: &Frame, expected: &Frame, what: &str) {
-    // `assert_eq` would print megabytes of differing bytes.
+    // Only the sizes are compared with `assert_eq`, which would print megabytes of differing bytes.
     let sizes = |m: &Frame| (m.head.len(), m.parts.iter().map(Part::len).collect::<Vec<_>>());
     assert_eq!(sizes(found), sizes(expected), "{what}: sizes of head and parts");
     assert!(found == expected, "{what}: the bytes differ");
@@ -76,7 +77,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.transport.send(to, frame).expect("send");
     }
 
-    /// Polls once, and sleeps for a moment if no frame has arrived.
+    /// Polls the transport once, and sleeps for a moment if no frame has arrived.
     fn step(&mut self) {
         match self.transport.poll().expect("poll") {
             Some((from, frame)) => self.arrived[from].push_back(frame),
@@ -154,7 +155,8 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("carries_messages_of_no_bytes");
     }
 
-    /// Each sender sends large and small messages in turn. A small message completes earlier, but must arrive in order.
+    /// Each sender sends large and small messages in turn. A small message completes earlier, but must arrive after the large messages that were
+    /// sent before it.
     fn keeps_the_order_behind_large_messages(&mut self, bulk: usize) {
         let frame = |from: usize, number: usize| {
             let head = pattern(from, number, 16);
@@ -249,7 +251,7 @@ impl<'a, T: Transport> Peer<'a, T> {
             assert_eq!((&found.head[..], found.parts.len()), (&b"numbers"[..], 5));
             let mut parts = found.parts.into_iter();
             let mut next = || parts.next().expect("five parts");
-            // `assert_eq` would print megabytes of differing values.
+            // The values are compared with `assert!`, because `assert_eq` would print megabytes of differing values.
             assert!(
                 next().into_values().is_ok_and(|found: Vec<u64>| found == words(from)),
                 "u64 of rank {from}"
@@ -294,7 +296,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("queues_more_than_the_receiver_takes");
     }
 
-    /// Messages of sizes around every threshold are sent between all ranks, in an order that depends on the seed.
+    /// Messages with sizes near every size limit of the transport are sent between all ranks, in an order that depends on the seed.
     fn finds_its_way_through_a_random_mixture(&mut self, seed: u64, bulk: usize) {
         const MANY: usize = 150;
         let frame = |from: usize, to: usize, number: usize| {
@@ -333,7 +335,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 
     fn wakes_early_and_waits_no_longer_than_told(&mut self) {
-        // In a simulator there is no second thread that could call the waker.
+        // The waker is tested only on real ranks: in a simulator there is no second thread that could call the waker.
         if !self.transport.clock().is_simulated() {
             let waker = self.transport.waker();
             let start = Instant::now();
@@ -341,7 +343,7 @@ impl<'a, T: Transport> Peer<'a, T> {
                 std::thread::sleep(Duration::from_millis(20));
                 waker.wake();
             });
-            // A wait may end early without a reason, but must not exceed its limit.
+            // A wait of the transport may end early without a reason, but must not exceed its limit.
             self.transport.wait(Some(Duration::from_secs(20))).expect("wait");
             assert!(start.elapsed() < Duration::from_secs(10), "nobody woke it");
             thread.join().expect("join");
@@ -356,7 +358,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 }
 
-/// Checks ranks that are threads; `mpi/tests.rs` checks ranks that are processes.
+/// Runs the checks on ranks that are threads; `mpi/tests.rs` runs them on ranks that are processes.
 mod on_local {
     use super::everything;
     use crate::comm::local::{LocalTransport, World};

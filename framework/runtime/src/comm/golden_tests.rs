@@ -1,4 +1,4 @@
-//! Tests that the bytes of the common header and of the message that ends a job do not change.
+//! Tests that the encoded bytes of the header of all messages, and of the message that ends a job, do not change from version to version.
 
 use super::message::FailureMessage;
 use super::message::{Control, frame_header};

@@ -6,31 +6,33 @@
 
 use std::time::Duration;
 
-/// Period of heartbeats of a rank that sends no other messages, and period of the checks of other ranks' processes. It is far below the
-/// limits of silence, which are given in seconds. A check reads one file per rank, which takes some microseconds.
+/// Period of heartbeats of a rank that sends no other messages, and period of the checks of other ranks' processes. The period is far below the
+/// silence after which a rank counts as dead, which is given in seconds. A check reads one file per rank, which takes some microseconds.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
 
-/// Maximum time between two polls that counts as polled: a longer interval counts as this time. A waiting rank polls every few milliseconds.
+/// Maximum time between two polls that counts as polled when the silence of other ranks is measured: a longer interval counts as this time. A
+/// waiting rank polls every few milliseconds.
 const GAP: Duration = Duration::from_millis(250);
 
-/// A clock that stops while its rank does not poll, and the silence of each rank on this clock.
+/// Clock that stops while its rank does not poll for messages, and the silence of each other rank on this clock.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     gap: Duration,
     last_poll: Duration,
     polled: Duration,
-    /// By rank, the time on this clock at which the last message of the rank arrived, as of the last call of `record_poll`.
+    /// For each rank, the time at which its last message arrived, on the clock that runs only while this rank polls, as of the last call of
+    /// `record_poll`.
     record_message: Vec<Duration>,
 }
 
 impl Liveness {
-    /// Starts the clock at `now`, for one of `size` ranks that sleeps for at most `longest_sleep` while it waits.
+    /// Starts the failure detector at `now`, for one of `size` ranks that sleeps for at most `longest_sleep` while it waits.
     pub(crate) fn new(size: usize, now: Duration, longest_sleep: Duration) -> Self {
         let record_message = vec![Duration::ZERO; size];
         Liveness { gap: GAP.max(longest_sleep * 4), last_poll: now, polled: Duration::ZERO, record_message }
     }
 
-    /// Advances the clock at a poll at time `now`. Returns the total time during which the rank has polled.
+    /// Advances the clock of polled time at a poll at time `now`. Returns the total time during which the rank has polled.
     pub(crate) fn record_poll(&mut self, now: Duration) -> Duration {
         self.polled += now.saturating_sub(self.last_poll).min(self.gap);
         self.last_poll = self.last_poll.max(now);
@@ -43,7 +45,7 @@ impl Liveness {
         self.record_message[rank] = self.polled;
     }
 
-    /// Returns the time since the last message from `rank`.
+    /// Returns the time since the last message from `rank`, counting only time in which this rank has polled.
     pub(crate) fn silence(&self, rank: usize) -> Duration {
         self.polled.saturating_sub(self.record_message[rank])
     }

@@ -13,37 +13,37 @@ use super::{Capabilities, Frame, Group, Transport, Waker};
 use crate::comm::clock::Clock;
 use crate::error::{Error, Result};
 
-/// State shared by the ranks of a local job.
+/// State shared by the ranks (threads) of a local job.
 #[derive(Debug)]
 pub(crate) struct World {
     boxes: Vec<Mailbox>,
-    /// Set once, when a rank fails. An atomic in addition to the mutex, because every poll reads it.
+    /// Set once, when a rank fails. The flag is atomic and outside of the mutex, because every poll reads it.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
-    /// The enclosing world, if this world is a group of ranks.
+    /// State of the enclosing job, if this value belongs to a group of its ranks.
     whole: Option<Arc<World>>,
-    /// Groups whose creation is in progress, by run number and group number.
+    /// Groups of ranks whose creation is in progress, by run number and group number.
     groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,
 }
 
-/// A group whose creation is in progress.
+/// A group of ranks whose creation is in progress.
 #[derive(Debug)]
 struct NewGroup {
     world: Arc<World>,
-    /// Number of ranks that have not joined.
+    /// Number of ranks that have not joined the new group.
     missing: usize,
 }
 
 #[derive(Debug, Default)]
 struct Mailbox {
     frames: Mutex<VecDeque<(usize, Frame)>>,
-    /// Length of `frames`, so that a poll of an empty queue takes no lock.
+    /// Length of `frames`, which is read without a lock, so that a poll of an empty queue takes no lock.
     waiting: AtomicUsize,
     owner: OnceLock<Thread>,
 }
 
 impl Mailbox {
-    /// Wakes the owner, if it has started. An owner that has not started does not wait.
+    /// Wakes the thread of the rank that owns the queue, if the rank has started. A rank that has not started does not wait.
     fn wake(&self) {
         if let Some(owner) = self.owner.get() {
             owner.unpark();
@@ -72,7 +72,7 @@ impl World {
         })
     }
 
-    /// Returns the failure that ended this world, if a rank has failed.
+    /// Returns the failure that ended the local job, if a rank has failed.
     pub(crate) fn failure(&self) -> Option<Error> {
         if self.poisoned.load(Ordering::Acquire) {
             return lock(&self.poison).clone();
@@ -80,7 +80,7 @@ impl World {
         self.whole.as_ref().and_then(|whole| whole.failure())
     }
 
-    /// Ends the world because of `error`. A failure in a group also ends the enclosing world.
+    /// Ends the local job because of `error`. A failure in a group also ends the job of the enclosing ranks.
     fn poison(&self, error: &Error) {
         if let Some(whole) = &self.whole {
             whole.poison(error);
@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-/// Transport of one rank in a [`World`].
+/// Transport of one rank of a local job, whose ranks are threads.
 #[derive(Debug)]
 pub(crate) struct LocalTransport {
     world: Arc<World>,
@@ -102,7 +102,7 @@ pub(crate) struct LocalTransport {
 }
 
 impl LocalTransport {
-    /// Opens the world for `rank`. The calling thread is that rank from now on.
+    /// Opens the transport of `rank` in a local job. The calling thread is that rank from now on.
     pub(crate) fn open(world: Arc<World>, rank: usize) -> Self {
         world.boxes[rank].owner.get_or_init(std::thread::current);
         LocalTransport { world, rank, clock: Clock::wall() }

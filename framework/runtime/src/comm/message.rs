@@ -12,15 +12,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{self, header::header};
 
 /// Tag of a message. Each module that sends messages defines its own enum of tags with [`messages!`]. Enums of different skeletons may share
-/// values: all ranks agree on what a run executes, so only messages of one skeleton and of the session are in flight during a run.
+/// values: all ranks agree on the skeleton that a run executes, so only messages of this skeleton and of the session are in flight during the
+/// run.
 pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
-    /// Owner of the tags, in words that follow "expected a message of".
+    /// Protocol that the tags belong to, in words that follow "expected a message of".
     const OF: &'static str;
 
-    /// Returns the tag as it is encoded on the wire.
+    /// Returns the byte that encodes the tag in a message.
     fn byte(self) -> u8;
 
-    /// Returns the tag with this encoding, or `None` if the enum has no such tag.
+    /// Returns the tag that this byte encodes, or `None` if the enum has no such tag.
     fn from_byte(byte: u8) -> Option<Self>;
 }
 
@@ -83,7 +84,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Returns the error that rank `from` sent this message and `expected` was expected.
+            /// Returns the error that rank `from` sent this message although the message `expected` was expected.
             #[allow(dead_code)]
             $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                 match self { $($received::$name(message) => message.unexpected(from, expected)),* }
@@ -171,7 +172,7 @@ macro_rules! messages {
                     })
                 }
 
-                /// Returns the error that rank `from` sent this message and `expected` was expected.
+                /// Returns the error that rank `from` sent this message although the message `expected` was expected.
                 #[allow(dead_code)]
                 $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                     let tag = match self { $($name::$variant { .. } => $tag::$variant),* };
@@ -190,36 +191,36 @@ pub(crate) use messages;
 
 messages! {
     "the session";
-    /// Messages of the session, which belong to no skeleton.
+    /// Messages of the session, which are not part of a skeleton.
     pub(crate) enum Control {
         /// To rank 0: a rank has started and registers.
         Register = 1,
-        /// From rank 0: all ranks have registered. Contains the placement of the receiver.
+        /// From rank 0: all ranks have registered. Contains the cores that the receiver may use.
         Placement = 2,
-        /// To rank 0: a rank has finished its part of the job.
+        /// To rank 0: a rank has finished its part of the job and wants to leave.
         Leave = 3,
         /// From rank 0: all ranks have finished and may end.
         Dismiss = 4,
         /// To all other ranks: a rank has failed, with its error, which ends the job.
         Failure = 5,
-        /// From rank 0: announcement of the next run.
+        /// From rank 0: announcement of the next run of a skeleton or collective operation.
         Announce = 6,
         Heartbeat = 7,
-        /// From rank 0, forwarded from rank to rank: a piece of a broadcast value, not the last one. The first piece also announces the
-        /// run.
+        /// From rank 0, forwarded from rank to rank: a piece of a broadcast value, but not the last piece. The first piece also announces the
+        /// broadcast.
         Piece = 8,
-        /// From rank 0, forwarded from rank to rank: the last piece of a broadcast value.
+        /// From rank 0, forwarded from rank to rank: the last piece of a broadcast value. After it the broadcast is complete.
         LastPiece = 9,
         /// Request for an immediate echo, to measure the round-trip time. The content has no meaning.
         Probe = 10,
-        /// Answer to a probe.
+        /// Answer to a `Probe` message, which measures the round-trip time.
         Echo = 11,
-        /// Towards rank 0, forwarded from rank to rank: values of the sender and of the ranks below it in the tree.
+        /// Towards rank 0, forwarded from rank to rank: values of the sender and of the ranks below it in the tree of a collective operation.
         Values = 12,
         /// To rank 0 after a failure: the user code of a rank has ended, and the rank can leave.
         Answer = 13,
-        /// To rank 0: request to stop the job, with its cause. From rank 0: notice that the run was stopped, with the sentence about the stop.
-        /// Handled whatever the receiver's current run is.
+        /// To rank 0: request to stop the job, with its cause. From rank 0: notice that the run was stopped, with the reason and the kept
+        /// results. The message is handled whatever the receiver's current run is.
         Stop = 14,
     }
 }
@@ -228,7 +229,7 @@ header! {
     /// Header at the start of every frame's head.
     struct FrameHeader {
         run: u32, tag: u8,
-        /// Zero padding, so that the content begins at a multiple of 8 bytes.
+        /// Zero padding of the header, so that the content after it begins at a multiple of 8 bytes.
         zero: u8, zeros: u16,
     }
 }
@@ -236,45 +237,45 @@ header! {
 /// Size in bytes of the header at the start of every frame's head.
 pub(crate) const FRAME_HEADER: usize = FrameHeader::SIZE;
 
-/// Offset of the tag in the header, in bytes.
+/// Offset of the tag in the header of a frame, in bytes.
 pub(crate) const TAG_AT: usize = offset_of!(FrameHeader, tag);
 
-/// Returns the header of a message with `tag` in run number `run`.
+/// Returns the header of a message with `tag` in the run with number `run`.
 #[inline]
 pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
 }
 
-/// A message that can be sent.
+/// A message that can be encoded and sent.
 pub(crate) trait Encode {
-    /// Encodes the message for run number `run`.
+    /// Encodes the message for the run with number `run`.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the message cannot be encoded.
     fn encode(self, run: u32) -> Result<Frame>;
 }
 
-/// A frame is a message that is encoded already.
+/// A frame is sent unchanged, because it is an encoded message already.
 impl Encode for Frame {
     fn encode(self, _: u32) -> Result<Frame> {
         Ok(self)
     }
 }
 
-/// Content of a `raw` message, as it is sent.
+/// Content of a `raw` message, which can be encoded.
 pub(crate) trait Put {
-    /// Returns the number of bytes to reserve in the head.
+    /// Returns the number of bytes to reserve for the content in the head of the message.
     fn room(&self) -> usize {
         0
     }
 
-    /// Appends the content: small data to `head`, and large data to `parts` without a copy.
+    /// Appends the content to the message: small data to `head`, and large data to `parts` without a copy.
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
 }
 
-/// Content of a `raw` message, as it is received.
+/// Content of a `raw` message, which can be decoded.
 pub(crate) trait Take: Sized {
-    /// Decodes the content from the beginning of `body`, and removes it there.
+    /// Decodes the content from the beginning of `body`, and removes the decoded bytes from it.
     fn take(body: &mut Body) -> Result<Self>;
 }
 
@@ -306,7 +307,7 @@ impl Take for usize {
     }
 }
 
-/// The rest of a content, to be decoded later.
+/// The remaining content of a message can be taken as a whole, to be decoded later.
 impl Take for Body {
     fn take(body: &mut Body) -> Result<Self> {
         let (head, parts) = body.rest();
@@ -314,14 +315,14 @@ impl Take for Body {
     }
 }
 
-/// For messages that this rank only receives: they have no value to encode.
+/// `Infallible` is the content type of messages that this rank only receives. Such a type needs no encoding, because it has no values.
 impl Put for Infallible {
     fn put(self, _: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
         match self {}
     }
 }
 
-/// Returns a message of run number `run` whose content is written by `write`, with `room` bytes for it in the head.
+/// Returns a message of the run with number `run` whose content is written by `write`; `room` bytes are reserved for it in the head.
 #[inline]
 pub(crate) fn frame(
     run: u32,
@@ -335,25 +336,25 @@ pub(crate) fn frame(
     Ok(Frame { head: head.into(), parts })
 }
 
-/// Returns a message of run number `run` whose content is encoded by serde.
+/// Returns a message of the run with number `run` whose content is encoded by serde.
 pub(crate) fn encode<T: Serialize>(run: u32, tag: impl Tagged, content: &T) -> Result<Frame> {
     let room = if size_of::<T>() == 0 { 0 } else { 64 };
     frame(run, tag, room, |head, _| wire::append(content, head))
 }
 
-/// Content of a received message; decoding it removes it from the body.
+/// Content of a received message. Decoded content is removed.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) from: usize,
     code: u8,
-    /// Describes the tag for messages.
+    /// Describes the tag for error messages.
     describe: fn(u8) -> String,
     pub(crate) head: Bytes,
     pub(crate) parts: Vec<Part>,
 }
 
 impl Body {
-    /// Returns the content of a message with this tag.
+    /// Returns the content of a message that has this tag.
     pub(crate) fn of<T: Tagged>(message: Message, _: T) -> Self {
         let describe = |code| T::from_byte(code).map_or(String::new(), |tag| format!("{tag:?} of {}", T::OF));
         let Message { from, code, body: head, parts } = message;
@@ -363,14 +364,14 @@ impl Body {
     /// Decodes the whole content, which was encoded by serde.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] for any other content. The allocated memory is at most a small multiple of the size of the content.
+    /// [`ErrorKind::Wire`] if the content is not an encoded `T`. The allocated memory is at most a small multiple of the size of the content.
     pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T> {
         let value = wire::from_bytes(&self.head).map_err(|error| self.error(error.message()))?;
         self.head.clear();
         self.end().map(|()| value)
     }
 
-    /// Decodes a header of `size` bytes.
+    /// Decodes a header of `size` bytes from the start of the content.
     pub(crate) fn header<H>(&mut self, size: usize, read: impl FnOnce(&[u8]) -> Option<H>) -> Result<H> {
         let header = read(&self.head)
             .ok_or_else(|| self.error(format!("expected at least {size} bytes, got {}", self.head.len())))?;
@@ -378,7 +379,7 @@ impl Body {
         Ok(header)
     }
 
-    /// Decodes `count` consecutive headers of `size` bytes.
+    /// Decodes `count` consecutive headers of `size` bytes from the start of the content.
     pub(crate) fn list<H, F: Fn(&[u8]) -> Option<H>>(
         &mut self,
         count: usize,
@@ -393,17 +394,17 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a body with this content that belongs to the same message.
+    /// Returns a body with the content `head` and `parts` that belongs to the same message.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }
 
-    /// Returns the rest of the content.
+    /// Returns the content that has not been decoded yet.
     pub(crate) fn rest(&mut self) -> (Bytes, Vec<Part>) {
         (take(&mut self.head), take(&mut self.parts))
     }
 
-    /// Checks that the whole content has been decoded.
+    /// Checks that the whole content of the message has been decoded.
     pub(crate) fn end(&self) -> Result<()> {
         if self.head.is_empty() && self.parts.is_empty() {
             return Ok(());
@@ -411,27 +412,27 @@ impl Body {
         Err(self.error(format!("{} bytes and {} parts too many", self.head.len(), self.parts.len())))
     }
 
-    /// Returns the error that the content is damaged, with the reason.
+    /// Returns the error that the content of the message is damaged, with the reason.
     pub(crate) fn error(&self, why: impl Display) -> Error {
         let text = format!("rank {} sent a damaged {}: {why}", self.from, (self.describe)(self.code));
         Error::new(ErrorKind::Wire, text)
     }
 }
 
-/// Returns the error that rank `from` sent a message with `tag` and `expected` was expected.
+/// Returns the error that rank `from` sent a message with `tag` although the message `expected` was expected.
 pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} of {}, expected {expected}", T::OF))
 }
 
-/// Failure of a rank, as it is sent to the other ranks.
+/// Failure message of a rank, which is sent to the other ranks.
 #[derive(Serialize, Deserialize)]
 pub(super) struct FailureMessage {
     pub(super) message: String,
-    /// True if a restarted job may succeed.
+    /// True if the job may succeed when it is restarted.
     pub(super) restart: bool,
 }
 
-/// Returns true if a frame carries the failure of a rank. Failures are handled in every run.
+/// Returns true if a frame carries the failure of a rank. A failure message is handled whatever run it belongs to.
 ///
 /// # Errors
 /// If the frame is not a message between ranks.
@@ -439,14 +440,13 @@ pub(super) fn is_failure(frame: &Frame) -> Result<bool> {
     run_of(frame).map(|_| frame.head[TAG_AT] == Control::Failure.byte())
 }
 
-/// A received frame and its sender.
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) from: usize,
     pub(super) frame: Frame,
 }
 
-/// An opened message: sender, tag, and the content without the header.
+/// A received message: sender, tag, and the content without the header.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) from: usize,
@@ -472,7 +472,7 @@ impl Message {
         })
     }
 
-    /// Returns the content of a message that should have the tag `expected`.
+    /// Returns the content of a message that must have the tag `expected`.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the message has another tag.
@@ -499,13 +499,13 @@ pub(super) fn run_of(message: &Frame) -> Result<u32> {
     })
 }
 
-/// Returns the message in a frame whose header was checked by [`run_of`].
+/// Returns the message in a frame whose header was checked by [`run_of`]: the header is removed.
 pub(super) fn open(arrival: Arrival) -> Message {
     let Arrival { from, frame: Frame { head, parts } } = arrival;
     Message { from, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }
 }
 
-/// Returns a message as rank `from` sends it, for tests.
+/// Returns a message as if rank `from` had sent it, for tests.
 #[cfg(test)]
 pub(crate) fn received(from: usize, frame: Frame) -> Message {
     open(Arrival { from, frame })

@@ -19,7 +19,7 @@ pub(crate) enum Part {
     Words64(Arc<Vec<u64>>),
 }
 
-/// A vector that is accessed as bytes.
+/// Owner of a vector whose memory is accessed as bytes.
 struct Memory<V>(V);
 
 impl<P: NoUninit> AsRef<[u8]> for Memory<Vec<P>> {
@@ -51,7 +51,7 @@ impl Part {
         }
     }
 
-    /// Returns the memory as values, without a copy; returns the part itself if alignment or size do not match `P`.
+    /// Returns the memory of the part as values, without a copy; returns the part itself if its alignment or size does not match `P`.
     ///
     /// The memory is moved if this part is its only owner, and copied if it is shared.
     pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Returns the memory as a buffer of bytes, without a copy.
+    /// Returns the memory of the part as a buffer of bytes, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -78,7 +78,7 @@ impl Part {
         }
     }
 
-    /// Returns the memory as bytes.
+    /// Returns the memory of the part as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -87,7 +87,7 @@ impl Part {
         }
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the part in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }
@@ -99,7 +99,8 @@ impl From<Bytes> for Part {
     }
 }
 
-/// Parts are equal if their bytes are equal. A small part may be received as bytes, whatever type it was sent as.
+/// Parts are equal if their bytes are equal. The types of their units may differ: a small part may be received as bytes, whatever type it was
+/// sent as.
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
         self.bytes() == other.bytes()
@@ -112,7 +113,8 @@ impl Eq for Part {}
 mod tests {
     use super::*;
 
-    /// Converts a vector to a part and back, and checks that its memory does not move. Returns the kind of the part.
+    /// Converts a vector to a part and back, and checks that its memory does not move. Returns the name of the unit in which the part holds the
+    /// values.
     fn there_and_back<P: bytemuck::Pod + Send + PartialEq + std::fmt::Debug>(value: P) -> &'static str {
         let values = vec![value; 10];
         let place = values.as_ptr();
@@ -135,7 +137,7 @@ mod tests {
         assert_eq!(there_and_back(1_i32), "u32");
         assert_eq!(there_and_back([1_f32; 7]), "u32");
         assert_eq!(there_and_back([1_u64; 3]), "u64");
-        // Some machines align `f64` to four bytes, or have a `usize` of four bytes.
+        // The expected unit depends on the machine: some machines align `f64` to four bytes, or have a `usize` of four bytes.
         assert_eq!(there_and_back(1_f64), if align_of::<f64>() == align_of::<u64>() { "u64" } else { "u32" });
         assert_eq!(there_and_back(1_usize), if size_of::<usize>() == 8 { "u64" } else { "u32" });
     }
@@ -159,7 +161,7 @@ mod tests {
         assert!(Part::of(vec![0_u64; 4]).into_values::<u8>().is_err());
         assert!(Part::Bytes(Bytes::from(vec![0; 8])).into_values::<u64>().is_err());
         assert!(Part::of(vec![0_u64; 4]).into_values::<[u64; 3]>().is_err());
-        // The spare capacity of the vector is not a whole number of values.
+        // The spare capacity of the vector is not a whole number of values of its unit.
         let mut roomy = Vec::with_capacity(10);
         roomy.resize(9, 0_u64);
         assert!(Part::of(roomy).into_values::<[u64; 3]>().is_err());

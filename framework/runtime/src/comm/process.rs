@@ -1,4 +1,4 @@
-//! Processes of ranks. The end of a process can be observed by ranks on the same machine.
+//! Operating-system processes of ranks. The end of a process can be observed by ranks on the same machine.
 
 use std::io;
 
@@ -6,18 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::job_status::place;
 
-/// Process of a rank.
+/// Operating-system process of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
-    /// Machine and process namespace in which the process number is valid; empty if unknown.
+    /// Machine and process namespace in which the process number is valid; empty if the machine is unknown.
     pub(crate) place: String,
     pub(crate) number: u32,
-    /// Start time in clock ticks since the boot of the machine. It distinguishes processes, because process numbers are reused.
+    /// Start time of the process in clock ticks since the boot of the machine. The start time distinguishes processes, because process numbers
+    /// are reused.
     pub(crate) started: u64,
 }
 
 impl Process {
-    /// Returns the process of the caller.
+    /// Returns the operating-system process of the caller.
     pub(crate) fn own() -> Self {
         let number = std::process::id();
         match read_stat(number) {
@@ -30,18 +31,18 @@ impl Process {
         self.number
     }
 
-    /// Returns true if this process can observe the end of `other`, which is the case if `other` is another process of the same machine.
+    /// Returns true if this process can observe the end of `other`, which is the case if `other` is a different process of the same machine.
     pub(crate) fn sees(&self, other: &Process) -> bool {
         !self.place.is_empty() && self.place == other.place && self.number != other.number
     }
 
-    /// Returns true if the process has ended. Valid only if the calling process can [observe](Process::sees) it.
+    /// Returns true if the operating-system process has ended. Valid only if the calling process can [observe](Process::sees) it.
     pub(crate) fn has_ended(&self) -> bool {
         match read_stat(self.number) {
-            // A zombie, or another process that reuses the number.
+            // A process counts as ended if it is a zombie, or if its number belongs to a process with another start time.
             Ok(Some((state, started))) => matches!(state, 'Z' | 'X') || started != self.started,
             Ok(None) => true,
-            // The state is unknown.
+            // A process counts as running if its state cannot be read.
             Err(_) => false,
         }
     }
@@ -66,11 +67,12 @@ fn read_stat(number: u32) -> io::Result<Option<(char, u64)>> {
     let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {
         Ok(stat) => stat,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // The process has ended while its file was being read.
+        // The process ended while the file with its state was being read.
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => return Ok(None),
         Err(e) => return Err(e),
     };
-    // The fields follow the name in parentheses, which may contain any character: the state is the 3rd field, the start time the 22nd.
+    // In the file `stat` of a process, the fields follow the name in parentheses, which may contain any character: the state is the 3rd field,
+    // the start time the 22nd.
     let fields = stat.rsplit(')').next().map(str::split_whitespace);
     let found = fields.and_then(|mut fields| {
         let state = fields.next()?.chars().next()?;

@@ -37,12 +37,12 @@ impl RunDelay {
     }
 }
 
-/// Returns the second of the three numbers in a `schedstat` file: the time on the run queue.
+/// Returns the second of the three numbers in a `schedstat` file: the time for which the thread waited for a core.
 fn parse(text: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(text).ok()?;
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let (ran, waited): (u64, u64) = (numbers.next()??, numbers.next()??);
-    // A kernel without these statistics shows zeros.
+    // No time is returned if both numbers are zero: a kernel without scheduler statistics shows zeros.
     (ran > 0 || waited > 0).then(|| Duration::from_nanos(waited))
 }
 

@@ -1,7 +1,7 @@
 //! Signals that ask the job to stop: SIGTERM, SIGUSR1 and SIGUSR2.
 //!
-//! The handler of `signal_hook` sets a flag and wakes a thread, which records the first signal. Ranks read the record when they poll. The thread
-//! also ends the process at a second signal, because a rank that hangs in user code does not poll.
+//! The handler of `signal_hook` sets a flag and wakes a thread, which records the first signal. Ranks check for a recorded signal when they poll
+//! for messages. The thread also ends the process at a second signal, because a rank that hangs in user code does not poll.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -19,15 +19,15 @@ const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Number of the first signal that asked the job to stop; 0 if there was none.
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// Number of runs in this process that handle signals.
+/// Number of runs in this process during which signals ask the job to stop.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
-/// Handling of signals during a run. After the last run of a process, signals have their default action again.
+/// Guard: while it exists, signals ask the job to stop. After the last run of a process, signals have their default action again.
 #[derive(Debug)]
 pub(crate) struct Handling(());
 
 impl Handling {
-    /// Handles signals until the returned value is dropped.
+    /// Makes signals ask the job to stop until the returned value is dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the handlers cannot be installed.
@@ -55,7 +55,7 @@ fn start_thread() -> std::io::Result<()> {
         for signal in signals.forever() {
             let is_running = RUNS.load(Ordering::Relaxed) > 0;
             if ends_process(is_running, first.map(|first: Instant| first.elapsed())) {
-                // The call fails only for a signal without a default action.
+                // An error of the call is ignored: it fails only for a signal without a default action.
                 let _ = emulate_default_handler(signal);
             }
             first.get_or_insert_with(Instant::now);

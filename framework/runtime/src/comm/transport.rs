@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 
 use super::Part;
 
-/// Unit of transfer between two ranks: a small head and, for bulk data, further parts that are passed on without being copied or inspected.
+/// Unit of transfer between two ranks: a small head and, for bulk data, parts that are passed on without being copied or inspected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) head: Bytes,
@@ -39,10 +39,11 @@ impl Frame {
     }
 }
 
-/// Properties of the ranks of a transport. Code that depends on them queries this type instead of the name of the transport.
+/// Properties of the ranks that a transport connects. Code that depends on them queries this type instead of the name of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
-    /// True if each rank is a separate process on a real machine: it can die alone, its death can be observed, and it can be ended alone.
+    /// True if each rank is a separate process on a real machine: the process can die alone, its death can be observed, and it can be ended
+    /// alone.
     pub(crate) processes: bool,
     /// True if time is real, so that a wait can have a limit. A simulator detects deadlocks instead.
     pub(crate) real_time: bool,
@@ -52,12 +53,12 @@ pub(crate) struct Capabilities {
     pub(crate) ranks_may_end: bool,
 }
 
-/// Group of ranks, as seen by one rank.
+/// Description of a group of ranks for the creation of its communicator, as seen by one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     /// Number of the run in which the ranks are split into groups.
     pub(crate) run: u32,
-    /// Number of the group among the groups of the split.
+    /// Number of the group among the groups that are created at the same time.
     pub(crate) number: usize,
     /// Members of the group, in the order of their rank in the group; empty if this rank is in no group.
     pub(crate) members: Vec<usize>,
@@ -71,8 +72,7 @@ pub(crate) trait Transport {
     /// Returns the number of ranks.
     fn size(&self) -> usize;
 
-    /// Returns `local…`, or `mpi…` with the name and version of the MPI library, for logs and for tests that check which transport they
-    /// use.
+    /// Returns `local…`, or `mpi…` with the name and version of the MPI library, for logs and for tests that check which transport is in use.
     fn describe(&self) -> String;
 
     /// Returns the properties of the ranks.
@@ -87,7 +87,7 @@ pub(crate) trait Transport {
     /// If the message layer has failed, or (`local`) if the failure of another rank has poisoned the world.
     fn poll(&mut self) -> Result<Option<(usize, Frame)>>;
 
-    /// Returns true if a frame has been received in part. The rest may arrive only as fast as this rank [polls](Transport::poll).
+    /// Returns true if a frame has been received in part. The rest of the frame may arrive only as fast as this rank [polls](Transport::poll).
     fn is_receiving(&self) -> bool;
 
     /// Returns true if all queued sends are complete, so that their buffers are free.
@@ -104,14 +104,15 @@ pub(crate) trait Transport {
         0
     }
 
-    /// Returns true if the send of the frame with this number is complete, as of the last [poll](Transport::poll). Until then its buffers stay in
-    /// memory, even if all other owners have dropped them. Always true for a transport that passes buffers on without a copy.
+    /// Returns true if the send of the frame with this number is complete, as of the last [poll](Transport::poll). Until the send is complete,
+    /// the buffers of the frame stay in memory, even if all other owners have dropped them. Always true for a transport that passes buffers on
+    /// without a copy.
     fn has_left(&self, _number: u64) -> bool {
         true
     }
 
-    /// Sleeps until a frame may have arrived, another thread called the [`Waker`], or `limit` has passed. May return early. Under the
-    /// simulator this may block until the next frame if `limit` is `None`.
+    /// Sleeps until a frame may have arrived, another thread called the [`Waker`], or `limit` has passed. May return early. Under the simulator
+    /// the call may block until the next frame if `limit` is `None`.
     fn wait(&mut self, limit: Option<Duration>) -> Result<()>;
 
     /// Returns a handle with which the compute thread of this rank ends a [`wait`](Transport::wait) early.
@@ -120,19 +121,20 @@ pub(crate) trait Transport {
     /// Returns the clock of this transport: wall time, or the simulated time of this rank.
     fn clock(&self) -> crate::comm::clock::Clock;
 
-    /// Makes `error`, a failure of the calling rank, the result of every further call on ranks that are threads of this process. Ranks that
-    /// are other processes receive a message instead.
+    /// Makes `error`, a failure of the calling rank, the result of every further call on ranks that are threads of this process. Ranks in other
+    /// processes receive a failure message instead.
     fn fail(&mut self, _error: &Error) {}
 
-    /// Ends the job on every rank at once. Does not return if ranks are processes; has no effect on threads and in a simulator.
+    /// Ends the job on every rank at once. Does not return if ranks are processes; has no effect if they are threads or simulated.
     #[cfg(feature = "mpi")]
     fn abort(&mut self) {}
 
-    /// Ends this rank at once with exit code 0 and without finalising, if it is a process. Returns if the rank is a thread or simulated.
+    /// Ends this rank at once with exit code 0 and without finalising MPI, if the rank is a process. Returns if the rank is a thread or
+    /// simulated.
     fn leave_now(&mut self);
 
-    /// Ends this rank with a failure after `grace`, if it is a process, regardless of its threads, because running user code cannot be
-    /// stopped. A rank that is a thread or simulated ends when its user code returns.
+    /// Ends this rank with a failure after the time `grace`, if the rank is a process, even if its threads are still running, because running
+    /// user code cannot be stopped. A rank that is a thread or simulated ends when its user code returns.
     fn leave_within(&mut self, _grace: Duration) {}
 
     /// Returns true if the ranks of this transport are all processes of the job.
@@ -141,7 +143,7 @@ pub(crate) trait Transport {
         true
     }
 
-    /// Revokes [`leave_within`](Transport::leave_within), because the rank's user code has returned.
+    /// Revokes [`leave_within`](Transport::leave_within): the rank's user code has returned, so the rank need not be ended.
     #[cfg(feature = "mpi")]
     fn stay(&mut self) {}
 
@@ -164,16 +166,16 @@ pub(crate) trait Transport {
     /// If the message layer fails.
     fn group(&mut self, group: &Group) -> Result<Option<Box<dyn Transport>>>;
 
-    /// Finalises the transport. Called once on every rank, after its last frame.
+    /// Finalises the transport. Called once on every rank, after the last frame of the rank.
     fn close(&mut self) -> Result<()>;
 }
 
-/// Wakes the thread that is blocked in [`Transport::wait`].
+/// Wakes a rank's thread that is blocked in [`Transport::wait`].
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(std::thread::Thread);
 
 impl Waker {
-    /// Creates a waker for the calling thread, which must wait with [`std::thread::park_timeout`].
+    /// Creates a waker for the calling thread, which must block by [`std::thread::park_timeout`].
     pub(crate) fn for_this_thread() -> Self {
         Waker(std::thread::current())
     }

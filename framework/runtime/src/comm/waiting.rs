@@ -1,4 +1,4 @@
-//! Waiting for other ranks: backoff, time limit and log messages.
+//! Waits of a rank for messages of other ranks: sleeps between polls, time limit and log messages.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::liveness::HEARTBEAT_PERIOD;
 use super::message::{Control, Message, Tagged};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time after which a rank logs which ranks it waits for. The usual waits of a run are shorter, so that a longer wait needs an explanation.
+/// Time after which a rank logs which ranks it waits for. The usual waits are shorter, so that a longer wait needs an explanation.
 pub(crate) const FIRST_REMINDER: Duration = Duration::from_secs(10);
 
 /// Schedule of the log messages about a long wait: after ten seconds, and whenever the duration of the wait has doubled.
@@ -32,15 +32,15 @@ impl Reminder {
     }
 }
 
-/// A wait in progress.
+/// State of a wait of this rank for messages of other ranks.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     backoff: Backoff,
-    /// Start of the wait, on the clock of the failure detector.
+    /// Start of the wait, on a clock that runs only while this rank polls.
     start: Duration,
-    /// Time of the last message, on the clock of the failure detector.
+    /// Time of the last message from an awaited rank, on a clock that runs only while this rank polls.
     last: Duration,
-    /// Time of the next check that the other ranks are alive, on the clock of the rank.
+    /// Time of the next check that the other ranks are alive, on the rank's usual clock.
     next_check: Duration,
     reminder: Reminder,
 }
@@ -59,15 +59,16 @@ impl Waiting {
         }
     }
 
-    /// Restarts the time limit and the backoff, because a message has arrived from a rank that this rank waits for.
+    /// Restarts the time limit of the wait and shortens the next sleep, because a message has arrived from a rank that this rank waits for.
     pub(crate) fn record_message(&mut self, endpoint: &mut Endpoint) {
         let now = endpoint.clock().now();
         self.last = endpoint.record_poll(now);
         self.backoff.reset();
     }
 
-    /// Waits for one step of the backoff. A silence of `limit` is an error; `what` describes what the rank waits for, in words that follow
-    /// "waited 3 s". Returns true if it is time to send heartbeats to ranks that wait for this one: every second, in real time.
+    /// Waits until a message may have arrived, for a time that increases with each call. A silence of the awaited ranks for `limit` is an error;
+    /// `what` describes what the rank waits for, in words that follow "waited 3 s". Returns true if it is time to send heartbeats to ranks that
+    /// wait for this one: every second, in real time.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] beyond the limit, and if the process of a needed rank is observed to have ended.
@@ -102,21 +103,21 @@ impl Waiting {
     }
 }
 
-/// Longest permitted silence of a rank while another rank waits for it.
+/// Longest permitted silence of a rank while another rank waits for its messages. A rank that is silent for longer counts as dead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Limit before the first heartbeat of the rank, which may still be in the program's own code.
+    /// Longest permitted silence before the first heartbeat of the rank, which may still be in the program's own code.
     pub(crate) join: Duration,
-    /// Limit after the first heartbeat: the rank is waiting as well and sends a heartbeat every second.
+    /// Longest permitted silence after the first heartbeat: the rank is waiting as well and sends a heartbeat every second.
     pub(crate) peer: Duration,
 }
 
-/// A wait for one rank.
+/// Parameters of a wait for one rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits<'w> {
     pub(crate) rank: usize,
     pub(crate) limits: Limits,
-    /// Ranks that may be waiting for this one, and that receive heartbeats from it during the wait.
+    /// Ranks that may be waiting for this rank, which sends heartbeats to them during its own wait.
     pub(crate) heartbeats_to: &'w [usize],
 }
 
@@ -154,7 +155,7 @@ impl Endpoint {
     }
 
     /// Passes received messages to `step` until it returns a value. `waiting_for` describes what the rank waits for; it is called when the
-    /// limit of silence is reached.
+    /// awaited ranks have been silent for too long.
     pub(crate) fn wait_until<R>(
         &mut self,
         limit: Duration,

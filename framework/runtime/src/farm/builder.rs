@@ -254,6 +254,39 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
+    /// Sends the last tasks of a run to idle ranks as well, if their ranks are slow. The first result of a task counts.
+    ///
+    /// When no task is left to be sent, an idle rank gets a second copy of tasks whose rank is expected to need longer than the idle one: the
+    /// rank was slow in its latest tasks, or it exceeds the time of these tasks. Each task has at most two copies. If a task fails in one
+    /// copy, the other copy counts.
+    ///
+    /// A task may run twice, also at the same time. If that has effects besides the result, such as a file with a fixed name, leave the
+    /// option off. The run ends with the first results, but a rank returns from it only after the task in which it is.
+    /// [`explore`](Farm::explore) sends no second copies.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use armature::farm::{Chunking, Farm};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let mut farm = Farm::with_context("slow", |n: u64, cx| {
+    ///         // Rank 1 is slow, but alive.
+    ///         std::thread::sleep(Duration::from_millis(if cx.rank() == 1 { 400 } else { 5 }));
+    ///         Ok(n)
+    ///     });
+    ///     farm = farm.chunking(Chunking::fixed(1)).second_copies();
+    ///     Ok(farm.collect(session, 0..40)?.into_summary())
+    /// })?.unwrap();
+    /// assert_eq!(summary.tasks, 40);
+    /// assert!(summary.copies > 0);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn second_copies(mut self) -> Self {
+        self.options.second_copies = true;
+        self
+    }
+
     /// Sets the maximum time of a task. A task that exceeds it counts as failed, and is [tried again](Farm::retries) on another rank if the
     /// farm has retries; its rank gets no more tasks. By default the time is not limited.
     ///

@@ -1,4 +1,4 @@
-//! Execution of a chunk: one virtual call for all its tasks, and a record of those that fail.
+//! Execution of the tasks of a chunk, with one virtual call for the whole chunk, and a record of the tasks that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,6 @@ use crate::wire::erased::{Items, typed};
 /// A task of a chunk that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
-    /// Position of the task in the chunk, from 0.
     pub(crate) place: u32,
     pub(crate) panicked: bool,
     pub(crate) message: String,
@@ -35,16 +34,16 @@ impl Failure {
 pub(crate) struct ChunkResult {
     /// Results of the tasks that did not fail, in order.
     pub(crate) results: Items,
-    /// Tasks that failed, in order.
+    /// Tasks that failed, in the order of the chunk.
     pub(crate) failures: Vec<Failure>,
-    /// Tasks that were not run, because the time of the chunk was over.
+    /// Tasks that were not run, because the time that a worker spends in a chunk before it sends results was over.
     pub(crate) rest: Option<Items>,
 }
 
-/// Current activity of the compute side, which the communicating thread reads.
+/// Task that the computing thread currently runs, for the communicating thread.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Incremented whenever `task` is set.
+    /// Counter that is incremented whenever `task` is set.
     beat: AtomicU64,
     /// Number of the current task plus 1, or 0 for none.
     task: AtomicU64,
@@ -57,7 +56,7 @@ impl Activity {
         self.beat.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns a number that changes with the current task, and the current task.
+    /// Returns a counter that changes with the current task, and the number of the current task.
     pub(crate) fn get(&self) -> (u64, Option<u64>) {
         let beat = self.beat.load(Ordering::Relaxed);
         let task = self.task.load(Ordering::Relaxed);
@@ -65,24 +64,24 @@ impl Activity {
     }
 }
 
-/// Time for which a worker runs a chunk before it sends the results so far. It runs the rest of the chunk after a poll for messages. However
-/// many tasks a chunk has, its results therefore reach the journal and the display soon, and a stopped farm ends soon.
+/// Time for which a worker runs a chunk before it sends the results so far. After a poll for messages it runs the rest of the chunk. Results of
+/// long chunks therefore reach the journal and the display soon, and a stopped farm ends soon.
 pub(crate) const PART: Duration = Duration::from_millis(100);
 
-/// Reads the clock while a chunk runs. It times tasks one by one, where each reading ends one task and starts the next, or only checks after a number
-/// of tasks whether the worker has to stop.
+/// Clock for the tasks of a chunk. It either times tasks one by one, where each reading ends one task and starts the next, or is only read after
+/// several tasks to find out whether the worker has to stop.
 #[derive(Debug)]
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
-    /// Flight recorder that records the start of each task, and the number of the chunk.
+    /// Flight recorder of the rank, which records the start of each task, and the number of the chunk.
     pub(crate) flight_recorder: Option<(&'a mut FlightRecorder, u64)>,
-    /// Number of tasks between two readings, if tasks are not timed one by one.
+    /// Number of tasks between two readings of the clock; `None` if tasks are timed one by one.
     pub(crate) stride: Option<usize>,
     pub(crate) last: Duration,
-    /// Time at which the worker stops.
+    /// Time after which the worker starts no more tasks of the chunk.
     pub(crate) end: Duration,
-    /// Sum of the task times in seconds, and of their squares, if tasks are timed one by one.
+    /// Sum of the task times in seconds; `squares` is the sum of their squares. Both are 0 if tasks are not timed one by one.
     pub(crate) sum: f64,
     pub(crate) squares: f64,
 }
@@ -103,15 +102,15 @@ impl TaskTimer<'_> {
         self.squares += took * took;
     }
 
-    /// Returns true if the clock had reached `end` at the last reading.
+    /// Returns true if `end`, the time at which the worker stops, had passed at the last reading of the clock.
     fn has_finished(&self) -> bool {
         self.last >= self.end
     }
 }
 
-/// A worker that runs whole chunks.
+/// Worker of a farm, whatever its types of tasks and results.
 pub(crate) trait ErasedWorker: Send {
-    /// Runs tasks from number `cx.number` on until `timer` stops the worker. At least one task is run.
+    /// Runs the tasks of a chunk, the first of which has the number `cx.number`, until `timer` stops the worker. At least one task is run.
     fn run(&mut self, tasks: Items, cx: &mut Context, timer: &mut TaskTimer<'_>) -> Result<ChunkResult>;
 }
 
@@ -122,7 +121,7 @@ impl<W: Worker> ErasedWorker for W {
         let mut failures = Vec::new();
         let first = cx.number;
         let mut started = 0u32;
-        // One iteration for the chunk, and one more for every panic.
+        // The loop runs once for the whole chunk, and once more for each task that panics.
         loop {
             let whole = user_code::call(|| {
                 while tasks.len() > 0 && !timer.has_finished() {
@@ -143,7 +142,7 @@ impl<W: Worker> ErasedWorker for W {
             });
             let Err(panic) = whole else { break };
             timer.lap();
-            // Only a task can panic here, so at least one task has begun.
+            // At least one task has begun, because only a task can panic in this call.
             let place = started.saturating_sub(1);
             failures.push(Failure { place, panicked: true, message: panic.message().to_string() });
         }
@@ -184,7 +183,8 @@ mod tests {
     #[test]
     fn chunk_stops_between_tasks_at_its_deadline() {
         let mut worker = Closure::new(|x: u8, _: &mut Context| if x == 2 { panic!("two") } else { Ok(x) });
-        // The deadline of 1 ns passes before the first task, but the worker still runs at least one task or one stride.
+        // The worker's time of 1 ns is over before the first task, but it still runs one task, or as many tasks as lie between two readings of the
+        // clock.
         for (stride, done, failed) in [(None, 1, 0), (Some(2), 2, 0), (Some(3), 2, 1)] {
             let mut cx = Context { number: 100, ..Context::for_test() };
             let mut timer = timer(&Arc::default(), stride, Duration::from_nanos(1));

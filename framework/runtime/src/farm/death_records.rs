@@ -1,4 +1,4 @@
-//! Deaths as a journal records them, so that a restarted job knows the tasks in which ranks died.
+//! Notes about deaths of ranks in a farm's journal, from which a restarted job knows the tasks in which ranks died.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::tasks::Attempts;
 
-/// Attempts of tasks in which ranks may have died.
+/// Note about a range of tasks: their attempts, after ranks may have died in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeathRecord {
-    /// Numbers of the tasks' records.
+    /// Numbers of the tasks' records in the journal.
     pub(crate) records: Range<u64>,
     pub(crate) attempts: Attempts,
 }
 
-/// Returns the longest range of records from `from` on with the same note, and the attempts if ranks may have died in these tasks. If several notes
-/// are about one task, the last one counts. Returns `None` if no note is about a record after `from`.
+/// Returns the range of records that begins with number `from` and to which the same note, or none, applies. The attempts are `None` if no rank may
+/// have died in these tasks. If several notes are about one task, the last one counts. Returns `None` if no note is about a record after `from`.
 pub(crate) fn recorded_from(
     records_of_deaths: &[DeathRecord],
     from: u64,

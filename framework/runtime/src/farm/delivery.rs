@@ -23,8 +23,8 @@ use crate::wire::erased::{Items, typed};
 
 /// The user's sink.
 pub(super) trait Sink: Send {
-    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink needs no more or `timer` stops the job. Counts the
-    /// passed results in `fed`. Returns the last answer and the remaining results.
+    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` stops the job. Counts the
+    /// passed results in `fed`. Returns the last answer of the sink, and the results that were not passed.
     ///
     /// # Errors
     /// If the sink does not take results of this type.
@@ -79,7 +79,7 @@ impl<O: Item, S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send> Sink for Si
     }
 }
 
-/// Sink that keeps all results, which its clones share.
+/// Sink that collects all results. Clones share them.
 pub(super) struct Collected<O>(Arc<Mutex<Vec<Result<O, FailedTask>>>>);
 
 impl<O> Default for Collected<O> {
@@ -119,19 +119,19 @@ impl<O: Item> Sink for Collected<O> {
     }
 }
 
-/// Receiver of due results from the master.
+/// Receiver of results that no longer wait for results of earlier tasks.
 pub(super) trait Deliver {
-    /// Passes results from task `first` on, which have `bytes` bytes, to the sink.
+    /// Passes the results of the tasks from number `first` on, which have `bytes` bytes in total, to the sink.
     ///
     /// # Errors
     /// An error or panic of the sink, for these results or for earlier ones.
     fn put(&mut self, first: u64, run: ResultRun, bytes: u64) -> Result<()>;
 
-    /// Returns the tasks and bytes that the sink has not received yet, and true if the sink needs no more.
+    /// Returns the number and the bytes of the results that the sink has not received yet, and true if the sink wants no more results.
     fn progress(&self) -> ((u64, u64), bool);
 }
 
-/// Delivery between two sets of tasks, when there are no results.
+/// Delivery for times at which no set of tasks runs: there are no results, so none may be passed.
 pub(super) struct NoDelivery;
 
 impl Deliver for NoDelivery {
@@ -144,26 +144,26 @@ impl Deliver for NoDelivery {
     }
 }
 
-/// Results that are due at the sink.
+/// Results that wait to be passed to the sink.
 struct Due {
     first: u64,
     run: ResultRun,
     bytes: u64,
-    /// True if the duration of the job is limited.
+    /// True if the time of the call is limited, because it runs on the communicating thread.
     limited: bool,
 }
 
-/// Outcome of a job of the sink.
+/// Outcome of a call that passes results to the sink.
 struct Fed {
     time: JobTime,
     tasks: u64,
     bytes: u64,
-    /// Results for which no time was left.
+    /// Results that were not passed to the sink because the time of the call was over.
     rest: Option<Due>,
     stopped: bool,
 }
 
-/// The sink as the user code of an executor.
+/// The sink as user code that an executor calls.
 struct SinkCode<'scope> {
     sink: Box<dyn Sink + 'scope>,
     farm: String,
@@ -229,17 +229,16 @@ impl UserCode for SinkCode<'_> {
     }
 }
 
-/// Delivery of results to the user's sink.
 pub(super) struct Delivery<'scope, 'env> {
     executor: Executor<'scope, 'env, SinkCode<'scope>>,
     queue: VecDeque<Due>,
-    /// Tasks and bytes that the sink has not received yet.
+    /// Number and bytes of the results that the sink has not received yet.
     undelivered: (u64, u64),
     stopped: bool,
 }
 
 impl<'scope, 'env> Delivery<'scope, 'env> {
-    /// Creates a delivery to `sink` for the farm with this name. `waker` wakes rank 0's thread.
+    /// Creates the delivery of results to `sink` for the farm with the name `farm`. `waker` wakes the communicating thread of rank 0.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
@@ -253,7 +252,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         Ok(Delivery { executor, queue: VecDeque::new(), undelivered: (0, 0), stopped: false })
     }
 
-    /// Fetches outcomes of the sink and submits further results. Returns true if there was an outcome.
+    /// Handles results that the sink has received, and passes further results to it. Returns true if the sink has received any.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let mut has_progressed = false;
         loop {
@@ -268,12 +267,13 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
                     self.queue.push_front(rest);
                 }
             }
-            // After a long job, rank 0 receives messages before it submits the next one.
+            // After a long call of the sink, rank 0 receives messages before the next call.
             if long || !self.executor.has_room() || self.executor.wants_pause() {
                 return Ok(has_progressed);
             }
             let Some(due) = self.queue.pop_front() else { return Ok(has_progressed) };
-            // Jobs on a thread are not limited: two of them may be outstanding, and the second would overtake the rest of the first.
+            // Calls on the sink's thread are not limited in time: two calls may be queued, and the second one would overtake results that a limited
+            // first one had left.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }
     }
@@ -283,17 +283,17 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         self.undelivered.0 == 0
     }
 
-    /// Returns true if no thread of the sink has work, so that rank 0's thread may spin while it waits.
+    /// Returns true if no thread of the sink has work, so that the communicating thread of rank 0 may wait actively.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }
 
-    /// Returns true if the sink currently runs on rank 0's thread, because it has been fast so far.
+    /// Returns true if the sink currently runs on the communicating thread of rank 0, because its calls have been short so far.
     pub(super) fn is_interleaved(&self) -> bool {
         self.executor.is_interleaved()
     }
 
-    /// Ends the sink, after everything is delivered.
+    /// Ends the sink's thread. Has to be called after all results are delivered.
     pub(super) fn finish(self) -> Result<()> {
         self.executor.finish().map(drop)
     }

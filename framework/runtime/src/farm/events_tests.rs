@@ -28,7 +28,8 @@ fn failed_attempts_are_logged() {
     assert!(events.iter().any(failures), "{events:?}");
 }
 
-/// The test is repeated because measured times decide if another chunking pays; it does in four of five runs.
+/// Tests that a choice of the chunk size is logged. The test is repeated, because measured times decide if another choice pays: it does in four of
+/// five runs.
 #[test]
 fn automatic_chunking_choice_is_logged() {
     // The first 150 tasks take no time, so they do not predict the time of the last 150 tasks.

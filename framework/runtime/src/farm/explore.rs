@@ -1,5 +1,5 @@
-//! Tasks that create tasks, on the worker. A rank searches a part of the tree depth first for a limited time, and returns the remaining
-//! tasks.
+//! Worker side of explorations, which are farms whose tasks create tasks. A rank searches a part of the tree of tasks depth first for a limited
+//! time, and returns the tasks that it has not run.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::error::{BoxError, Result};
 use crate::user_code;
 use crate::wire::{Item, Movable};
 
-/// Time for which a rank searches before it returns the remaining tasks. Sending them takes some tenths of a millisecond if ranks are busy,
-/// which would dominate a much shorter time. With a much longer time an idle rank would wait for the only rank that has tasks.
+/// Time for which a rank searches before it returns the tasks that it has not run. If ranks are busy, sending these takes some tenths of a
+/// millisecond, which would dominate a much shorter time. With a much longer time an idle rank would wait for the only rank that has tasks.
 const LONG: Duration = Duration::from_millis(10);
-/// Time for which a rank searches while few tasks wait, as at the start and at the end.
+/// Time for which a rank searches while few tasks wait on rank 0, as at the start and at the end.
 const SHORT: Duration = Duration::from_millis(1);
 /// Collects the tasks that a task or a sink creates.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl<I> More<I> {
         self.tasks.push(task);
     }
 
-    /// Takes the added tasks, in their order.
+    /// Removes and returns the added tasks, in the order in which they were added.
     pub(super) fn take(&mut self) -> Vec<I> {
         std::mem::take(&mut self.tasks)
     }
@@ -53,8 +53,8 @@ pub struct Part<I> {
     pub(super) task: I,
     /// Number of the task in the worklist.
     number: u64,
-    /// True if a rank died in the subtree of a task above this one: each task runs separately, so that the task that ends processes is
-    /// found.
+    /// True if a rank may have died in a task from which this task descends: each task of such a subtree runs separately, so that the task that
+    /// ends processes is found.
     alone: bool,
     budget: Duration,
 }
@@ -64,14 +64,13 @@ impl<I> Part<I> {
         Part { task, number: 0, alone, budget: Duration::ZERO }
     }
 
-    /// Returns the number of the task in the worklist.
     #[cfg(test)]
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Prepares the task for dispatch under this number. `scarce` is true while few tasks wait. Returns true if ranks may have died in the
-    /// task.
+    /// Prepares the task for dispatch with the number `number`. `scarce` is true while few tasks wait on rank 0. Returns true if ranks may have
+    /// died in the task.
     pub(super) fn take(&mut self, number: u64, scarce: bool) -> bool {
         self.number = number;
         self.budget = match (self.alone, scarce) {
@@ -83,12 +82,12 @@ impl<I> Part<I> {
     }
 }
 
-/// Results of a rank's search in an [`Exploration`], from one task on.
+/// Results of a rank's depth-first search from one task of an [`Exploration`] on.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Explored<I, O> {
     /// Number of the task with which the search began.
     pub(super) number: u64,
-    /// Results of that task and of the completed tasks below it, in the order of the serial program.
+    /// Results of the first task and of the completed tasks that descend from it, in the order of the serial program.
     pub(super) results: Vec<O>,
     /// Tasks that the search did not reach, in the order of the serial program.
     pub(super) rest: Vec<I>,
@@ -97,10 +96,10 @@ pub struct Explored<I, O> {
 
 /// A farm whose tasks create more tasks, such as the nodes of a search tree or the pages that are linked from a page.
 ///
-/// An exploring farm is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or
-/// [`explore_in_order`](Farm::explore_in_order). The farm has the options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
-/// [`FailedTask`](super::FailedTask) and on the display, a task is one task together with the tasks below it that its rank ran before it
-/// returned the rest.
+/// An exploring farm is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or [`explore_in_order`](Farm::explore_in_order). The
+/// farm has the options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
+/// [`FailedTask`](super::FailedTask) and on the display, a task is one task together with the tasks below it that its rank ran before it returned
+/// the rest.
 pub type Exploration<'f, I, O> = Farm<'f, Part<I>, Explored<I, O>>;
 
 impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
@@ -180,7 +179,7 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Runs tasks depth first, starting with the task that it receives.
+/// Worker of an exploration, which searches depth first from the task that it receives.
 struct Explorer<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,
@@ -197,14 +196,14 @@ where
 
     fn work(&mut self, part: Part<I>, cx: &mut Context) -> Result<Explored<I, O>, BoxError> {
         let Part { task, number, alone, budget } = part;
-        // The dead rank may have been in a task below this one.
+        // All tasks below this task run separately if a rank may have died here: the rank may have been in any of them.
         let alone = alone || cx.is_suspect;
         let begin = cx.clock.now();
-        // Open tasks, the next one last.
+        // Tasks that were created and not run. The next task to run is the last one.
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();
-        // Within `budget`, tasks of nanoseconds produce more results than one message should contain.
+        // The number of results is limited, because tasks of some nanoseconds produce more results within `budget` than one message should contain.
         let most = (ENOUGH_BYTES as usize / size_of::<O>().max(1)).max(1);
         while !alone && results.len() < most && cx.clock.now().saturating_sub(begin) < budget {
             let Some(task) = open.tasks.pop() else { break };
@@ -235,7 +234,7 @@ impl<F, I, O> fmt::Debug for Explorer<F, I, O> {
 mod tests {
     use super::*;
 
-    /// Explores a binary tree whose nodes are paths of up to three steps; the node `torn` fails.
+    /// Searches a binary tree whose nodes are paths of up to three steps; the task of the node `torn` fails.
     fn explore(
         part: Part<String>,
         is_suspect: bool,

@@ -196,7 +196,7 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
         Ok(Outcome::new(summary.map(|summary| (tree.into_serial_order(), summary))))
     }
 
-    /// Explores the tree from `roots` on. `sink` gets the results of each part of the tree, with the place of the part.
+    /// Searches the tree of tasks from `roots` on. `sink` gets the results of each part of the tree, with the place of the part in the tree.
     fn search(
         &mut self,
         session: &mut Session,
@@ -222,17 +222,17 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Replaces a completed part of the tree in the worklist by the tasks that its rank did not reach.
+/// Removes a completed part of the tree from the worklist, and adds the tasks that its rank did not run.
 fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, Vec<O>) {
     let Explored { number, results, rest, alone } = explored;
     list.remove(number);
-    // The tasks are added in reverse order: the worklist returns the newest task first, which is then the first one of the search.
+    // The tasks are added in reverse order, because the worklist returns the newest task first; the first task of the search is then taken first.
     let below = list.add(rest.into_iter().rev().map(|task| Part::new(task, alone)));
     (Place { number, below }, results)
 }
 
 impl<I: Item> WorklistSource<I> {
-    /// Returns the script that runs the tasks `first` and those that `sink` adds.
+    /// Returns the description of a run that runs the tasks `first` and those that `sink` adds.
     fn script<'s, O: Item>(
         self,
         first: impl IntoIterator<Item = I> + Send + 's,
@@ -241,7 +241,7 @@ impl<I: Item> WorklistSource<I> {
     ) -> Script<'s> {
         let list = self.list.clone();
         let first = move || {
-            // The iterator is the caller's and may take long, so it does not run under the lock of the list.
+            // The tasks are collected before the worklist is locked, because the iterator is the program's own code and may take long.
             list.add(first.into_iter().collect::<Vec<I>>());
         };
         let (first, source) = (Box::new(first), Box::new(self));
@@ -249,18 +249,18 @@ impl<I: Item> WorklistSource<I> {
     }
 }
 
-/// Place of a part in the tree: its number, and the numbers of the parts below it. In the serial order, the part with the highest of these numbers is
-/// first.
+/// Place of a completed part in the tree: its number, and the numbers of the parts that it created. In the serial order, the created part with the
+/// highest number is first.
 struct Place {
     number: u64,
     below: Range<u64>,
 }
 
-/// Parts of a tree, in the order of arrival.
+/// Tree of the completed parts of an exploration, built in the order of their arrival.
 struct SearchTree<O> {
-    /// Numbers of the parts below each part, and its results, by the number of the part.
+    /// By number of the part: numbers of the parts that it created, and its results.
     parts: Vec<(Range<u64>, Vec<O>)>,
-    /// Number of roots: the roots have all numbers before the first part that another part created.
+    /// Number of parts that the exploration started with. They have the lowest numbers.
     roots: Option<u64>,
 }
 
@@ -272,7 +272,8 @@ impl<O> Default for SearchTree<O> {
 
 impl<O> SearchTree<O> {
     fn add(&mut self, Place { number, below }: Place, results: Vec<O>) {
-        // The first part to arrive is a root, and the parts that it created are numbered after all roots.
+        // The first part to arrive is one of those that the exploration started with, and the parts that it created are numbered after all of
+        // these.
         self.roots.get_or_insert(below.start);
         let index = number as usize;
         if self.parts.len() <= index {
@@ -300,7 +301,6 @@ mod tests {
     use super::*;
     use crate::wire::erased::typed;
 
-    /// Pseudo-random number generator.
     struct Dice(u64);
 
     impl Dice {
@@ -324,7 +324,7 @@ mod tests {
         below(node).iter().for_each(|node| serial(node, found));
     }
 
-    /// Explores up to six nodes of a part, like a worker, and returns the remaining open nodes.
+    /// Runs up to six nodes of a part of the tree, like a worker, and returns the nodes that were created and not run.
     fn explore(part: Part<Node>, dice: &mut Dice) -> Explored<Node, String> {
         let (number, mut open) = (part.number(), vec![part.task]);
         let (mut results, most) = (Vec::new(), 1 + dice.below(6));
@@ -344,8 +344,8 @@ mod tests {
         list
     }
 
-    /// Ranks take parts and return them in any order or die with them, and the job is killed now and then and restarts
-    /// from its journal. The results must be in the serial order in every case.
+    /// Tests that results are in the serial order in every case: ranks take parts of a tree and return them in any order or die with them, and now
+    /// and then the job is killed and restarts from its journal.
     #[test]
     fn tree_results_are_in_serial_order_despite_failures() {
         let roots: Vec<Node> = ["r", "s", "t", "u"].map(|root| (root.to_string(), 6)).to_vec();

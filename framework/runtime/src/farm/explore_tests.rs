@@ -35,14 +35,14 @@ fn serial_tree() -> Vec<u64> {
     found
 }
 
-/// Sleeps for 1 ms at one node in 64, so that ranks return nodes that they have not explored in time.
+/// Sleeps for 1 ms at one node in 64, so that a rank runs out of time and returns nodes that it has not run.
 fn pause(node: u64) {
     if node.is_multiple_of(64) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
-/// State that a rank sets up; counts how often each rank creates it and how often it is dropped.
+/// State that a rank sets up for its tasks. It counts how often each rank creates it, and how often it is dropped.
 struct SetUp<'c> {
     rank: usize,
     made: &'c [AtomicUsize; 4],
@@ -55,7 +55,7 @@ impl<'c> SetUp<'c> {
         SetUp { rank, made, dropped }
     }
 
-    /// Checks that the state was created on `rank` and that `rank` created no other.
+    /// Checks that `rank` created this state, and that `rank` created no other.
     fn check(&self, rank: usize) {
         assert_eq!((self.rank, self.made[rank].load(Ordering::Relaxed)), (rank, 1));
     }
@@ -84,7 +84,7 @@ fn set_up(
 
 #[test]
 fn each_rank_runs_set_up_once_in_any_role() {
-    // Ranks that are parked in the first run work in the second run, and keep the state that they have set up.
+    // Ranks without work in the first run of the farm have work in its second run, and keep the state that they have set up.
     let woken = set_up(|session, made, dropped| {
         let rank = session.rank();
         let mut farm = Farm::with_setup("woken", || {
@@ -201,7 +201,7 @@ fn empty_trees_and_long_chains_end() {
 #[test]
 fn failing_tree_tasks_are_retried_and_reported() {
     let (good, bad) = (serial_tree(), |node: u64| node % 50 == 7);
-    // Collects the nodes that are explored: the children of a failing node are never created.
+    // Returns the nodes that the farm runs: the children of a failing node are never created.
     fn pruned(node: (u64, u32), bad: &dyn Fn(u64) -> bool, found: &mut (Vec<u64>, usize)) {
         if bad(node.0) {
             found.1 += 1;
@@ -310,7 +310,7 @@ fn killed_search_resumes_from_its_journal() {
     }
 }
 
-/// Returns the two numbers that the task `n` adds.
+/// Returns the two numbers that the task with the number `n` adds to the worklist.
 fn steps(n: u64) -> [u64; 2] {
     [2 * n % 1_009, (3 * n + 1) % 1_009]
 }

@@ -1,5 +1,5 @@
-//! Failure detector: evaluates the heartbeats of ranks and limits their silence. The master loses a silent worker and continues without it; a
-//! worker that loses its master ends with an error.
+//! Failure detector of a farm: decides from the heartbeats of ranks, and the time since their last message, which ranks are dead. The master
+//! continues without a dead worker; a worker whose master is dead ends with an error.
 
 use std::time::Duration;
 
@@ -12,20 +12,22 @@ use crate::session::Config;
 use crate::tasks::{FlightRecords, LastActivity};
 use crate::wire;
 
-/// State of other ranks, according to their heartbeats.
+/// What a rank knows about the life of other ranks, from their heartbeats and other messages.
 #[derive(Debug)]
 pub(crate) struct FailureDetector {
-    /// Silence after which a worker counts as dead if one of its threads always communicates, or as possibly dead if it computes short
+    /// Time without a message after which a worker counts as dead if one of its threads always communicates, or as possibly dead if it runs short
     /// chunks on the communicating thread.
     silence: Duration,
-    /// Silence after which the master counts as dead, or a worker whose user code runs on the communicating thread.
+    /// Time without a message after which the master counts as dead, or a worker whose user code runs on the communicating thread.
     peer_limit: Duration,
-    /// Silence after which a rank is lost that has not joined the farm, because it may be in the caller's code.
+    /// Time without a message after which a rank is lost that has not joined the farm. Such a rank may still run code of the program before the
+    /// farm.
     join_limit: Duration,
     last_status: Vec<Option<Status>>,
-    /// True for ranks that have joined the farm, as their messages show.
+    /// True for ranks that have joined the farm. A rank has joined when a message of the farm has arrived from it.
     present: Vec<bool>,
-    /// Time since which a worker reports that it holds nothing although a chunk was sent to it, by the clock that measures silence.
+    /// By rank: time since which the heartbeats of a worker report that it holds no tasks although a chunk was sent to it. The clock is that of
+    /// silences.
     empty: Vec<Option<Duration>>,
     /// Flight records of workers on this machine.
     pub(crate) flight_records: FlightRecords,
@@ -35,9 +37,9 @@ pub(crate) struct FailureDetector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) rank: usize,
-    /// True if the worker is dead; false if it may be in a task that takes longer than earlier ones.
+    /// True if the lost worker is dead; false if it may be in a task that takes longer than its earlier tasks.
     pub(crate) certain: bool,
-    /// True if the worker may have died of one of its tasks; false if its process is known to run although it is silent, or if ranks are
+    /// True if the lost worker may have died of one of its tasks; false if its process is known to run although no message arrives, or if ranks are
     /// threads.
     pub(crate) died: bool,
     pub(crate) why: String,
@@ -56,8 +58,8 @@ impl FailureDetector {
         }
     }
 
-    /// Starts the supervision of a rank that becomes a member or the superior of this rank; earlier messages of the rank do not count. A rank
-    /// that has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
+    /// Begins to check a rank that becomes the superior of this rank or one of its members; earlier messages of the rank do not count. A rank that
+    /// has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
     pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_joined: bool) {
         endpoint.reset_silence(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, mode: ExecutionMode::Inline };
@@ -65,8 +67,8 @@ impl FailureDetector {
             (has_joined.then_some(status), has_joined, None);
     }
 
-    /// Handles a heartbeat of rank `from`, to which chunks were sent of which it should hold `held`. The heartbeat arrived at time `here`, by the
-    /// clock that measures silence. Returns the loss of the rank, if it has reported for too long that it holds nothing.
+    /// Handles a heartbeat of rank `from`, which should hold `held` chunks. The heartbeat arrived at time `here`, by the clock that measures how
+    /// long ranks are silent. Returns the loss of the rank, if it has reported for too long that it holds no tasks although chunks were sent to it.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the heartbeat is not that of a farm's rank.
@@ -78,14 +80,15 @@ impl FailureDetector {
         here: Duration,
     ) -> Result<Option<Loss>> {
         self.present[from] = true;
-        // Heartbeats of the master have no details.
+        // A heartbeat without details comes from the master, and says nothing about tasks.
         if heartbeat_state.details.is_empty() {
             return Ok(None);
         }
         let status: Status = wire::from_bytes(&heartbeat_state.details)?;
         let is_idle = status.task.is_none() && status.waiting == 0 && held > 0;
         self.last_status[from] = Some(status);
-        // A chunk in transit arrives soon; a chunk that has not arrived within the limit is lost.
+        // A rank that holds no tasks is lost only after some time: a chunk in transit arrives soon, but a chunk that has not arrived within the
+        // limit is lost.
         let since = if is_idle { Some(*self.empty[from].get_or_insert(here)) } else { None };
         self.empty[from] = since;
         let is_lost = since.is_some_and(|since| here.saturating_sub(since) > self.peer_limit);
@@ -93,23 +96,23 @@ impl FailureDetector {
         Ok(is_lost.then(|| Loss { rank: from, certain: true, died: false, why: why.into() }))
     }
 
-    /// Records a message of a rank other than a heartbeat: the rank has joined and is not idle.
+    /// Records a message of a rank other than a heartbeat. The message shows that the rank has joined the farm and has work.
     pub(crate) fn active(&mut self, rank: usize) {
         self.present[rank] = true;
         self.empty[rank] = None;
     }
 
-    /// Returns the supervision of a worker in this `state`.
+    /// Returns how rank 0 or a sub-master checks a worker in the state `state`: not at all, or with a maximum time without a message.
     pub(crate) fn watch_worker(&self, rank: usize, state: WorkerState) -> Watch {
         match state {
             WorkerState::Dead | WorkerState::Left | WorkerState::Delegated => Watch::No,
-            // The rank may still run the caller's own code.
+            // A rank that has not joined has a longer limit, because it may still run code of the program before the farm.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             _ => Watch::Within { limit: self.limit(rank, state).0, has_joined: true },
         }
     }
 
-    /// Returns the limit of silence of a worker that has joined, and true if the worker is certainly dead after it.
+    /// Returns the maximum time without a message for a worker that has joined the farm, and true if the worker is certainly dead after that time.
     fn limit(&self, rank: usize, state: WorkerState) -> (Duration, bool) {
         let longest = self.peer_limit.max(self.silence);
         match self.last_status[rank].as_ref().map(|status| status.mode) {
@@ -134,25 +137,25 @@ impl FailureDetector {
     /// Returns the last activity of a lost rank, from its flight record or from its last heartbeat. `died` is true if the rank may have died of that
     /// activity.
     pub(crate) fn last_activity(&self, rank: usize, died: bool) -> LastActivity {
-        // The task of a chunk that waits at the compute side is not known.
+        // The heartbeat names no task (the number is `u64::MAX`) if a chunk waits for the computing thread.
         let task = self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX);
         self.flight_records.last_activity(rank, died, task)
     }
 
-    /// Returns the supervision of `rank` by a worker of `superior`. The farm cannot continue without rank 0.
+    /// Returns how a worker of `superior` checks `rank`. Every worker checks the process of rank 0, without which the farm cannot continue.
     pub(crate) fn watch_master(&self, rank: usize, superior: usize) -> Watch {
         match rank {
             0 if superior != 0 => Watch::Process,
             _ if rank != superior => Watch::No,
-            // Before its first message the rank may run the caller's own code.
+            // A superior that has sent no message has a longer limit, because it may still run code of the program before the farm.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             0 => Watch::Usual,
-            // Rank 0 needs time to detect the death of a sub-master and to replace it.
+            // The limit for a sub-master is longer, because rank 0 needs time to detect the death of the sub-master and to replace it.
             _ => Watch::Within { limit: 2 * self.peer_limit, has_joined: true },
         }
     }
 
-    /// Handles the silence of the master or of the sub-master, or the end of its process.
+    /// Handles a master or sub-master that has sent no message for too long, or whose process has ended.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`], unless the rank is a sub-master that rank 0 may still replace.

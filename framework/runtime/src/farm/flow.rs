@@ -1,4 +1,4 @@
-//! Answers of a sink.
+//! Return types of a farm's sink, which tell the farm to continue or to stop.
 
 use std::ops::ControlFlow;
 

@@ -30,14 +30,14 @@ enum Role {
 /// Rank other than 0 in a running farm.
 pub(super) struct Follower<'w, 'f> {
     link: Link,
-    /// Worker of this rank. A sub-master keeps it, to finish the chunks that it received as a worker.
+    /// Tasks that this rank runs as a worker. A rank that has become a sub-master still finishes the chunks that it received as a worker.
     worker: WorkerRole,
     role: Role,
     join_limit: Duration,
     /// True if the set-up of the worker has been started.
     is_set_up: bool,
     is_parked: bool,
-    /// Thread on which user code ran last.
+    /// Thread on which the tasks of this rank ran last.
     user_code: Place,
     finished: bool,
     code: PhantomData<TaskRunner<'w, 'f>>,
@@ -82,11 +82,12 @@ impl<'w, 'f> Follower<'w, 'f> {
     {
         driver.run_until_finished(endpoint, &mut self)?;
         let Follower { worker, mut link, .. } = self;
-        // The sink may have ended the run before the results of the last tasks were sent.
+        // The report carries the incumbent too: the sink may have ended the run before the results of the last tasks, which would carry it, were
+        // sent.
         let report = ToMaster::Report(worker.report).encode(endpoint.run())?;
         endpoint.send_ready(0, link.incumbent.add(0, report)?)?;
         if worker.timed_out {
-            // The task may never end, and its thread ends only with the process.
+            // The rank stays until the end of the job: its task may never end, and the thread of the task ends only with the process.
             endpoint.leave_with_all(self.join_limit)?;
         }
         driver.finish().map(drop)
@@ -107,7 +108,7 @@ impl<'w, 'f> Follower<'w, 'f> {
             }
             ToWorker::Chunks { ahead, chunks } => {
                 self.link.detector.active(from);
-                // A former sub-master ignores chunks: it has returned all its chunks to the master, which requeues them.
+                // Chunks are ignored if this rank is no longer a sub-master: it has returned all its chunks to the master, which requeues them.
                 if let Role::Submaster(submaster) = &mut self.role {
                     submaster.take(ahead, chunks);
                 }
@@ -136,8 +137,8 @@ impl<'w, 'f> Follower<'w, 'f> {
         }
     }
 
-    /// Dispatches chunks and forwards results as a sub-master. If no member is left, the rank becomes a worker again. Returns true if there
-    /// was anything to do.
+    /// As a sub-master, sends chunks to members and results to the master. If all members are dead, the rank becomes a worker again. Returns true
+    /// if there was anything to do.
     fn lead(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };
         let has_progressed = submaster.pass_on(&mut self.link, out)?;
@@ -250,7 +251,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// Returns the supervision of a rank. A sub-master supervises its members, and every rank supervises its superior and rank 0.
+    /// Returns how this rank checks that `rank` is alive. A sub-master checks its members, and every rank checks its superior and rank 0.
     fn watch(&self, rank: usize) -> Watch {
         match &self.role {
             Role::Submaster(submaster) if rank != self.link.superior => {
@@ -260,7 +261,8 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// Returns true if the execution mode has changed, on which the limit of silence of this rank depends.
+    /// Returns true if the thread on which tasks run has changed. The superior has to know, because the time that it waits for messages of this
+    /// rank depends on it.
     fn has_urgent_change(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
         self.link.has_urgent_change(WorkerRole::mode(self.role.holds(), self.user_code))
@@ -275,7 +277,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
 }
 
 impl Role {
-    /// Returns the number of chunks that a sub-master holds for its members.
+    /// Returns the number of chunks and results that a sub-master holds for its members; `None` for a worker.
     fn holds(&self) -> Option<usize> {
         match self {
             Role::Worker => None,

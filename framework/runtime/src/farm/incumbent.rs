@@ -156,17 +156,17 @@ impl<T: fmt::Debug> fmt::Debug for Incumbent<T> {
     }
 }
 
-/// Value of an incumbent on one rank.
+/// Value of an incumbent on one rank, with its version.
 pub(super) struct Shared<T> {
-    /// Result of a comparison of a better value with the current value.
+    /// Result of comparing a better value with a worse one: `Less` if the incumbent is a minimum, and `Greater` if it is a maximum.
     better: Ordering,
-    /// Number of the current value, from 1.
+    /// Version of the current value: 1 at first, and one more with each improvement.
     version: AtomicU64,
     value: Mutex<T>,
 }
 
 impl<T> Shared<T> {
-    /// Locks the value. The value is consistent even after a panic of user code, which can only read it.
+    /// Locks the value. A lock that was poisoned by a panic is used nevertheless: user code under the lock only reads the value, so it is intact.
     fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -188,9 +188,9 @@ impl<T: PartialOrd> Shared<T> {
     }
 }
 
-/// An incumbent of any type, as the messages of a farm carry it.
+/// Incumbent with any type of value, as the farm sends it in messages.
 pub(super) trait AnyIncumbent: Send + Sync {
-    /// Describes the direction and the type of the value.
+    /// Returns a text with the direction (minimum or maximum) and the type of the value.
     fn describe(&self) -> String;
 
     /// Returns the number of the current value, which grows with each improvement. The first value has number 1.

@@ -30,13 +30,13 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Waits until as many ranks as tasks are in a task, so that each rank runs one of them.
+/// Waits until all `tasks` tasks have begun, so that each rank runs one of them.
 fn meet(begun: &AtomicUsize, tasks: usize) {
     begun.fetch_add(1, Ordering::SeqCst);
     wait_until("not all ranks are in a task", || begun.load(Ordering::SeqCst) >= tasks);
 }
 
-/// Farms of `(ranks, sub-masters, dedicated master)`.
+/// Farms under test: number of ranks, number of sub-masters, and true if rank 0 runs no tasks.
 const FARMS: [(usize, usize, bool); 8] = [
     (1, 0, false),
     (2, 0, false),
@@ -48,7 +48,7 @@ const FARMS: [(usize, usize, bool); 8] = [
     (7, 3, false),
 ];
 
-/// Applies a row of [`FARMS`], and returns the number of ranks that run tasks.
+/// Sets the options of a farm according to a row of [`FARMS`], and returns the number of ranks that run tasks.
 fn shaped<'f, I: crate::Item, O: crate::Item>(
     farm: Farm<'f, I, O>,
     (ranks, leaders, dedicated): (usize, usize, bool),
@@ -66,7 +66,7 @@ fn improvement_reaches_running_tasks_on_other_ranks() {
             run(&config(shape.0).driver(driver), |session| {
                 let best = Incumbent::minimum(100u64);
                 let count = AtomicUsize::new(0);
-                // The last improvement is made by a rank that has received the first one.
+                // Task 0 improves the value first. A task on another rank makes the last improvement after it has received the first one.
                 let work = |task: usize| {
                     let tasks = count.load(Ordering::SeqCst);
                     meet(&begun, tasks);
@@ -112,10 +112,10 @@ fn sink_improves_the_value_seen_by_running_tasks() {
     assert_eq!(best.unwrap(), 11);
 }
 
-/// Number of nodes of a subtree without good solutions.
+/// Number of nodes in each subtree of the search tree that contains no good solution.
 const SUBTREE: usize = (1 << 11) - 1;
 
-/// Searches a binary tree of `size` nodes, whose bound is 99, and returns the number of searched nodes.
+/// Searches a binary tree of `size` nodes until a value of at least 99, the bound of all its nodes, is known. Returns the number of searched nodes.
 fn search(best: &Incumbent<u32>, size: usize) -> usize {
     if size == 0 || best.get() >= 99 {
         return 0;
@@ -130,7 +130,7 @@ fn sharing_the_incumbent_reduces_searched_nodes() {
         let begun = AtomicUsize::new(0);
         let nodes = run(&config(4), |session| {
             let best = Incumbent::maximum(0);
-            // The best solution is in the first of four subtrees.
+            // The best solution is in the first of four subtrees, which four ranks search.
             let work = |subtree: usize| {
                 meet(&begun, 4);
                 if subtree == 0 { usize::from(best.improve(100)) } else { search(&best, SUBTREE) }
@@ -148,7 +148,7 @@ fn sharing_the_incumbent_reduces_searched_nodes() {
     assert!(shared < apart, "{shared} nodes");
 }
 
-/// Weights and values of a knapsack, most value per weight first.
+/// Returns the weights and values of the items of a knapsack problem, sorted by value per weight, highest first.
 fn items() -> Vec<(u32, u32)> {
     let mut state = 17u32;
     let mut draw = move || {
@@ -162,12 +162,12 @@ fn items() -> Vec<(u32, u32)> {
 
 const CAPACITY: u32 = 450;
 
-/// Decisions for the first items: their number, and the room and the value that result.
+/// State after the decisions for the first items of a knapsack problem: number of these items, capacity left, and value so far.
 type Node = (usize, u32, u32);
 
 const ROOT: Node = (0, CAPACITY, 0);
 
-/// Returns a bound of the value below a node: items may be divided.
+/// Returns an upper bound of the value that can be reached from a node, as if items could be divided.
 fn bound(items: &[(u32, u32)], (next, mut room, mut value): Node) -> u32 {
     for &(weight, worth) in &items[next..] {
         if weight > room {
@@ -178,7 +178,7 @@ fn bound(items: &[(u32, u32)], (next, mut room, mut value): Node) -> u32 {
     value
 }
 
-/// Runs the task of a node: improves the best value, and returns the nodes below that can improve it further.
+/// Runs the task of a node: improves the incumbent, and returns the child nodes that can still improve it.
 fn branch(items: &[(u32, u32)], best: &Incumbent<u32>, node: Node) -> Vec<Node> {
     let (next, room, value) = node;
     best.improve(value);
@@ -190,7 +190,7 @@ fn branch(items: &[(u32, u32)], best: &Incumbent<u32>, node: Node) -> Vec<Node> 
     with.into_iter().chain([(next + 1, room, value)]).collect()
 }
 
-/// Returns the largest value by dynamic programming.
+/// Returns the largest value of the knapsack problem, by dynamic programming.
 fn largest(items: &[(u32, u32)]) -> u32 {
     let mut values = vec![0; CAPACITY as usize + 1];
     for &(weight, worth) in items {
@@ -211,7 +211,7 @@ fn exploration_finds_the_serial_optimum() {
                 let best = Incumbent::maximum(0);
                 let farm = Farm::try_exploring("knapsack", |&node: &Node, more| {
                     more.extend(branch(&items, &best, node));
-                    // Some tasks fail once, after they have improved the value.
+                    // Some tasks fail at their first try, after they have improved the incumbent.
                     let fails = node.2 % 7 == 3 && failed.lock().unwrap().insert(node);
                     if fails { Err("torn".into()) } else { Ok(node.2) }
                 });
@@ -239,7 +239,7 @@ fn iterations_and_worklists_find_the_serial_optimum() {
                 Ok((!nodes.is_empty()).then_some(nodes))
             })?;
             let first = best.get();
-            // The second run begins with the optimum of the first one.
+            // The incumbent of the second run begins with the best value of the first run, so no node is searched in vain.
             let mut tasks = 0;
             farm().unordered().worklist(session, [ROOT], |_, nodes, more| {
                 tasks += 1;
@@ -274,7 +274,7 @@ fn improvement_before_the_end_of_the_run_reaches_rank_0() {
                 best.improve(value);
             }
             is_found.store(true, Ordering::SeqCst);
-            // The run ends before this task, whose result is not needed.
+            // The run ends before this task has ended, because the result of the other task is enough.
             std::thread::sleep(Duration::from_millis(50));
         };
         let farm = Farm::new("ended", work).chunking(Chunking::fixed(1)).request_ahead(0).unordered();
@@ -322,7 +322,7 @@ fn all_ranks_must_attach_the_same_kind_of_incumbent() {
     assert!(error.contains("with incumbent maximum of type u8, but rank 0"), "{error}");
 }
 
-/// A rank with an incumbent, without its skeleton.
+/// Endpoint of a rank with an incumbent, without a farm.
 struct Rank {
     best: Incumbent<u32>,
     link: IncumbentLink,
@@ -341,7 +341,7 @@ fn ranks() -> [Rank; 3] {
 }
 
 impl Rank {
-    /// Sends a chunk with the incumbent, and returns true if the incumbent was added.
+    /// Sends a chunk to rank `to`, with the incumbent unless the rank knows its value. Returns true if the incumbent was added.
     fn send(&mut self, to: usize) -> bool {
         let bare = Frame::new(frame_header(self.endpoint.run(), Tag::Chunk).to_vec());
         let frame = self.link.add(to, bare.clone()).unwrap();
@@ -375,7 +375,7 @@ fn value_is_sent_once_to_each_rank_that_lacks_it() {
     two.best.improve(40);
     two.receive();
     assert_eq!((two.best.get(), two.send(0)), (40, true));
-    // An old value that arrives late is answered by the better one.
+    // The old value 50 reaches rank 0 late; rank 0 sends the better value to rank 1, and not to rank 2, which knows it.
     zero.receive();
     zero.receive();
     assert!(zero.best.get() == 40 && zero.send(1) && !zero.send(2));

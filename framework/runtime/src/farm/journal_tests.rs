@@ -131,7 +131,8 @@ fn journal_belongs_to_one_run() {
     }
 }
 
-/// A restarted job divides only the remaining tasks into shares, so each of the two ranks runs five of ten tasks.
+/// Tests that only tasks without a known result are divided into shares: after a restart, each of the two ranks runs five of the ten remaining
+/// tasks.
 #[test]
 fn known_results_are_excluded_from_shares() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Link of a rank to its superior: rank 0, or a sub-master.
+//! Link of a rank to its superior: the rank that sends it chunks, which is rank 0 or a sub-master.
 
 use std::time::Duration;
 
@@ -13,26 +13,24 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
-/// Link of a rank to its superior.
+/// Link of a rank to its superior, the rank that sends it chunks.
 pub(super) struct Link {
     pub(super) detector: FailureDetector,
     pub(super) clock: Clock,
     pub(super) incumbent: IncumbentLink,
     rank: usize,
     pub(super) farm: String,
-    /// Rank for which this one works.
     pub(super) superior: usize,
-    /// Number of the attach order that assigned the superior.
+    /// Number of the order by which rank 0 assigned the current superior to this rank; rank 0 numbers these orders.
     attach_number: u32,
-    /// Execution mode that was last reported to the superior.
+    /// Thread on which tasks run, as last reported to the superior.
     announced: Option<ExecutionMode>,
-    /// Time for the creation of the worker, once the worker is created.
+    /// Time in which the user's worker was created; `None` before it is created.
     pub(super) warm_up: Option<Duration>,
     flight_recorder: Option<FlightRecordLocation>,
 }
 
 impl Link {
-    /// Creates a link to rank 0.
     pub(super) fn new(
         endpoint: &Endpoint,
         flight_recorder: Option<FlightRecordLocation>,
@@ -54,30 +52,30 @@ impl Link {
         }
     }
 
-    /// Adds the rank to an error.
+    /// Adds the number of this rank to an error.
     pub(super) fn here(&self, error: Error) -> Error {
         error.at_rank(self.rank)
     }
 
-    /// Returns true if the superior does not know yet that user code runs in this `mode`. The superior waits longer for a rank that cannot
-    /// send heartbeats while user code runs.
+    /// Returns true if the superior does not know yet that tasks run in this `mode`. The superior waits longer for messages of a rank that cannot
+    /// send heartbeats while a task runs.
     pub(super) fn has_urgent_change(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }
 
-    /// Forgets the reported execution mode, so that it is reported again even if it has not changed.
+    /// Forgets which thread was reported to the superior, so that it is reported again even if it has not changed.
     pub(super) fn forget_announced(&mut self) {
         self.announced = None;
     }
 
-    /// Notifies rank `to` that the worker is created, if it is.
+    /// Sends rank `to` the message that the user's worker on this rank is created, if it is.
     pub(super) fn join(&self, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(warm_up) = self.warm_up else { return Ok(()) };
         out.send(to, ToMaster::Join(Join { warm_up, flight_recorder: self.flight_recorder.clone() }))
     }
 
-    /// Handles the order of rank `to` to work for it. Returns true if the order is accepted; an order that is older than the current one is
-    /// void.
+    /// Handles the order of rank `to` that this rank works for it. Returns true if the order is accepted; an order with a lower number than the
+    /// current one is void.
     pub(super) fn attach(&mut self, to: usize, order: Attach, out: &mut Outgoing<'_>) -> bool {
         let Attach { number, instead_of } = order;
         if number <= self.attach_number {

@@ -19,6 +19,7 @@ pub(crate) struct Options {
     pub(crate) retries: u32,
     pub(crate) fail_fast: bool,
     pub(crate) dedicated: bool,
+    pub(crate) second_copies: bool,
     pub(crate) ahead: Option<u32>,
     pub(crate) task_limit: Option<Duration>,
     pub(crate) silence: Option<Duration>,
@@ -30,7 +31,7 @@ pub(crate) struct Options {
     pub(crate) incumbent: Option<Arc<dyn AnyIncumbent>>,
 }
 
-/// Default limit of silence, after which a worker that computes on a separate thread counts as dead.
+/// Default time without a message after which a worker that runs tasks on a separate thread counts as dead.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Default for Options {
@@ -41,6 +42,7 @@ impl Default for Options {
             retries: 0,
             fail_fast: false,
             dedicated: false,
+            second_copies: false,
             ahead: None,
             task_limit: None,
             silence: None,
@@ -55,12 +57,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the limit of silence for a worker.
+    /// Returns the time without a message after which a worker that runs tasks on a separate thread counts as dead.
     pub(crate) fn silence(&self, config: &Config) -> Duration {
         self.silence.unwrap_or(SILENCE.min(config.peer_limit))
     }
 
-    /// Checks that these options can be used together.
+    /// Checks that the options of a farm can be used together.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if they cannot, with the name of the option.

@@ -1,4 +1,4 @@
-//! Resequencer: passes results on in the order of the tasks, or in the order of arrival.
+//! Resequencer of a farm: passes results on in the order of the tasks, or, if the farm is unordered, in the order of arrival.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) enum ResultRun {
 }
 
 impl ResultRun {
-    /// Returns the number of tasks.
+    /// Returns the number of tasks whose results these are.
     pub(crate) fn len(&self) -> u64 {
         match self {
             ResultRun::Results(results) => results.len() as u64,
@@ -31,13 +31,13 @@ impl ResultRun {
     }
 }
 
-/// Holds back results that arrive too early.
+/// Buffer for results that arrive before the results of earlier tasks.
 #[derive(Debug)]
 pub(crate) struct Resequencer {
     ordered: bool,
     /// Number of results passed on. In the order of the tasks it is also the number of the next task.
     fed: u64,
-    /// Result runs that wait for earlier results, with their bytes.
+    /// By number of the first task: results that wait for the results of earlier tasks, with their size in bytes.
     early: BTreeMap<u64, (ResultRun, u64)>,
     early_bytes: u64,
 }
@@ -52,18 +52,18 @@ impl Resequencer {
         !self.ordered || task == self.fed
     }
 
-    /// Returns the bytes of results that wait for earlier ones.
+    /// Returns the size in bytes of the results that wait for results of earlier tasks.
     pub(crate) fn early_bytes(&self) -> u64 {
         self.early_bytes
     }
 
-    /// Restarts with task 0.
+    /// Prepares for another set of tasks, which begins with task 0.
     pub(crate) fn restart(&mut self) {
         (self.fed, self.early_bytes) = (0, 0);
         self.early.clear();
     }
 
-    /// Accepts results from task `first` on, which have `bytes` bytes, and passes all results that are due to `deliver`.
+    /// Accepts results of the tasks from number `first` on, which have `bytes` bytes in total. Passes all results that wait no longer to `deliver`.
     ///
     /// # Errors
     /// The error of `deliver`.

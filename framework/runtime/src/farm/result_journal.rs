@@ -1,4 +1,4 @@
-//! Results that outlive the job: written to a journal as they arrive, and read from it instead of being computed again.
+//! Results of a farm's tasks that are kept in a journal, from which a restarted job reads them instead of computing them again.
 
 use armature_text::shown;
 
@@ -33,25 +33,25 @@ pub(crate) struct ResultJournal {
     kind: Kind,
     /// Record numbers of the current set of tasks. Empty in an exploration, in which the number of a task is not that of a record.
     records: Range<u64>,
-    /// Number of the next record.
+    /// Number of the next record to be written.
     next: u64,
-    /// True while the replay of an exploration is not complete.
+    /// True while known results of an exploration are read from the journal.
     replaying: bool,
 }
 
 /// Kind of run that a journal records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A stream of tasks. Failed tasks are not kept.
+    /// A stream of tasks. Failed tasks are not recorded, so they are tried again.
     Stream,
-    /// Sets of tasks, each made from the results of the previous set. Failed tasks are kept, because they belong to these results.
+    /// Sets of tasks, each made from the results of the previous set. Failed tasks are recorded, because the next set depends on them.
     Iterations,
-    /// Tasks that create tasks, which are numbered during the run. Failed tasks are not kept.
+    /// Tasks that create tasks, which are numbered during the run. Failed tasks are not recorded, so they are tried again.
     Exploration,
 }
 
 impl Kind {
-    /// Returns the layout of results in records, with the version of armature, on which the codecs depend.
+    /// Returns the version of the layout of the records. It contains the version of armature, because the encoding of results depends on it.
     fn layout(self) -> &'static str {
         match self {
             Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Value in place of the number of parts, which marks the record of a failed task.
+/// Marks the record of a failed task. In other records this field is the number of parts of the result.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -97,10 +97,10 @@ impl ResultJournal {
         Ok(ResultJournal { journal, known, records_of_deaths, clock, kind, records, next, replaying })
     }
 
-    /// Starts the next set of tasks of an iteration. Returns the tasks.
+    /// Begins the next set of tasks of an iteration, and records its digest. Returns the tasks.
     ///
     /// # Errors
-    /// If the journal contains another set at this place, or the tasks cannot be encoded.
+    /// If the journal contains a different set of tasks here, or the tasks cannot be encoded.
     pub(crate) fn begin_set(&mut self, iteration: usize, tasks: Items, codec: &dyn Codec) -> Result<Items> {
         let place = self.records.end;
         let (digest, tasks) = TaskSetDigest::of(tasks, codec)?;
@@ -132,12 +132,12 @@ impl ResultJournal {
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// Returns the number of known tasks of the current set, or of the stream, that have not been taken yet.
+    /// Returns the number of tasks whose results are known from the journal and have not been used yet, in the stream or in the current set.
     pub(crate) fn known_tasks(&self) -> u64 {
         self.known.range(self.records.clone()).count() as u64
     }
 
-    /// Takes the result or failure of a task, if the journal has it.
+    /// Removes and returns the known result or failure of a task, if the journal contains it.
     ///
     /// # Errors
     /// If the record is not a result of this farm. The identity then does not name everything that the results depend on.
@@ -146,7 +146,7 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Returns true if the replay of an exploration is not complete.
+    /// Returns true while known results of an exploration are read from the journal.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }
@@ -161,7 +161,7 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Returns true if the replay of an exploration is complete: all results have been taken, and their receiver `is_idle`.
+    /// Returns true if all known results of an exploration have been used and the sink has received them (`is_idle`).
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
@@ -177,7 +177,7 @@ impl ResultJournal {
         self.journal.append_parts(self.clock.now(), record, &pieces)
     }
 
-    /// Writes the results of the tasks from number `first` on, and returns them.
+    /// Records the results of the tasks from number `first` on, and returns the results.
     ///
     /// # Errors
     /// If a result cannot be encoded, or the file cannot be written. The error names the task.
@@ -211,12 +211,12 @@ impl ResultJournal {
         result.map(Ok)
     }
 
-    /// Records the attempts of tasks in which a rank may have died.
+    /// Records the attempts of tasks in which a rank may have died. In an exploration, nothing is recorded.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
-        // The next run of the exploration numbers its tasks differently.
+        // In an exploration the note would be useless, because the next run numbers its tasks differently.
         if self.kind == Kind::Exploration {
             return Ok(());
         }
@@ -232,22 +232,21 @@ impl ResultJournal {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns what an earlier run of the job has recorded about the tasks from number `from` on: the end of the range to which the record
-    /// applies, and the attempts if ranks may have died in these tasks. Returns `None` if there is no record about these or later
-    /// tasks.
+    /// Returns the note of an earlier run of the job about the task with number `from`: the end of the range of tasks to which the note applies,
+    /// and the attempts if ranks may have died in these tasks. Returns `None` if there is no note about this or a later task.
     pub(crate) fn recorded(&self, from: u64) -> Option<(u64, Option<Attempts>)> {
         let start = self.records.start;
         recorded_from(&self.records_of_deaths, start.saturating_add(from))
             .map(|(records, known)| (records.end - start, known))
     }
 
-    /// Does the work of every turn.
+    /// Passes records to the system, and begins to write them to disk if enough time has passed.
     pub(crate) fn tick(&mut self) -> Result<()> {
         let now = self.clock.now();
         self.journal.tick(now)
     }
 
-    /// Waits until all records are on disk.
+    /// Closes the journal, and waits until all records are on disk.
     pub(crate) fn close(self) -> Result<()> {
         self.journal.close()
     }
@@ -267,7 +266,7 @@ mod tests {
     use crate::wire::{Codec, Item};
 
     impl ResultJournal {
-        /// Takes the result of a task like [`take`](ResultJournal::take), and returns it with its type.
+        /// Removes and returns the result of a task like [`take`](ResultJournal::take), with the type of the result.
         pub(in super::super) fn take_typed<O: Item>(
             &mut self,
             task: u64,
@@ -286,7 +285,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let codec = Codec::<Vec<f64>>::of_type();
-        // The first two results are stored inline; the third is large and is stored as a separate part.
+        // The first two results are small and stored in one block; the third is large, so its data is stored as a separate part.
         let results = [vec![], vec![1.5; 3], vec![2.5; 9_000]];
         let mut journal = open(&path, Kind::Stream, b"1").unwrap();
         assert_eq!(journal.next_known(0), None);

@@ -1,4 +1,4 @@
-//! Runs a farm on a session.
+//! Runs of farms in a session: streams of tasks, collected results, and iterations.
 
 use std::sync::Arc;
 use std::thread::Scope;
@@ -25,13 +25,13 @@ use crate::user_code;
 use crate::wire::erased::{Items, typed};
 use crate::wire::{Item, Movable};
 
-/// Work of rank 0 in a run, by the kind of the run.
+/// Work of a run on rank 0, by the kind of the run.
 pub(super) enum Script<'s> {
-    /// A stream of tasks. The sink `is_short` if it is the framework's own, which is never slow.
+    /// A stream of tasks. `is_short` is true if the sink is the framework's own, which is never slow.
     Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
     /// Sets of tasks, each made from the results of the previous set.
     Iterations(Box<dyn Sets + 's>),
-    /// Tasks of a worklist, to which `first` adds the first ones.
+    /// Tasks of a worklist. The function `first` adds the first tasks to the list.
     Worklist {
         first: Box<dyn FnOnce() + Send + 's>,
         source: Box<dyn Source + 's>,
@@ -227,7 +227,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.failing_fast() };
-        // A failed task has ended the job, so all results are present.
+        // All results are present, because a failed task would have ended the job.
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
@@ -248,7 +248,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         self.run(session, options, "iterate_results", Script::iterations(first, next)).map(Outcome::of)
     }
 
-    /// Returns the options of a run that the first failed task ends.
+    /// Returns the options of a run that ends with the first failed task.
     pub(super) fn failing_fast(&self) -> Options {
         Options { fail_fast: true, ..self.options.clone() }
     }
@@ -274,7 +274,8 @@ struct FarmRun<'a, 'f> {
 }
 
 impl FarmRun<'_, '_> {
-    /// Returns the settings that must be equal on all ranks. Chunking and the journal are decided by rank 0 alone.
+    /// Returns the settings of the farm that must be equal on all ranks, which the ranks compare before the run. The chunk size and the journal are
+    /// missing, because only rank 0 uses them.
     fn announcement(&self, method: &str) -> Announcement {
         let options = &self.options;
         let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();
@@ -303,7 +304,8 @@ impl FarmRun<'_, '_> {
             && !clock.is_simulated()
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
-            // A run in which a task never ends would wait for the thread of that task and never end.
+            // A time limit for tasks is refused if ranks are threads: a run with a task that never ends would wait for the thread of the task and
+            // never end.
             let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
                         program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(name).at_rank(rank);
@@ -319,11 +321,11 @@ impl FarmRun<'_, '_> {
         if options.task_limit.is_some() {
             runner.watch_every_task();
         }
-        // Rank 0 leaves no flight record: its death ends the job, in whatever task it was.
+        // Rank 0 keeps no flight record: its death ends the job, whatever task it was in.
         let flight_recorder =
             (endpoint.is_process() && rank > 0).then(|| runner.start_flight_recorder()).flatten();
         let waker = endpoint.transport().waker();
-        // With a time limit a rank must be able to report its current task during the task.
+        // With a time limit for tasks, tasks run on a separate thread, so that the rank can report during a task which task it is in.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;
@@ -340,15 +342,15 @@ impl FarmRun<'_, '_> {
                 let follower = Follower::new(endpoint, (activity, flight_recorder), name, &options, config);
                 follower.run(driver, endpoint).map(|()| None)
             };
-            // The scope waits for the compute thread, which may be in user code for a long time. A failure is reported first, so that the
-            // other ranks do not wait for that thread.
+            // A failure is reported to the other ranks before the scope of threads ends, because the end of the scope waits for the computing
+            // thread, which may be in user code for a long time.
             result.inspect_err(|error| endpoint.report(error))
         })
         .and_then(|summary| endpoint.check_run_stopped().map(|()| summary))
     }
 }
 
-/// Formats an option for an announcement.
+/// Formats a time limit for the comparison of settings between ranks.
 fn shown(limit: Option<Duration>) -> String {
     limit.map_or("unset".to_string(), |limit| format!("{limit:?}"))
 }
@@ -434,9 +436,9 @@ fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     Err(Error::new(ErrorKind::User, "the farm has more iterations than can be counted").at_rank(0))
 }
 
-/// Sets of tasks, each made from the results of the previous set.
+/// Sets of tasks of an iteration, each made from the results of the previous set.
 pub(super) trait Sets: Send {
-    /// Returns the first set.
+    /// Returns the tasks of the first iteration.
     fn first(&mut self) -> Items;
 
     /// Returns the tasks of a set as an iterator, and a sink for their results.
@@ -446,7 +448,7 @@ pub(super) trait Sets: Send {
     fn next(&mut self, iteration: usize) -> Result<Option<Items>, BoxError>;
 }
 
-/// [`Sets`] of the caller.
+/// Sets of tasks that the program creates.
 struct SetsOf<F, N, O> {
     first: Option<F>,
     next: N,

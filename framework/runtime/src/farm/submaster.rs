@@ -10,14 +10,14 @@ use crate::comm::message::Encode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 
-/// A rank in its role as a sub-master.
+/// Rank that works as a sub-master.
 #[derive(Debug)]
 pub(super) struct Submaster {
     state: SubmasterState<Payload, Entry>,
 }
 
 impl Submaster {
-    /// Takes charge of the members that the master has assigned.
+    /// Begins to work as a sub-master for the members in the order of the master.
     pub(super) fn lead(link: &mut Link, order: Lead, out: &mut Outgoing<'_>) -> Result<Self> {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
@@ -34,12 +34,12 @@ impl Submaster {
         Ok(Submaster { state: SubmasterState::new(size, members) })
     }
 
-    /// Returns the number of chunks in stock and at members, plus the number of unsent results.
+    /// Returns the number of chunks that this sub-master or its members hold, plus the number of results that were not sent to the master.
     pub(super) fn holds(&self) -> usize {
         self.state.holds()
     }
 
-    /// Records a message from a rank.
+    /// Records that a message has arrived from a worker, which is therefore alive.
     pub(super) fn readmit(&mut self, rank: usize) {
         self.state.readmit(rank);
     }
@@ -50,7 +50,7 @@ impl Submaster {
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
     }
 
-    /// Handles a message from a rank. Messages of ranks that are not members are ignored.
+    /// Handles a message of a worker. Messages of ranks that are not members are ignored.
     pub(super) fn on_message(
         &mut self,
         link: &mut Link,
@@ -73,7 +73,7 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // Members send these messages to rank 0 only, or only sub-masters send them.
+            // These messages are ignored: members send them to rank 0 only, or only sub-masters send them.
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
@@ -83,7 +83,7 @@ impl Submaster {
         Ok(())
     }
 
-    /// Dispatches chunks to requesting members and sends results to the master. Returns true if there were any.
+    /// Sends chunks to members that request them, and results to the master. Returns true if there were any.
     pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = false;
         while let Some((member, header, payload)) = self.state.dispatch() {
@@ -102,7 +102,7 @@ impl Submaster {
         Ok(has_progressed)
     }
 
-    /// Sends the collected results to the master.
+    /// Sends the collected results of the members to the master.
     fn deliver(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         match self.state.deliver() {
             results if results.is_empty() => Ok(()),
@@ -113,18 +113,17 @@ impl Submaster {
         }
     }
 
-    /// Returns true if all members are dead.
     pub(super) fn is_deserted(&self) -> bool {
         self.state.is_deserted()
     }
 
-    /// Ends the role of sub-master: sends the remaining results and a notice to the master.
+    /// Ends the work as a sub-master: sends the remaining results to the master, and the message that this rank is a worker again.
     pub(super) fn retire(mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         self.deliver(link, out)?;
         out.send(0, ToMaster::Retired)
     }
 
-    /// Returns the table of members, with their states and the number of their chunks.
+    /// Returns the states of the members, and the number of chunks that each of them holds.
     pub(super) fn workers(&self) -> &WorkerTable {
         self.state.workers()
     }

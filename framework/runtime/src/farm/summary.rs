@@ -1,4 +1,4 @@
-//! Summary of a run.
+//! Summary of a run of a farm.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::observe::number_format::{count, per_second, percent};
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 
-/// Work of one rank for a farm.
+/// Statistics of one rank's work for a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
@@ -16,14 +16,14 @@ pub struct RankReport {
     pub tasks: u64,
     /// Number of chunks that the rank ran.
     pub chunks: u64,
-    /// Time in tasks.
+    /// Time that the rank spent in tasks.
     pub busy: Duration,
-    /// Time for the creation of the worker.
+    /// Time in which the user's worker was created.
     pub warm_up: Duration,
 }
 
 impl RankReport {
-    /// Adds `tasks` tasks of a chunk that took `seconds`; `is_last` marks the end of the chunk.
+    /// Adds a part of a chunk: `tasks` tasks that took `seconds`. `is_last` is true if the part is the last one of the chunk.
     pub(super) fn add(&mut self, tasks: u32, seconds: f64, is_last: bool) {
         self.tasks += u64::from(tasks);
         self.chunks += u64::from(is_last);
@@ -39,25 +39,29 @@ pub struct Summary {
     pub name: String,
     /// Number of tasks that succeeded or failed at every attempt.
     pub tasks: u64,
-    /// Number of tasks whose results were in the journal.
+    /// Number of tasks whose results were in the journal of an earlier run.
     pub known: u64,
     /// Number of tasks that failed at every attempt.
     pub failed: u64,
     /// Number of retries after an error or a death in a task.
     pub retried: u64,
-    /// Number of tasks that were sent to another rank because their rank was lost.
+    /// Number of tasks that were sent to another rank because the rank that held them was lost.
     pub again: u64,
     /// Ranks that died or hung.
     pub lost: Vec<usize>,
     /// Number of chunks sent.
     pub chunks: u64,
+    /// Number of these chunks that were [second copies](super::Farm::second_copies).
+    pub copies: u64,
+    /// Number of tasks whose result came from a second copy.
+    pub ended_in_copies: u64,
     /// Chunking of the farm, as set by [`Farm::chunking`](super::Farm::chunking).
     pub chunking: String,
     /// Number of iterations; 1 for a stream.
     pub iterations: usize,
     /// Time from the start of the run to the last result.
     pub elapsed: Duration,
-    /// Work by rank; for a lost rank, according to its results.
+    /// By rank: statistics of its work; for a lost rank, according to the results that have arrived.
     pub ranks: Vec<RankReport>,
     /// Number of ranks that ran tasks at the start, including rank 0 if it did; the other ranks were parked.
     pub started_with: usize,
@@ -65,7 +69,7 @@ pub struct Summary {
     pub ended_with: usize,
     /// Reason for the last change of the number of ranks that run tasks, in one sentence; `None` if the number never changed.
     pub change: Option<String>,
-    /// Sub-masters at the end.
+    /// Ranks that were sub-masters at the end.
     pub sub_masters: Vec<usize>,
 }
 
@@ -119,6 +123,10 @@ impl fmt::Display for Summary {
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} requeued", self.lost, count(self.again, "task"))?;
         }
+        if self.copies > 0 {
+            let (copies, first) = (count(self.copies, "chunk"), count(self.ended_in_copies, "task"));
+            write!(f, "\n{copies} sent a second time to idle ranks, where {first} ended first")?;
+        }
         let set_up = self.ranks.iter().map(|rank| rank.warm_up).max().unwrap_or_default();
         if set_up.as_millis() > 0 {
             write!(f, "\nworkers were set up in {} at most, which counts as idle time", cell(set_up))?;
@@ -167,6 +175,8 @@ mod tests {
             again: 0,
             lost: vec![],
             chunks: 3,
+            copies: 0,
+            ended_in_copies: 0,
             chunking: "ss".into(),
             iterations: 1,
             elapsed: Duration::from_secs(10),
@@ -194,6 +204,9 @@ mod tests {
                 .contains("\nworkers were set up in 2.000 s at most, which counts as idle time\n"),
             "{summary}"
         );
+        (summary.copies, summary.ended_in_copies) = (2, 1);
+        let copies = "\n2 chunks sent a second time to idle ranks, where 1 task ended first\n";
+        assert!(summary.to_string().contains(copies), "{summary}");
         summary.ranks.clear();
         assert_eq!(summary.efficiency(), 0.0);
     }

@@ -15,10 +15,10 @@ use crate::rank::user_code::UserCode;
 use crate::user_code;
 use crate::wire::erased::{Codec, Items};
 
-/// Function that creates a farm's worker on the rank that computes.
+/// Function that creates the user's worker on a rank that runs tasks.
 pub(crate) type Factory<'f> = Box<dyn FnMut() -> Result<Box<dyn ErasedWorker + 'f>, BoxError> + Send + 'f>;
 
-/// Storage for a farm's worker between two runs.
+/// Function that creates the user's worker, and the worker itself, which is kept between two runs of the farm.
 pub(crate) struct WorkerSlot<'f> {
     pub(crate) factory: Factory<'f>,
     pub(crate) worker: Option<Box<dyn ErasedWorker + 'f>>,
@@ -31,14 +31,24 @@ pub(crate) struct Codecs {
     pub(crate) results: Arc<dyn Codec>,
 }
 
-/// Command to the compute side.
+/// Command to the computing thread.
 pub(crate) enum Command {
-    /// Create the worker, if there is none yet.
+    /// Create the user's worker, unless it exists.
     SetUp,
-    /// Run a chunk; `away` is true if the result is sent to another rank.
+    /// Run a chunk; `away` is true if the result is for another rank and therefore has to be encoded.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },
-    /// Run the rest of a chunk.
+    /// Run the tasks of a chunk that were left after a partial result.
     Rest(Rest),
+}
+
+impl Command {
+    /// Returns the number of the chunk that the command runs, if it runs one.
+    pub(crate) fn chunk(&self) -> Option<u64> {
+        match self {
+            Command::SetUp => None,
+            Command::Chunk { header, .. } | Command::Rest(Rest { header, .. }) => Some(header.id),
+        }
+    }
 }
 
 /// Tasks of a chunk that are left after a partial result.
@@ -48,12 +58,12 @@ pub(crate) struct Rest {
     away: bool,
 }
 
-/// Outcome of a command.
+/// Result of a command to the computing thread.
 pub(crate) enum Outcome {
     SetUp {
         took: Duration,
     },
-    /// The tasks of the header are completed; the tasks of `rest` belong to the same chunk.
+    /// The tasks in `header` are completed; the tasks in `rest`, which belong to the same chunk, are left.
     Chunk {
         header: ChunkHeader,
         times: Times,
@@ -62,15 +72,15 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Result of a chunk.
+/// Results of the tasks of a chunk.
 pub(crate) enum Output {
-    /// Result for this rank.
+    /// Results for the rank itself, not encoded.
     Local(ChunkResult),
-    /// Result for another rank.
+    /// Results for another rank, encoded as a message.
     Encoded(Frame),
 }
 
-/// Compute side of a rank in a farm.
+/// Computing side of a rank in a farm, which runs commands.
 pub(crate) struct TaskRunner<'w, 'f> {
     slot: &'w mut WorkerSlot<'f>,
     codecs: Codecs,
@@ -83,7 +93,7 @@ pub(crate) struct TaskRunner<'w, 'f> {
     task_time: Option<f64>,
     /// Last measured time of a chunk.
     chunk_time: Option<Duration>,
-    /// True if the start of every task is recorded, however short tasks are, so that a task that exceeds its time limit is known.
+    /// True if the start of every task is recorded, however short tasks are, so that the rank knows which task exceeds the time limit.
     every: bool,
     /// Flight recorder of the rank, from which other processes read its last activity if this process dies.
     flight_recorder: Option<FlightRecorder>,
@@ -123,12 +133,12 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         }
     }
 
-    /// Makes the runner record the start of every task.
+    /// Makes the runner record the start of every task, however short tasks are.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
     }
 
-    /// Starts a flight record, unless the system has none. Returns its location.
+    /// Creates the flight recorder of the rank, unless the system does not support it. Returns the location of its record.
     pub(crate) fn start_flight_recorder(&mut self) -> Option<FlightRecordLocation> {
         self.flight_recorder = FlightRecorder::new();
         self.flight_recorder.as_ref().map(FlightRecorder::place)
@@ -157,17 +167,18 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         error.in_farm(&self.farm).at_rank(self.cx.place.rank)
     }
 
-    /// Extends an error about a whole chunk, whose tasks or results cannot be encoded or decoded.
+    /// Extends the message of an error that concerns a whole chunk, whose tasks or results cannot be encoded or decoded.
     fn blame(&self, error: Error, header: ChunkHeader) -> Error {
         let text = format!("{} (in a chunk of {} tasks from this one on)", error.message(), header.count);
         self.here(Error::new(error.kind(), text).on_item(header.first))
     }
 
-    /// Records the start of a chunk or of its rest.
+    /// Records that a chunk, or the rest of a chunk, begins.
     fn begin(&mut self, header: ChunkHeader) {
         self.activity.set(Some(header.first));
         if let Some(flight_recorder) = &mut self.flight_recorder {
-            // The flight record does not name short chunks, because they are too many.
+            // The flight record names only long chunks and those in which ranks may have died, because writing it for each short chunk would take
+            // too long.
             let long = header.suspect
                 || header.alone
                 || is_long_enough_to_record(self.chunk_time.map(|t| t.as_secs_f64()));
@@ -182,7 +193,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         Ok(if skip > 0 { tasks.split_off(skip) } else { tasks })
     }
 
-    /// Runs as many tasks of a chunk as its time allows.
+    /// Runs tasks of a chunk until its time is over.
     fn work(&mut self, header: ChunkHeader, tasks: Items, away: bool) -> Result<Outcome> {
         let Some(worker) = &mut self.slot.worker else {
             return Err(
@@ -191,7 +202,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         };
         (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);
         let start = self.clock.now();
-        // The conversion saturates if tasks take no time.
+        // The conversion to an integer saturates if the measured time of a task is zero.
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
         let stride =
             self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
@@ -278,7 +289,7 @@ impl UserCode for TaskRunner<'_, '_> {
         match task {
             Command::SetUp => self.slot.worker.is_none(),
             Command::Chunk { header, .. } => header.suspect,
-            // The completed tasks of the chunk took long.
+            // The rest of a chunk may take long, because the completed tasks of the chunk took long.
             Command::Rest(_) => true,
         }
     }

@@ -1,4 +1,4 @@
-//! Digests of sets of tasks, which show that a set differs from the one whose results were kept.
+//! Digests of sets of tasks, which show whether a set differs from the set whose results are in the journal.
 
 use crate::comm::Part;
 use crate::error::Result;
@@ -37,7 +37,7 @@ impl TaskSetDigest {
                 squares += byte * byte;
             }
             for value in [bytes.len() as u64, sum, squares] {
-                // Multiplier of the 64-bit FNV hash.
+                // The constant is the multiplier of the 64-bit FNV hash.
                 self.sum = (self.sum ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
             }
         }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn map_order_does_not_affect_the_digest() {
-        // Each `HashMap` has its own order of iteration.
+        // The encoded bytes of equal sets differ, because each `HashMap` has its own order of iteration.
         let map = |last| (0..100).chain([last]).map(|n| (n, n * n)).collect::<HashMap<u32, u32>>();
         assert_eq!(digest(vec![map(500)]), digest(vec![map(500)]));
         assert_ne!(digest(vec![map(500)]), digest(vec![map(501)]));

@@ -15,28 +15,28 @@ use crate::user_code;
 use crate::wire::erased::Items;
 use crate::wire::{Item, weigh};
 
-/// Limits of a draw.
+/// Limits for one call that draws tasks from the iterator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Maximum number of tasks.
+    /// Maximum number of tasks to be drawn.
     pub(super) most: u64,
-    /// Bytes of all drawn tasks after which no more are drawn.
+    /// Number of bytes after which no more tasks are drawn.
     pub(super) bytes: u64,
-    /// Sampling interval: one task in this number is weighed.
+    /// Sampling interval for the size of tasks: one task in this number is measured.
     pub(super) step: usize,
 }
 
 struct Draw {
     wanted: Wanted,
-    /// True if the duration of the job is limited.
+    /// True if the time of the call is limited, because it runs on the communicating thread.
     limited: bool,
 }
 
-/// Tasks of one draw.
+/// Tasks that one call has drawn.
 struct Drawn {
     time: JobTime,
     tasks: Items,
-    /// True if the tasks have reached the limit of bytes.
+    /// True if the size of the drawn tasks has reached the limit of bytes.
     full: bool,
     ended: bool,
     hint: (usize, Option<usize>),
@@ -68,23 +68,23 @@ pub(super) trait Source {
         u64::MAX
     }
 
-    /// Holds back all tasks while `held` is true, because the replay of known results is not complete.
+    /// Returns no tasks while `held` is true, because the known results of an earlier run are not all delivered.
     fn hold(&mut self, _held: bool) {}
 
-    /// Returns true if ranks may have died in the tasks of the last draw, which are separate from all other tasks.
+    /// Returns true if ranks may have died in the tasks that were drawn last. These tasks are drawn separately from all others.
     fn drew_suspect_tasks(&self) -> bool {
         false
     }
 
-    /// Returns true if no thread of the source has work, so that rank 0's thread may spin while it waits.
+    /// Returns true if no thread of the source has work, so that the communicating thread of rank 0 may wait actively.
     fn leaves_the_core(&self) -> bool;
 
-    /// Returns true if the user's iterator currently runs on rank 0's thread, because it has been fast so far.
+    /// Returns true if the user's iterator currently runs on the communicating thread of rank 0, because its calls have been short so far.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// Receives drawn tasks. Returns true if there were any.
+    /// Receives tasks that the iterator's thread has drawn. Returns true if there were any.
     ///
     /// # Errors
     /// If the user's iterator has panicked.
@@ -103,8 +103,8 @@ pub(super) trait Tasks: Send {
     /// Returns the bounds of the number of remaining tasks.
     fn hint(&self) -> (usize, Option<usize>);
 
-    /// Draws tasks until there are `wanted` tasks or `timer` stops the job. Returns two conditions: the tasks have reached the limit of
-    /// bytes, and the iterator has ended.
+    /// Draws tasks until there are as many as are `wanted`, or `timer` stops the call. Also returns true if the tasks have reached the limit of
+    /// bytes, and true if the iterator has ended.
     ///
     /// # Errors
     /// If the iterator panics. The error names the task, if `drawn` tasks were drawn before.
@@ -126,7 +126,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
             let (mut weight, mut skip) = (0, 0);
             while !full && drawn.len() < most {
                 if !std::mem::needs_drop::<T::Item>() {
-                    // All tasks have the same size, which the caller knows.
+                    // Tasks that own no memory all have the same size, which the caller knows, so they are drawn without being measured.
                     let some = timer.until_reading(drawn.len()).min(most - drawn.len());
                     let before = drawn.len();
                     drawn.extend(self.by_ref().take(some));
@@ -152,7 +152,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
     }
 }
 
-/// The iterator as the user code of an executor.
+/// The user's iterator as user code that an executor calls.
 struct SourceCode<'scope> {
     tasks: Box<dyn Tasks + 'scope>,
     drawn: u64,
@@ -188,12 +188,12 @@ impl UserCode for SourceCode<'_> {
     }
 }
 
-/// Source of the tasks of an iterator.
+/// Source of tasks that an iterator returns.
 pub(super) struct TaskSource<'scope, 'env> {
     executor: Executor<'scope, 'env, SourceCode<'scope>>,
-    /// Tasks that were drawn and not taken.
+    /// Tasks that were drawn from the iterator and not taken by the master.
     buffer: Option<Items>,
-    /// True if the tasks in the buffer have reached the limit of bytes.
+    /// True if the size of the tasks in `buffer` has reached the limit of bytes.
     full: bool,
     taken: u64,
     /// True if the iterator has ended.
@@ -202,7 +202,7 @@ pub(super) struct TaskSource<'scope, 'env> {
 }
 
 impl<'scope, 'env> TaskSource<'scope, 'env> {
-    /// Creates the source of an iterator's tasks, for the farm with this name. `waker` wakes rank 0's thread.
+    /// Creates the source of the tasks of an iterator, for the farm with the name `farm`. `waker` wakes the communicating thread of rank 0.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
@@ -242,7 +242,7 @@ impl Source for TaskSource<'_, '_> {
             return (here, true);
         }
         let (low, high) = self.hint;
-        // While tasks are being drawn, the hint is outdated. The size hint of an endless iterator does not give a number of tasks.
+        // The number of tasks is not exact while tasks are being drawn, or if the iterator is endless: its size hint is then no number of tasks.
         match (low, high) {
             (usize::MAX, None) => (here, false),
             _ => ((low as u64).saturating_add(here), high == Some(low)),
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
     use crate::wire::erased::typed;
 
-    /// Runs `test` on a source whose iterator is executed by a driver of the given kind.
+    /// Runs `test` on a source whose iterator is called by an executor of the given kind.
     fn with<T: Iterator<Item: Item> + Send>(
         tasks: T,
         driver: Driver,

@@ -35,7 +35,7 @@ fn results_equal_the_serial_program() {
     }
 }
 
-/// Ranks start a farm at different times. No rank receives the share of a rank that has not started yet.
+/// Tests that each rank runs an equal share of the tasks although ranks start the farm at different times.
 #[test]
 fn static_shares_are_equal_for_any_start_order() {
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded), (4, Driver::Auto)] {
@@ -224,7 +224,7 @@ fn repeated_runs_reuse_the_workers() {
     assert_eq!(made.load(Ordering::Relaxed), 3, "once on each rank");
 }
 
-/// A thread cannot be killed, so a run that waits for a task that never ends would not end either.
+/// Tests that a time limit for tasks is refused if ranks are threads: a thread cannot be killed, so the run would not end if a task does not.
 #[test]
 fn task_limit_is_refused_on_thread_ranks() {
     for ranks in [1, 3] {
@@ -269,7 +269,7 @@ fn differing_farms_on_ranks_are_refused() {
     );
 }
 
-/// One of the short tasks takes twice as long as a worker may be silent, and its worker must not be declared dead.
+/// Tests that a worker is not declared dead if one of its short tasks takes twice as long as a worker may be silent.
 #[test]
 fn long_task_in_a_chunk_is_not_a_death() {
     const LONG: u64 = 4_000;
@@ -295,18 +295,19 @@ fn long_task_in_a_chunk_is_not_a_death() {
 mod journal;
 #[path = "parts_tests.rs"]
 mod parts;
+#[path = "second_copies_tests.rs"]
+mod second_copies_tests;
 #[path = "submasters_tests.rs"]
 mod submasters;
 #[path = "worker_count_tests.rs"]
 mod worker_count;
 
-/// The sink or the source takes longer than the limit for silent peers. Rank 0 and its workers must not declare each
-/// other dead meanwhile.
+/// Tests that rank 0 and its workers do not declare each other dead while the sink or the source takes longer than the limit for silent ranks.
 #[test]
 fn slow_sink_or_source_does_not_silence_rank_0() {
     let config = config(3).peer_limit(Duration::from_millis(800));
     let nap = |number: u64| {
-        // One call exceeds the limit, and many short calls exceed it together.
+        // The call number 3 alone exceeds the limit for silent ranks, and the many short calls exceed it together.
         let naps = if number == 3 { 1_500 } else { 20 };
         std::thread::sleep(Duration::from_millis(naps));
     };

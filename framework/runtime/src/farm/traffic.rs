@@ -1,4 +1,4 @@
-//! Measurements of a farm's message traffic, and the chunk limits that follow from them.
+//! Measurements of a farm's messages, and limits of the number and size of chunks that follow from them.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use armature_planner::farm::MessageCosts;
 
 /// Weight of a new value in a running mean.
 const FRESH: f64 = 0.125;
-/// Time for which workers should have work in addition to the running chunk, in seconds: the master may sleep or compute for this time
-/// before it answers.
+/// Time in seconds for which workers should have work in addition to the running chunk: for this time the master may sleep or compute before it
+/// answers a request.
 const ANSWER: f64 = 2e-3;
-/// Maximum number of chunks requested in advance.
+/// Maximum number of chunks that a worker holds in addition to the running one.
 const MOST_AHEAD: u32 = 8;
 /// Size in bytes of a chunk, or of its results, beyond which a larger chunk does not reduce the cost per task: the time of a message is
 /// then that of its bytes, and the memory of several chunks does not fit into the caches. The size is large enough for plain data to travel
 /// as a separate part, without a copy.
 pub(crate) const ENOUGH_BYTES: f64 = 96.0 * 1024.0;
-/// Time for which a master on its communicating thread computes between two polls for messages, in seconds.
+/// Time in seconds for which rank 0 runs tasks on the communicating thread between two polls for messages.
 const OWN_GRAIN: f64 = 100e-6;
 
-/// Start-up time of a message before the first measurement, in seconds: that of shared memory with both ranks awake.
+/// Assumed start-up time of a message in seconds, before it is measured: that of shared memory if both ranks are awake.
 const START_UP: f64 = 2e-6;
 /// Transfer time per byte, in seconds, which is not measured: that of one copy through memory. On a network the bytes of small messages
 /// count as start-up time.
 const PER_BYTE: f64 = 2.5e-10;
-/// Factor by which the shortest time grows with each measurement, so that it is forgotten slowly.
+/// Factor by which a shortest measured time grows with each further measurement, so that it is forgotten slowly.
 const FORGET: f64 = 1.02;
 
 /// Running means of the sizes and times of tasks, chunks and messages.
@@ -33,19 +33,19 @@ pub(crate) struct TrafficStats {
     chunk_time: Option<f64>,
     /// Time of a task on rank 0, in seconds.
     own_task: Option<f64>,
-    /// Bytes of a task and of a result: at first their size in memory, then a mean that rises at once and falls slowly.
+    /// Bytes of a task: at first its size in memory, then a mean that rises at once and falls slowly. The same for a result.
     task_bytes: f64,
     result_bytes: f64,
-    /// Number of tasks in the last dispatched chunk, and in the last chunk of rank 0.
+    /// Number of tasks in the last chunk sent to a worker; `own_chunk` is that in the last chunk of rank 0.
     last_chunk: u64,
     own_chunk: u64,
-    /// Time of a message from one rank to another, in seconds, in the fastest exchange.
+    /// Time in seconds of a message from one rank to another, half of the fastest round trip.
     one_way: Option<f64>,
     /// Time for which making and sending a message occupies rank 0, in seconds, for the fastest message.
     sending: Option<f64>,
 }
 
-/// Returns the shorter of two times. The old time is increased by [`FORGET`] before.
+/// Returns the shorter of two times, after the old time was increased by the factor [`FORGET`].
 fn shortest(old: Option<f64>, new: f64) -> f64 {
     old.map_or(new, |old| new.min(old * FORGET))
 }
@@ -55,7 +55,7 @@ fn mean(old: Option<f64>, new: f64) -> Option<f64> {
 }
 
 impl TrafficStats {
-    /// Creates statistics without measurements. Tasks and results have these sizes in memory.
+    /// Creates statistics without measurements. `task_size` and `result_size` are the sizes of a task and a result in memory.
     pub(crate) fn new(task_size: usize, result_size: usize) -> Self {
         TrafficStats {
             chunk_time: None,
@@ -99,19 +99,19 @@ impl TrafficStats {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }
 
-    /// Records the exchange of a chunk with an idle worker: `round_trip` is the time of the round trip, without the time in which the chunk ran. The
-    /// shortest time counts, because the master is often busy meanwhile; it is forgotten slowly.
+    /// Records the time of a round trip to an idle worker, from a chunk to its result, without the time in which the chunk ran. The shortest round
+    /// trip counts, because the master is often busy meanwhile; it is forgotten slowly.
     pub(crate) fn exchanged(&mut self, round_trip: Duration) {
         self.one_way = Some(shortest(self.one_way, round_trip.as_secs_f64() / 2.0));
     }
 
-    /// Records that a message to a worker or a sub-master was made and sent within `took`.
+    /// Records that rank 0 made and sent a message to a worker or a sub-master within `took`.
     pub(crate) fn sent(&mut self, took: Duration) {
         self.sending = Some(shortest(self.sending, took.as_secs_f64()));
     }
 
-    /// Returns the time for which a message occupies its sender, as far as it is measured, if `ports` ranks send chunks at the same time:
-    /// the sub-masters, or rank 0.
+    /// Returns the time for which a message occupies its sender, as far as it is measured. `ports` is the number of ranks that send chunks at the
+    /// same time: the sub-masters, or else rank 0 alone.
     pub(crate) fn messages(&self, ports: usize) -> MessageCosts {
         let sending = self.sending.or(self.one_way).unwrap_or(START_UP);
         MessageCosts::new(sending / ports.max(1) as f64, PER_BYTE)
@@ -138,8 +138,8 @@ impl TrafficStats {
         (ENOUGH_BYTES / self.task_bytes.max(self.result_bytes)).ceil() as u64
     }
 
-    /// Returns the number of chunks that a worker should hold in addition to the running one, if `left` tasks (if that is known) remain for
-    /// `workers` workers: as many as it runs while the master does not answer, but no more than its share.
+    /// Returns the number of chunks that a worker should hold in addition to the running one: as many as it runs before the master answers, but no
+    /// more than its share. `left` is the number of tasks that remain for `workers` workers, if it is known.
     pub(crate) fn ahead(&self, left: Option<u64>, workers: usize) -> u32 {
         let wanted = match self.chunk_time {
             Some(time) if time > 0.0 => (ANSWER / time).ceil().min(f64::from(MOST_AHEAD)) as u32,
@@ -155,7 +155,7 @@ impl TrafficStats {
         left.is_none_or(|left| left >= (workers as u64).saturating_mul(self.own_chunk))
     }
 
-    /// Returns the number of tasks that rank 0 runs between two polls on the communicating thread.
+    /// Returns the number of tasks that rank 0 runs on the communicating thread between two polls for messages.
     pub(crate) fn own_grain(&self) -> u64 {
         match self.own_task {
             Some(time) => ((OWN_GRAIN / time.max(1e-12)) as u64).max(1),

@@ -18,7 +18,7 @@ pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
     if endpoint.size() == 1 || !endpoint.capabilities().threads { Driver::Inline } else { config.driver }
 }
 
-/// Time of one job, from which the executor decides where later jobs run.
+/// Time of one job, a series of calls of the source or the sink. From the time the executor decides on which thread later jobs run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobTime {
     took: Duration,
@@ -35,7 +35,7 @@ impl JobTime {
     }
 }
 
-/// Measures jobs, and limits their duration.
+/// Measures the jobs of the source or the sink, which are series of their calls, and limits their duration.
 #[derive(Debug)]
 pub(super) struct JobTimer {
     clock: Clock,
@@ -43,7 +43,7 @@ pub(super) struct JobTimer {
     since_last: Option<Duration>,
     /// True if the duration of the current job is limited.
     limited: bool,
-    /// Number of calls after which the clock is read next.
+    /// Number of calls of user code in the current job after which the clock is read next.
     next_reading: usize,
 }
 
@@ -52,7 +52,7 @@ impl JobTimer {
         JobTimer { clock, start: None, since_last: None, limited: false, next_reading: 1 }
     }
 
-    /// Starts a job, which is `limited` if it keeps rank 0 from its messages.
+    /// Begins a job of the source or the sink. Its duration is limited (`limited`) if it keeps rank 0 from its messages.
     pub(super) fn begin(&mut self, limited: bool) {
         let now = self.now();
         self.since_last = self.start.map(|start| now.saturating_sub(start));
@@ -70,7 +70,7 @@ impl JobTimer {
         self.took() > THREADED_ABOVE
     }
 
-    /// Returns the number of calls until the next reading of the clock.
+    /// Returns the number of calls of user code until the clock is read next.
     pub(super) fn until_reading(&self, calls: usize) -> usize {
         if self.limited { self.next_reading.saturating_sub(calls).max(1) } else { usize::MAX }
     }
@@ -79,7 +79,7 @@ impl JobTimer {
         self.now().saturating_sub(self.start.unwrap_or_default())
     }
 
-    /// Returns the current time; always 0 in the simulator, where each reading of the clock takes simulated time.
+    /// Returns the current time. In a simulation the time is always 0, because each reading of the clock would take simulated time.
     fn now(&self) -> Duration {
         if self.clock.is_simulated() { Duration::ZERO } else { self.clock.now() }
     }

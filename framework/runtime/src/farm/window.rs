@@ -6,7 +6,7 @@
 
 use crate::wire::erased::Shape;
 
-/// Size in bytes below which tasks are small: the cost of a small task does not depend on its bytes.
+/// Size in bytes below which tasks count as small: the time to handle a small task does not depend on its size.
 const SMALL: f64 = 4096.0;
 
 /// Largest size of a task, or of a result, so far.
@@ -18,7 +18,7 @@ struct Largest {
 
 impl Largest {
     fn of(shape: Shape) -> Self {
-        // A value occupies at least one byte, in memory or on the wire.
+        // The size is at least one byte, because a value occupies at least one byte in memory or in a message.
         Largest { bytes: shape.size.max(1) as f64, known: !shape.owns }
     }
 
@@ -40,22 +40,22 @@ pub(crate) struct InFlight {
     pub(crate) back: u64,
     /// Bytes of results that wait for those of earlier tasks.
     pub(crate) early: u64,
-    /// Tasks and bytes of due results that the sink has not received yet.
+    /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
     pub(crate) due: (u64, u64),
 }
 
-/// Limit on the bytes in flight, with the largest sizes so far.
+/// Limit of the bytes between the source and the sink, with the largest sizes of a task and a result so far.
 #[derive(Debug)]
 pub(crate) struct Window {
     window: u64,
-    /// Bytes of dispatched tasks.
+    /// Bytes of dispatched tasks whose results have not arrived.
     out: u64,
     task: Largest,
     result: Largest,
 }
 
 impl Window {
-    /// Creates a window of `window` bytes for tasks and results with the given shapes.
+    /// Creates a limit of `window` bytes, for tasks and results of the given types.
     pub(crate) fn new(window: usize, [task, result]: [Shape; 2]) -> Self {
         Window { window: window as u64, out: 0, task: Largest::of(task), result: Largest::of(result) }
     }
@@ -95,8 +95,8 @@ impl Window {
         )
     }
 
-    /// Returns the number of tasks that may be drawn. At least one may be drawn if no other task is in flight: the results that wait for it
-    /// do not exceed the limit.
+    /// Returns the number of tasks that may be drawn from the source. At least one task may be drawn if none is dispatched or requeued and the sink
+    /// has received all results that it could: only results that wait for an earlier task are then left.
     pub(crate) fn room(&self, in_flight: InFlight) -> u64 {
         let room = (self.bytes_left(in_flight) as f64 / (self.task.bytes + self.result.bytes)) as u64;
         let room = if self.is_sure() { room } else { room.min(1) };

@@ -4,7 +4,7 @@ use super::*;
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Runs `iterations` iterations of 64 tasks whose results are their numbers; returns the summary.
+/// Runs a farm for `iterations` iterations of 64 tasks; the result of each task is its number. Returns the summary.
 pub(super) fn counted(
     config: &Config,
     farm: impl Fn() -> Farm<'static, u64, u64> + Sync,
@@ -43,7 +43,7 @@ fn only_the_requested_number_of_workers_run_tasks() {
 #[test]
 fn unprofitable_workers_are_parked_and_logged() {
     let dir = tempfile::tempdir().unwrap();
-    // The tasks take far less time than their messages.
+    // A task takes far less time than the message with it, so fewer workers are faster.
     let work = |x: u64| {
         std::hint::black_box(x);
         x

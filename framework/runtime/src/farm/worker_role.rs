@@ -14,21 +14,22 @@ use crate::rank::protocol::{Outgoing, Place};
 
 /// A rank in its role as a worker.
 pub(super) struct WorkerRole {
-    /// Chunks that are not begun, preceded by the rests of begun chunks; each with the rank that sent it.
+    /// Commands of this rank's computing thread: the rests of chunks that were begun, then chunks that were not; each with the rank that sent it.
     inbox: VecDeque<(usize, Command)>,
-    /// Senders of the chunks at the executor.
+    /// Ranks that sent the chunks which the executor currently has.
     senders: VecDeque<usize>,
     activity: Arc<Activity>,
-    /// Number of the last change of the activity, and the time at which it was noticed, by the clock that measures silence.
+    /// Counter of changes of the current task, and the time at which its last change was noticed, by the clock that measures how long ranks are
+    /// silent.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
-    /// True if the current task has exceeded the time limit and the master has been notified.
+    /// True if the current task has exceeded the time limit of tasks and the master was notified.
     pub(super) timed_out: bool,
     pub(super) report: RankReport,
 }
 
 impl WorkerRole {
-    /// Creates a worker without chunks at time `here`, by the clock that measures silence.
+    /// Creates the state of a worker without chunks. `here` is the time by the clock that measures how long ranks are silent.
     pub(super) fn new(activity: Arc<Activity>, task_limit: Option<Duration>, here: Duration) -> Self {
         WorkerRole {
             inbox: VecDeque::new(),
@@ -50,7 +51,7 @@ impl WorkerRole {
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }
 
-    /// Handles an outcome of the executor and sends its result.
+    /// Handles the result of a command, and sends results of a chunk to the rank that sent the chunk.
     pub(super) fn on_done(
         &mut self,
         outcome: Outcome,
@@ -66,7 +67,7 @@ impl WorkerRole {
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // A replaced sub-master receives no result, and other ranks run the rest of its chunk.
+                // A sub-master that was replaced receives no result, and the rest of its chunk is dropped, because other ranks run it.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, link.incumbent.add(sender, frame)?)?;
@@ -85,7 +86,8 @@ impl WorkerRole {
         self.activity.get().1.is_some()
     }
 
-    /// Returns the rest of a begun chunk, or the next chunk; `None` if the current task has exceeded the time limit.
+    /// Returns the next command for the computing thread: the rest of a chunk, or a new chunk. `None` if the current task has exceeded the time
+    /// limit.
     pub(super) fn next(&mut self) -> Option<Command> {
         if self.timed_out {
             return None;
@@ -95,7 +97,8 @@ impl WorkerRole {
         Some(command)
     }
 
-    /// Notifies the master if the current task has exceeded the user's time limit at time `here`, by the clock that measures silence.
+    /// Sends the master a message if the current task has exceeded the time limit of tasks. `here` is the time by the clock that measures how long
+    /// ranks are silent.
     pub(super) fn check_limit(&mut self, out: &mut Outgoing<'_>, here: Duration) -> Result<()> {
         let (beat, task) = self.activity.get();
         if beat != self.seen.0 {
@@ -122,10 +125,10 @@ impl WorkerRole {
         }
     }
 
-    /// Returns the execution mode of the rank. `led` is the number of chunks that it holds for its members if it is a sub-master.
+    /// Returns the thread on which tasks of this rank run. `led` is the number of chunks that the rank holds for its members if it is a sub-master.
     pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
         match (user_code.is_inline, user_code.is_fixed) {
-            // A sub-master that runs no task can send heartbeats at any time.
+            // A sub-master that runs no task itself can send heartbeats at any time, like a rank whose tasks run on a separate thread.
             _ if led.is_some() && user_code.is_idle => ExecutionMode::OnThread,
             (false, _) => ExecutionMode::OnThread,
             (true, false) => ExecutionMode::Interleaved,
@@ -136,7 +139,7 @@ impl WorkerRole {
     /// Returns the status of the rank for its heartbeats. `led` is the number of chunks that it holds for its members if it is a sub-master.
     pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
         let mode = Self::mode(led, user_code);
-        // A chunk that waits at the executor counts as a task without a known number.
+        // While a chunk waits for the computing thread, the number of the current task is reported as unknown (`u64::MAX`).
         let task = self.activity.get().1.or_else(|| (!user_code.is_idle).then_some(u64::MAX));
         let waiting = self.inbox.len() + led.unwrap_or(0);
         Status { task, waiting: u32::try_from(waiting).unwrap_or(u32::MAX), mode }

@@ -1,4 +1,4 @@
-//! Tasks that wait on rank 0 while results add more tasks.
+//! Worklist: tasks that wait on rank 0, to which results of other tasks add more tasks.
 //!
 //! The sink adds tasks on its thread, and the master takes tasks to dispatch them; both share the list. The list has ended for good when it
 //! is empty, no rank holds a task of it, and the sink has received every result.
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::wire::erased::Items;
 use crate::wire::{Item, weigh};
 
-/// Order in which waiting tasks are taken.
+/// Order in which waiting tasks are taken from the worklist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// The task that has waited longest is first.
@@ -21,17 +21,17 @@ pub(super) enum Order {
     NewestFirst,
 }
 
-/// Function that is called with a task to be dispatched, its number, and true if fewer tasks wait than would keep all ranks busy. Returns
-/// true if ranks may have died in the task.
+/// Function that is called for each task before it is dispatched, with the number of the task, and with true if fewer tasks wait than would keep
+/// all ranks busy. Returns true if ranks may have died in the task.
 type OnTake<I> = fn(&mut I, u64, bool) -> bool;
 
 struct Tasks<I> {
     waiting: BTreeMap<u64, I>,
-    /// Number of the next task that is added.
+    /// Number of the next task to be added.
     next: u64,
 }
 
-/// Tasks that wait, shared by the sink and the master.
+/// Waiting tasks, to which the sink adds and from which the master takes.
 pub(super) struct Worklist<I> {
     tasks: Arc<Mutex<Tasks<I>>>,
 }
@@ -62,20 +62,20 @@ impl<I> Worklist<I> {
         first..*next
     }
 
-    /// Removes a task whose result is known.
+    /// Removes a task when its result has arrived.
     pub(super) fn remove(&self, number: u64) {
         self.lock().waiting.remove(&number);
     }
 }
 
-/// Worklist as a source of tasks for the master.
+/// Source from which the master takes the tasks of a worklist.
 pub(super) struct WorklistSource<I> {
     pub(super) list: Worklist<I>,
     order: Order,
     on_take: OnTake<I>,
     ranks: u64,
     taken: u64,
-    /// True if ranks may have died in the tasks of the last draw.
+    /// True if ranks may have died in the tasks that were drawn last.
     drew_suspect_tasks: bool,
     held: bool,
     stopped: bool,
@@ -115,7 +115,7 @@ impl<I: Item> Source for WorklistSource<I> {
         self.stopped = true;
     }
 
-    /// Returns the number of waiting tasks, which is not exact because each task may create many others.
+    /// Returns the number of waiting tasks, which is not exact as the number of all tasks left: each task may create many others.
     fn left(&self) -> (u64, bool) {
         (self.waiting(), false)
     }
@@ -124,7 +124,8 @@ impl<I: Item> Source for WorklistSource<I> {
         (self.waiting(), true)
     }
 
-    /// Returns half of an even share of the waiting tasks: the tasks that they create arrive later, and other ranks need tasks meanwhile.
+    /// Returns the maximum number of tasks in a chunk: half of an even share of the waiting tasks. The tasks that these create arrive later, and
+    /// other ranks need tasks meanwhile.
     fn share(&self) -> u64 {
         (self.waiting() / (2 * self.ranks)).max(1)
     }
@@ -151,7 +152,7 @@ impl<I: Item> Source for WorklistSource<I> {
             return Ok(None);
         }
         let Tasks { waiting, .. } = &mut *self.list.lock();
-        // Fewer tasks wait than each rank can hold: one to run, and one in advance.
+        // Tasks are scarce if fewer wait than all ranks can hold: one that runs and one in advance for each rank.
         let scarce = (waiting.len() as u64) < 2 * self.ranks;
         let mut weight = 0;
         while (drawn.len() as u64) < wanted.most && weight < wanted.bytes {
@@ -184,7 +185,7 @@ mod tests {
     fn source(order: Order, tasks: Range<u64>) -> (Worklist<u64>, WorklistSource<u64>) {
         let list = Worklist::new();
         list.add(tasks);
-        // A drawn task is odd if tasks were scarce.
+        // A task that was drawn while tasks were scarce becomes odd, so that the tests can tell.
         let source = WorklistSource::new(
             list.clone(),
             order,

@@ -1,7 +1,7 @@
 //! Directories of events, one for each start of a job: `DIR/attempts/1`, `DIR/attempts/2`, …
 //!
-//! Rank 0 reserves the number of an attempt by creating its directory, so that a restart, a requeue and a second start by hand never write
-//! to the same files. Readers that are given `DIR` read the newest attempt.
+//! Rank 0 reserves the number of an attempt (start of the job) by creating its directory, so that a restart, a requeue and a second start by
+//! hand never write to the same files. Readers that are given `DIR` read the newest attempt.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Error as IoError, ErrorKind as IoKind};
@@ -12,14 +12,14 @@ use armature_files::regular::{Links, open_with};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Directory of the attempts within the directory of events.
+/// Name of the directory of attempts (starts of a job) within the directory of events.
 const ATTEMPTS: &str = "attempts";
 
-/// File whose lock the running job holds.
+/// Name of the file in the directory of events whose lock the running job holds.
 const LOCK: &str = "lock";
 
-/// Returns the directory of the newest attempt in the directory of events `dir`, and `dir` itself if it contains no attempts, as
-/// the directory of one attempt does.
+/// Returns the directory of the newest attempt in the directory of events `dir`, and `dir` itself if it contains no attempts, for example
+/// because it is the directory of one attempt.
 ///
 /// ```
 /// use armature::observe::newest_attempt;
@@ -41,24 +41,25 @@ pub fn newest_attempt(dir: &Path) -> PathBuf {
     }
 }
 
-/// Returns the directory of attempt `number`: `dir` itself if it is the directory that `armature run` has created for this attempt.
+/// Returns the directory of attempt `number` in `dir`. If `dir` is the directory that `armature run` has created for this attempt, `dir` itself
+/// is returned.
 pub(crate) fn attempt_directory(dir: &Path, number: u32) -> PathBuf {
     let directory = Path::new(ATTEMPTS).join(number.to_string());
     if dir.ends_with(&directory) { dir.to_path_buf() } else { dir.join(directory) }
 }
 
-/// Returns the number of the attempt if `dir` is the directory of an attempt; 0 otherwise.
+/// Returns the number of the attempt (start of the job) if `dir` is the directory of an attempt; 0 otherwise.
 fn own_number(dir: &Path) -> u32 {
     let number = || dir.file_name()?.to_str()?.parse().ok();
     number().filter(|number| dir.is_dir() && attempt_directory(dir, *number) == dir).unwrap_or(0)
 }
 
-/// Returns the name of a file of one rank: `rank-3.jsonl` for the stem `rank`.
+/// Returns the name of a file with events of one rank: `rank-3.jsonl` for the stem `rank`.
 pub(crate) fn file_of_rank(stem: &str, rank: usize) -> String {
     format!("{stem}-{rank}.jsonl")
 }
 
-/// Returns the greatest number of an attempt in `dir`, 0 if there is none.
+/// Returns the highest number of an attempt in `dir`, 0 if there is no attempt.
 fn newest_number(dir: &Path) -> u32 {
     let number = |entry: fs::DirEntry| {
         let name = entry.file_name();
@@ -68,7 +69,7 @@ fn newest_number(dir: &Path) -> u32 {
     fs::read_dir(dir.join(ATTEMPTS)).into_iter().flatten().flatten().filter_map(number).max().unwrap_or(0)
 }
 
-/// The attempt to which this job writes its events. Until the value is dropped, the directory of events is locked.
+/// The attempt (start of the job) to which this job writes its events. Until the value is dropped, the directory of events is locked.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     number: u32,
@@ -90,7 +91,7 @@ impl Attempt {
             IoKind::ResourceBusy => {
                 let dir = dir.display();
                 let text =
-                    format!("the directory of events {dir}: {error}. Each job needs a directory of its own");
+                    format!("the directory of events {dir}: {error}. Each job needs a separate directory");
                 Error::new(ErrorKind::Config, text)
             }
             _ => unwritable(dir, &error),
@@ -108,13 +109,14 @@ impl Attempt {
             return Ok(Attempt { number: own, directory: dir.to_path_buf(), _lock: lock });
         }
         fs::create_dir_all(dir.join(ATTEMPTS)).map_err(wrong)?;
-        // An equal number would mean `dir` itself.
+        // The new number also exceeds the number of `dir`, if `dir` is the directory of an attempt: an equal number would mean `dir` itself.
         let mut number = newest_number(dir).max(own) + 1;
         loop {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
                 Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
-                // The name is that of a file, or of the directory of a job on another host, if the file system does not share locks between hosts.
+                // The next number is tried, because the name belongs to a file, or to the attempt of a job on another host, if the file system
+                // does not share locks between hosts.
                 Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
                 Err(error) => return Err(wrong(error)),
             }
@@ -171,7 +173,7 @@ mod tests {
             text.contains("deep/events: ") && text.contains("process uses it and has not released"),
             "{text}"
         );
-        assert!(text.ends_with("Each job needs a directory of its own"), "{text}");
+        assert!(text.ends_with("Each job needs a separate directory"), "{text}");
         assert!(!events.join("attempts/2").exists());
         drop(first);
         // `armature run` has created the directory of an attempt. A second session in the same attempt has its own directory.
@@ -185,7 +187,7 @@ mod tests {
         let second = Attempt::take(&third).unwrap();
         assert_eq!((second.number(), second.directory()), (4, third.join("attempts/4").as_path()));
         fs::remove_dir_all(&third).unwrap();
-        // Entries that are not directories of attempts do not count and are not overwritten.
+        // Entries of the directory `attempts` that are not directories of attempts do not count and are not overwritten.
         fs::create_dir(events.join("attempts/007")).unwrap();
         fs::write(events.join("attempts/2"), "mine").unwrap();
         let third = Attempt::take(&events).unwrap();
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().starts_with("no events can be written to "), "{error}");
         assert!(join_attempt(&file, 1, 1).is_err());
-        // Files of an earlier job are kept on a host that does not share the directory with rank 0.
+        // On a host that does not share the directory with rank 0, files of an earlier job are kept.
         let directory = join_attempt(dir.path(), 4, 1).unwrap();
         assert!(fs::read_dir(&directory).unwrap().next().is_none());
         fs::write(directory.join("rank-1.jsonl"), "earlier").unwrap();

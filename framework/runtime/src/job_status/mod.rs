@@ -1,8 +1,8 @@
 //! Job status: state and result of a job, in a file for the program that started the job.
 //!
-//! The exit code of a launcher is not always reliable. If ranks are allowed to die (`mpirun --enable-recovery`, `srun`), the first exits
-//! with 0 whichever rank has died, and the second with 137 although the surviving ranks have finished. Therefore a program that is started
-//! with `ARMATURE_JOB_STATUS=FILE` writes its state into that file; `armature run` reads it.
+//! The exit code of a launcher is not always reliable. If ranks are allowed to die (`mpirun --enable-recovery`, `srun`), `mpirun` exits with 0
+//! whichever rank has died, and `srun` with 137 although the surviving ranks have finished. Therefore a program that is started with
+//! `ARMATURE_JOB_STATUS=FILE` writes its state into that file; `armature run` reads it.
 //!
 //! A job that logs its events also writes its status to `job-status.json` in the directory of the events.
 //!
@@ -27,7 +27,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub use attempt::newest_attempt;
 pub(crate) use attempt::{Attempt, attempt_directory, file_of_rank, join_attempt};
 
-/// Maximum size of a job status in bytes. Most have some hundred bytes; that of a failed job includes the whole error message.
+/// Maximum size of a job status in bytes. Most job statuses have some hundred bytes; the status of a failed job includes the whole error
+/// message.
 const LONGEST: u64 = 4 << 20;
 
 /// Status of a job.
@@ -49,7 +50,7 @@ pub struct JobStatus {
     pub ranks: usize,
     /// Ranks that have died and that the job does not need, ascending.
     pub lost: Vec<usize>,
-    /// Number of completed tasks, items, units or sweeps, over all skeletons of the session. Those that an earlier run has left in a
+    /// Number of completed tasks, items, units or sweeps, over all skeletons of the session. Tasks that an earlier run has recorded in a
     /// journal, a rescue file or a checkpoint are included.
     pub done: u64,
     /// Process number of rank 0.
@@ -65,21 +66,24 @@ pub struct JobStatus {
     pub started_by: String,
 }
 
-/// Lock of a job status, see [`JobStatus::claim`].
+/// Lock of the file of a job status, see [`JobStatus::claim`].
 #[derive(Debug)]
 pub struct StatusLock {
     _lock: Option<LockFile>,
 }
 
-/// Name of the job status file in a directory of events.
+/// Name of the copy of the job status in a directory of events.
 pub const EVENTS_COPY: &str = "job-status.json";
+
+/// Start of the cause of a stop for the time limit of the job, after "stopped by".
+pub(crate) const TIME_LIMIT: &str = "the time limit of the job";
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum State {
-    /// Not all ranks have started and registered yet.
+    /// The job has started, but not all ranks have registered with rank 0 yet.
     #[default]
     Starting,
     /// All ranks have started, and the job has not ended.
@@ -88,7 +92,7 @@ pub enum State {
     Finished,
     /// The job has ended with an error.
     Failed,
-    /// The job was asked to stop, by a signal for example, and has ended in order. The same command continues it.
+    /// The job was asked to stop, by a signal for example, and has ended in order. The same command continues the work of the job.
     Stopped,
 }
 
@@ -100,6 +104,12 @@ impl State {
 }
 
 impl JobStatus {
+    /// Returns true if the job has stopped by itself, because no task could end before the [end of the job](crate::Config::end_time).
+    pub fn stopped_for_time_limit(&self) -> bool {
+        self.state == State::Stopped
+            && self.kept.strip_prefix("stopped by ").is_some_and(|cause| cause.starts_with(TIME_LIMIT))
+    }
+
     /// Reads the job status from a file; `None` if there is no file.
     ///
     /// # Errors
@@ -122,8 +132,8 @@ impl JobStatus {
         })
     }
 
-    /// Locks the job status in a file for one job, until the returned value is dropped. The lock is that of the file `PATH.lock`. A path
-    /// that is not a regular file, such as a device, is not locked.
+    /// Locks the job status in a file for one job, until the returned value is dropped. The lock is held on the file `PATH.lock`. A path that is
+    /// not a regular file, such as a device, is not locked.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if another job holds the lock for ten seconds; [`ErrorKind::Io`] if the lock file cannot be created.
@@ -132,7 +142,7 @@ impl JobStatus {
     }
 
     fn claim_within(path: &Path, tries: u32) -> Result<StatusLock> {
-        // Two links to the same file use the same lock.
+        // The path is resolved first, so that two links to the same file use the same lock.
         let at = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if at.exists() && !at.is_file() {
             return Ok(StatusLock { _lock: None });
@@ -146,7 +156,7 @@ impl JobStatus {
             LockFile::acquire(Path::new(&name), tries, waiting).map_err(|error| match error.kind() {
                 io::ErrorKind::ResourceBusy => Error::new(
                     ErrorKind::Config,
-                    format!("the job status {shown}: {error}. Each job needs a file of its own"),
+                    format!("the job status {shown}: {error}. Each job needs a separate file"),
                 ),
                 _ => Error::new(ErrorKind::Io, format!("cannot lock the job status {shown}: {error}")),
             })?;
@@ -156,7 +166,7 @@ impl JobStatus {
     /// Writes the job status to a file, which is replaced as a whole.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the file cannot be written; it is unchanged then.
+    /// [`ErrorKind::Io`] if the file cannot be written; the file is unchanged then.
     pub fn write(&self, path: &Path) -> Result<()> {
         let write = || {
             let mut text = serde_json::to_vec(self)?;
@@ -169,7 +179,7 @@ impl JobStatus {
     }
 }
 
-/// Returns the scope in which the numbers of this process and its neighbours are valid, see [`JobStatus::place`].
+/// Returns the scope in which the numbers of processes on this machine are valid, see [`JobStatus::place`].
 pub fn place() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = fs::read_link("/proc/self/ns/pid");
@@ -208,7 +218,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Config);
             let text = error.to_string();
             assert!(
-                text.contains("process uses it") && text.ends_with("Each job needs a file of its own"),
+                text.contains("process uses it") && text.ends_with("Each job needs a separate file"),
                 "{text}"
             );
         }

@@ -1,4 +1,4 @@
-//! Writing of the job status.
+//! Writer of the job status, the file with the state and the result of a job.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,33 +7,33 @@ use crate::comm::process::is_alive;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::{Attempt, EVENTS_COPY, JobStatus, STOPPED, State, StatusLock, place};
 
-/// Minimum time between two writes of the number of completed tasks.
+/// Minimum time between two writes of the number of completed tasks to the job status.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Writer of the job status on one rank. Rank 0 writes the complete status. Another rank writes only its failure, and only if the file
-/// exists, which rank 0 or the launcher has created.
+/// Writer of the job status on one rank. Rank 0 writes the complete status. Another rank writes only its failure, and only if the file exists,
+/// because rank 0 or the launcher creates it.
 #[derive(Debug, Default)]
 pub(crate) struct StatusWriter {
     path: Option<PathBuf>,
-    /// Copy of the job status in the directory of events.
+    /// Path of the copy of the job status in the directory of events.
     copy_path: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
-    /// Value of `done` at the start of the current run.
+    /// Number of tasks that were completed before the current run of a skeleton.
     done_before: u64,
     /// Error message of the program if the job has failed although all ranks end without an error.
     failure: Option<String>,
-    /// Sentence about the stop and the results that are kept, if all ranks end because the job was asked to stop.
+    /// Sentence with the cause of the stop and the kept results, if all ranks end because the job was asked to stop.
     kept: Option<String>,
     next: Duration,
-    /// Lock of the job status; held on rank 0, unless the launcher holds it.
+    /// Lock of the job status, which rank 0 holds unless the launcher does.
     _lock: Option<StatusLock>,
-    /// Attempt whose lock on the directory of events is held as long as the job status is written; set on rank 0.
+    /// On rank 0: the start of the job whose events are logged. The directory of events stays locked as long as this value exists.
     _attempt: Option<Attempt>,
 }
 
 impl StatusWriter {
-    /// Starts the writer of `rank` in a session of `size` ranks, whose events go to `attempt`.
+    /// Starts the job status on `rank` in a session of `size` ranks, whose events go to the directory of `attempt`.
     ///
     /// # Errors
     /// If rank 0 cannot write the file, or if the file is the job status of another job. A failed write of the copy in the directory of
@@ -44,7 +44,7 @@ impl StatusWriter {
         rank: usize,
         size: usize,
     ) -> Result<Self> {
-        // The launcher may have written values that are known only to it, so they are kept.
+        // The values in the file are kept, because the launcher may have written values that only the launcher knows.
         let found = path.and_then(|path| JobStatus::read(path).ok().flatten()).unwrap_or_default();
         let lock = match path {
             Some(path) if rank == 0 && !is_prepared(&found) => Some(JobStatus::claim(path)?),
@@ -70,12 +70,12 @@ impl StatusWriter {
         Ok(writer)
     }
 
-    /// Returns the path of the main file: the copy in the directory of events, if there is no other.
+    /// Returns the path of the main file: the configured file, or else the copy in the directory of events.
     fn file(&self) -> Option<&Path> {
         self.path.as_deref().or(self.copy_path.as_deref())
     }
 
-    /// Records that all ranks have started and registered. Called on rank 0.
+    /// Records in the job status that all ranks have started and registered. Called on rank 0.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -84,19 +84,19 @@ impl StatusWriter {
         self.write()
     }
 
-    /// Returns true if the number of completed tasks is due to be written at time `now`.
+    /// Returns true if the number of completed tasks is due to be written to the job status at time `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.rank == 0 && self.file().is_some() && now >= self.next
     }
 
-    /// Starts another run of a skeleton, whose tasks are added to those of the earlier runs.
+    /// Starts another run of a skeleton in the same job, whose completed tasks are added to those of the earlier runs.
     pub(crate) fn begin_run(&mut self) {
         self.done_before = self.job_status.done;
     }
 
-    /// Records that `tasks` tasks of the current run are completed. The file is written at most once per second, and at once when the first
-    /// task of a job is completed.
+    /// Records that `tasks` tasks of the current run of a skeleton are completed. The file is written at most once per second, and at once when
+    /// the first task of a job is completed.
     pub(crate) fn done(&mut self, tasks: u64, now: Duration) {
         let done = self.done_before + tasks;
         if done == self.job_status.done {
@@ -114,12 +114,12 @@ impl StatusWriter {
         self.failure = Some(failure);
     }
 
-    /// Sets the sentence about the stop and the results that are kept, for a job that was asked to stop.
+    /// Sets the sentence with the cause of the stop and the kept results, for a job that was asked to stop.
     pub(crate) fn stop(&mut self, kept: String) {
         self.kept = Some(kept);
     }
 
-    /// Records that the job continues without `rank`.
+    /// Records that the job continues without the dead rank `rank`.
     pub(crate) fn lost(&mut self, rank: usize) {
         if self.rank == 0
             && let Err(at) = self.job_status.lost.binary_search(&rank)
@@ -129,12 +129,12 @@ impl StatusWriter {
         }
     }
 
-    /// Records that the job ends because of an error, on this rank or on another one.
+    /// Records that the job ends because of an error, on this rank or on another rank.
     pub(crate) fn fail(&mut self, error: &Error, restart: bool) {
-        // Another rank may have written the file in the meantime.
+        // The file is read first, because another rank may have written a failure to it in the meantime.
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         let ended = found.as_ref().is_some_and(|job_status| job_status.state.has_ended());
-        // Ranks other than 0 do not create the file. If it does not exist, it is on another machine.
+        // Ranks other than 0 do not create the file. If the file does not exist here, rank 0 has it on another machine.
         let is_of_another =
             found.as_ref().is_some_and(|found| found.started_by != self.job_status.started_by);
         if ended || is_of_another || (found.is_none() && self.rank != 0) {
@@ -149,7 +149,8 @@ impl StatusWriter {
         self.write_or_warn();
     }
 
-    /// Records that all ranks have finished their part. The job has finished, unless it was stopped or the program has set an error message.
+    /// Records that all ranks have finished their part. The job has finished, unless the job was stopped or the program has set an error
+    /// message.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -176,7 +177,8 @@ impl StatusWriter {
             self.copy_path = None;
         }
         let Some(path) = &self.path else { return Ok(()) };
-        // Locks are not shared between hosts on every file system, and a killed launcher has released its lock.
+        // If this process does not hold the lock, because the launcher should, the content of the file is checked before each write: locks are
+        // not shared between hosts on every file system, and a killed launcher has released its lock.
         let found = JobStatus::read(path).ok().flatten().filter(|_| self._lock.is_none());
         if let Some(other) = found.filter(|found| found.started_by != self.job_status.started_by) {
             log::warn!(
@@ -190,7 +192,8 @@ impl StatusWriter {
         self.job_status.write(path)
     }
 
-    /// Writes that the job continues, unless another rank has written a failure in the meantime. Rank 0 may receive that failure later.
+    /// Writes the status of a job that continues, unless another rank has written a failure in the meantime, which rank 0 may receive only
+    /// later.
     fn write_on(&mut self) {
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         if found.is_none_or(|job_status| job_status.state != State::Failed) {
@@ -205,7 +208,7 @@ impl StatusWriter {
     }
 }
 
-/// Returns true if the launcher has prepared the file for this process; the launcher holds the lock then. After a restart, a network file
+/// Returns true if the launcher has prepared the job status for this process; the launcher then holds its lock. After a restart, a network file
 /// system may still show the job status of the attempt that died.
 fn is_prepared(found: &JobStatus) -> bool {
     let is_here = found.place == place();
@@ -214,7 +217,7 @@ fn is_prepared(found: &JobStatus) -> bool {
         && (found.process == 0 || is_own || found.state.has_ended() || (is_here && !is_alive(found.process)))
 }
 
-/// Returns true if the same job may succeed when it is restarted, because a machine, a link or another rank failed.
+/// Returns true if the same job may succeed when it is restarted after an error of this kind, because a machine, a link or another rank failed.
 pub(crate) fn may_restart(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Timeout | ErrorKind::Transport | ErrorKind::Peer)
 }
@@ -244,7 +247,7 @@ mod tests {
             writer.done(tasks, Duration::from_millis(at));
             assert_eq!(read(&path).done, written, "at {at} ms");
         }
-        // Tasks of another run are added.
+        // Completed tasks of another run of a skeleton are added to the earlier number.
         writer.begin_run();
         writer.done(2, Duration::from_millis(2000));
         assert_eq!(read(&path).done, 10);
@@ -254,7 +257,7 @@ mod tests {
         assert_eq!((read(&path).lost, read(&path).done), (vec![1, 2], 10));
         writer.finish().unwrap();
         assert_eq!((read(&path).state, read(&path).code), (State::Finished, 0));
-        // A late rank cannot overwrite the final status.
+        // A rank that fails late cannot overwrite the final status of the job.
         StatusWriter::start(Some(&path), None, 2, 3).unwrap().fail(&error(), true);
         assert_eq!(read(&path).state, State::Finished);
     }
@@ -322,7 +325,7 @@ mod tests {
         assert_eq!((copy.state, copy.restarts, copy.starter), (State::Running, 2, 77));
         assert_eq!(copy, read(&path));
         drop(writer);
-        // Without a separate status file, the file in the event directory is the status file.
+        // Without a separate status file, the job status in the directory of events is the only one.
         let mut writer = StatusWriter::start(None, attempt(), 0, 3).unwrap();
         writer.lost(2);
         let copy = read(&events.join("attempts/2").join(EVENTS_COPY));
@@ -340,20 +343,20 @@ mod tests {
             started_by: started_by.into(),
             ..JobStatus::default()
         };
-        // The launcher that holds the lock has prepared the file for this process; after a restart the status of the
-        // last attempt may still be in it.
+        // The launcher that holds the lock has prepared the file for this process; after a restart the status of the last attempt may still be
+        // in the file.
         for before in [of("one"), JobStatus { state: State::Failed, process: 5, ..of("one") }] {
             before.write(&path).unwrap();
             StatusWriter::start(Some(&path), None, 0, 1).unwrap();
         }
-        // A living process writes to the file.
+        // The process that is named in the file is alive and writes to the file.
         let parent = std::os::unix::process::parent_id();
         let running = JobStatus { state: State::Running, process: parent, place: place(), ..of("one") };
         assert!(
             !is_prepared(&running)
                 && !is_prepared(&JobStatus { started_by: String::new(), starter: 0, ..running })
         );
-        // Another launcher has prepared the file for its own job meanwhile.
+        // Meanwhile another launcher has prepared the file for its own job.
         of("one").write(&path).unwrap();
         let mut writer = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
         let mut other = StatusWriter::start(Some(&path), None, 1, 3).unwrap();
@@ -364,7 +367,7 @@ mod tests {
         writer.finish().unwrap();
         assert_eq!(read(&path), of("two"));
         drop(lock);
-        // Without a launcher the process locks the file itself.
+        // Without a launcher the process locks the job status itself.
         let writer = StatusWriter::start(Some(&dir.path().join("own")), None, 0, 1).unwrap();
         assert!(writer._lock.is_some());
     }

@@ -1,4 +1,4 @@
-//! Loops over indices in one call.
+//! Short forms of loops over indices: one call with a closure.
 
 use std::ops::Range;
 

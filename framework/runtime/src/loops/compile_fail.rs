@@ -1,4 +1,4 @@
-//! Wrong programs that the compiler must reject: each first example here fails to compile.
+//! Wrong programs that the compiler must reject: the first example of each item here fails to compile.
 
 /// A stencil step is computed as a whole, so a stencil has no block size.
 ///

@@ -1,4 +1,4 @@
-//! Balancing on rank 0: turns reports of the ranks into instructions. The controller sends nothing itself.
+//! Balancing on rank 0: turns reports of the ranks into instructions about the units of a loop. The controller sends no messages itself.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// Decision of rank 0 for all ranks after an interaction.
+/// Instruction of rank 0 to all ranks, after an interaction: reports of all ranks with a decision of rank 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
     /// Number of units that each sender sends to each receiver; empty if nothing moves.
     pub(super) moves: Vec<Move>,
-    /// Seconds until the next interaction.
+    /// Seconds until ranks report again.
     pub(super) period: f64,
 }
 
-/// Collects the samples of the participating ranks and decides when all of them have reported.
+/// Collects reports of the ranks that have units, and decides about movements of units when all of them have reported.
 pub(super) struct LoopController {
     balancer: LoopBalancer,
     reach: Reach,
@@ -37,12 +37,12 @@ pub(super) struct LoopController {
     real_time: bool,
     clock: Clock,
     events: EventLog,
-    /// State of each participating rank, by rank number.
+    /// State of each rank that has units, by rank number.
     ranks: Vec<RankState>,
-    /// Movement in progress.
+    /// Movement of units in progress.
     under_way: Option<Movement>,
     forced: Option<Random>,
-    /// True until the first decision or postponement.
+    /// True until rank 0 has decided or postponed a decision for the first time.
     is_cold: bool,
     interactions: u64,
     movements: u64,
@@ -52,18 +52,18 @@ pub(super) struct LoopController {
 /// State of a rank, from its reports.
 #[derive(Clone, Debug, Default)]
 struct RankState {
-    /// Part of the loop that the rank holds, as last reported.
+    /// Number of units that the rank holds, as last reported.
     held: u64,
-    /// True if the rank has reported since reports were last requested.
+    /// True if the rank has reported since rank 0 last requested reports.
     has_reported: bool,
-    /// Sum of the samples received since the last decision.
+    /// Sum of the measurements that the rank has reported since the last decision.
     sample: Sample,
-    /// Measured work, including earlier work that was too short to determine a rate.
+    /// Measured work of the rank, including earlier work that was too short to determine a rate.
     rate: RateAccumulator,
 }
 
 impl RankState {
-    /// Returns the report for the balancer and begins a new sample.
+    /// Returns the rank's report for the balancer and begins a new sum of measurements.
     fn report(&mut self, shortest: f64) -> Report {
         let Sample { units, seconds, span, .. } = std::mem::take(&mut self.sample);
         self.has_reported = false;
@@ -72,22 +72,22 @@ impl RankState {
     }
 }
 
-/// Movement in progress.
+/// Movement of units in progress.
 struct Movement {
-    /// Number of units that the decision named.
+    /// Number of units that move by the decision.
     units: u64,
     messages: u64,
-    /// Longest time in seconds that a rank has spent on its part, over the ranks that have completed their parts.
+    /// Longest time in seconds that a rank has spent on sending and receiving its units, over the ranks that have done so.
     seconds: f64,
     done: Vec<bool>,
     why: String,
 }
 
 impl LoopController {
-    /// Creates the controller of a loop whose ranks initially hold `held` units. Ranks beyond the end of `held` do not participate.
+    /// Creates the controller of a loop whose ranks initially hold `held` units. Ranks beyond the end of `held` have no units.
     ///
     /// # Errors
-    /// If the options cannot be used.
+    /// If the options of the loop cannot be used.
     pub(super) fn new(
         name: &str,
         settings: &Settings,
@@ -135,7 +135,7 @@ impl LoopController {
         })
     }
 
-    /// Adds a sample of a rank.
+    /// Adds the measurements that a rank has reported.
     pub(super) fn on_report(&mut self, rank: usize, sample: Sample) {
         let Some(state) = self.ranks.get_mut(rank) else { return };
         (state.held, state.has_reported) = (sample.held, true);
@@ -153,7 +153,7 @@ impl LoopController {
         self.balancer = balancer;
     }
 
-    /// Returns the balancer for the next run. A movement in progress is abandoned: its cost is not reported any more.
+    /// Returns the balancer for the next run of the loop. The cost of a movement in progress is not reported to it any more.
     pub(super) fn into_balancer(mut self) -> LoopBalancer {
         if self.under_way.is_some() {
             self.balancer.abandoned();
@@ -166,13 +166,13 @@ impl LoopController {
         self.balancer.set_least(units);
     }
 
-    /// Reports the cost of the movement in progress to the balancer if all ranks have reported their parts as done. Without this call the cost is
+    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units. Without this call, the cost is
     /// reported after the next decision, which suits loops in which an instruction is carried out one interaction later.
     pub(super) fn close_movement(&mut self) {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
 
-    /// Returns true if all participating ranks have reported since reports were last requested.
+    /// Returns true if all ranks with units have reported since reports were last requested.
     pub(super) fn is_due(&self) -> bool {
         self.ranks.iter().all(|rank| rank.has_reported)
     }
@@ -205,7 +205,7 @@ impl LoopController {
         Some(missing)
     }
 
-    /// Discards the measured rates. The way of computing changes from now on, so that earlier rates do not apply.
+    /// Discards the measured rates of the ranks. From now on the loop computes with another block size, for which earlier rates do not hold.
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {
@@ -213,7 +213,7 @@ impl LoopController {
         }
     }
 
-    /// Discards the reports since the last decision and returns the time in seconds after which ranks are to report again.
+    /// Discards the reports of the ranks since the last decision and returns the time in seconds after which ranks are to report again.
     pub(super) fn discard_reports(&mut self) -> f64 {
         for rank in &mut self.ranks {
             (rank.sample, rank.has_reported) = (Sample::default(), false);
@@ -221,22 +221,22 @@ impl LoopController {
         self.balancer.shortest_period()
     }
 
-    /// Passes the scheduler's quantum to the balancer: the largest of the ranks' estimates.
+    /// Passes the scheduler's quantum (time slice of a process) to the balancer: the largest of the ranks' estimates.
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // Simulated hosts share their cores without time slices.
+            // There is no quantum in a simulator: simulated hosts share their cores without time slices.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
         }
     }
 
-    /// Decides from the reports received; `ahead` is the work that remains. If [not all](LoopController::is_due) ranks have reported, the others
-    /// count as having done nothing since their last reports.
+    /// Decides about movements from the reports received; `ahead` is the work that remains. If [not all](LoopController::is_due) ranks have reported,
+    /// the missing ranks count as having computed nothing since their last reports.
     ///
     /// # Errors
-    /// If a report is invalid, which correct measurements never are.
+    /// If a report is invalid. Correct measurements never are.
     pub(super) fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let begin = self.clock.now();
         let now = begin.as_secs_f64();
@@ -247,7 +247,7 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Reports are requested after a time rather than after a number of phases, so the balancer needs no phase duration.
+        // Reports are requested after a time rather than after a number of passes, so the balancer gets no duration of a pass.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -273,7 +273,7 @@ impl LoopController {
         Ok(Instruction { moves, period: decision.period })
     }
 
-    /// Reports the cost of the movement in progress to the balancer if all ranks have done their parts.
+    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units.
     fn finish_movement(&mut self, now: f64) {
         let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
             return;
@@ -295,7 +295,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // A decision while units are in transit carries no information.
+        // Decisions while units are in transit are not recorded, because they always keep the distribution.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }
@@ -303,33 +303,33 @@ impl LoopController {
         self.events.record(at, || event(decision));
     }
 
-    /// Records the end of the run after `passes` passes and this time.
+    /// Records the end of the run after `passes` passes and the time `elapsed`.
     pub(super) fn end(&mut self, passes: u64, elapsed: Duration) {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }
 
-    /// Records an event of the loop.
+    /// Records an event of the loop for the event log.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         self.events.record(self.clock.now(), event);
     }
 
-    /// Returns the number of interactions so far.
+    /// Returns the number of interactions (reports of all ranks with a decision of rank 0) so far.
     pub(super) fn interactions(&self) -> u64 {
         self.interactions
     }
 
-    /// Returns the number of movements so far, including the one in progress.
+    /// Returns the number of movements of units so far, including the one in progress.
     pub(super) fn movements(&self) -> u64 {
         self.movements + u64::from(self.under_way.is_some())
     }
 
-    /// Returns the reason for the last movement.
+    /// Returns the reason for the last movement of units.
     pub(super) fn change(&self) -> Option<String> {
         self.under_way.as_ref().map(|movement| movement.why.clone()).or_else(|| self.change.clone())
     }
 }
 
-/// Returns moves to random shares, some of them far smaller than others. For tests.
+/// For tests: returns movements that lead to random shares of the units, some of them far smaller than others.
 fn random_moves(random: &mut Random, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
     let target = random_shares(random, held.iter().sum(), held.len());
     reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))

@@ -1,4 +1,4 @@
-//! Tests of the controller on rank 0 without ranks.
+//! Tests of the loop controller of rank 0, with reports of simulated ranks.
 
 use armature_planner::loops::LoopOptions;
 
@@ -40,7 +40,7 @@ fn slow_rank_sends_units_and_movement_closes_when_complete() {
     let Instruction { moves, period } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && controller.under_way.is_some() && !controller.is_due());
-    // Rank 0 has carried out its part of the movement, rank 1 has not.
+    // Rank 0 has sent its units of the movement, and rank 1 has not received them.
     controller.on_report(0, sample(33, 1.3, 1));
     controller.on_report(1, sample(50, 1.0, 0));
     assert!(controller.decide(Ahead::Unknown).unwrap().moves.is_empty());
@@ -57,8 +57,8 @@ fn slow_rank_sends_units_and_movement_closes_when_complete() {
     );
 }
 
-/// Within 30 ms the scheduler may have stopped a rank's process once or not at all, so the decision waits for ten
-/// turns.
+/// The scheduler's quantum is 20 ms. Within a report of 30 ms, the scheduler may have stopped a rank's process once or not at all, so the decision
+/// waits until the reports cover ten quanta.
 #[test]
 fn decision_waits_until_time_slices_average_out() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
@@ -71,7 +71,7 @@ fn decision_waits_until_time_slices_average_out() {
     let missing = controller.postpone().unwrap();
     assert!((missing - 0.17).abs() < 1e-9, "ten turns of 20 ms, of which 30 ms have passed: {missing}");
     assert!(!controller.is_due(), "all are to report again");
-    // The first report measures a cold start and is discarded.
+    // The first report measures cold caches and is discarded.
     on_report(&mut controller, 0.05);
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
@@ -80,10 +80,10 @@ fn decision_waits_until_time_slices_average_out() {
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
     assert_eq!(controller.postpone(), None);
-    // All reports after the first one count: 200 units in 0.12 s and in 0.16 s.
+    // All reports after the first one count: rank 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
     let Instruction { moves, .. } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
-    // A rank that waits for the others most of the time computes little; the decision is postponed for at most 2 s.
+    // Rank 0 waits for rank 1 most of the time, so the reports of rank 0 cover little computing. The decision is postponed for at most 2 s.
     let waiting = |seconds: f64| Sample { span: 0.3, ..sample(50, seconds, 1) };
     for reports in 1..=7 {
         controller.on_report(0, waiting(0.005));
@@ -92,8 +92,8 @@ fn decision_waits_until_time_slices_average_out() {
     }
 }
 
-/// Only a cold start may be discarded. Here the first report is long enough, so no later report is discarded, however
-/// long ago the first decision was.
+/// Only the first reports of a run may be discarded, because of cold caches. Here the first reports are long enough, so no later report is discarded,
+/// however long ago the first decision was.
 #[test]
 fn reports_after_a_long_first_report_always_count() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
@@ -107,7 +107,7 @@ fn reports_after_a_long_first_report_always_count() {
     assert_eq!(on_report(&mut controller, 0.06), None, "both together are 120 ms");
 }
 
-/// At the beginning of a pass rank 0 decides without reports, which contain no information about the cores.
+/// At the beginning of a pass, rank 0 decides without reports. This decision contains no information about the share of its core that a rank gets.
 #[test]
 fn decision_without_reports_keeps_the_quantum() {
     let mut controller = controller(&Settings::new(), &[50, 50]);
@@ -122,8 +122,7 @@ fn decision_without_reports_keeps_the_quantum() {
     assert!((decide(0.0, 0.0) - 0.2).abs() < 1e-9);
 }
 
-/// At the end of a pass the ranks report after a few milliseconds each. A single short report must not pass for the
-/// speed of a rank.
+/// At the end of a pass the ranks report after a few milliseconds each. A single short report must not count as the speed of a rank.
 #[test]
 fn short_reports_are_aggregated() {
     let settings = Settings::new().quantum(Duration::from_millis(4));
@@ -138,12 +137,12 @@ fn short_reports_are_aggregated() {
         moves.first().map(|m| (m.from, m.units))
     };
     assert_eq!(decide([0.05, 0.05]), None);
-    // Rank 1 was stopped for most of three short times in a row. Together the reports are too short for a decision.
+    // Rank 1 got no core for most of three short times in a row. The three reports together are too short for a decision.
     for _ in 0..3 {
         assert_eq!(decide([0.001, 0.004]), None);
     }
-    // The reports are long enough from here on and all count. Rank 1 takes twice as long, and units move once that
-    // lasts.
+    // From here on the reports are long enough, and all of them count. Rank 1 takes twice as long as rank 0, and units move when that has lasted for
+    // some reports.
     let moved = (0..8).find_map(|_| decide([0.02, 0.04]));
     assert!(moved.is_some_and(|(from, units)| from == 1 && (5..40).contains(&units)), "{moved:?}");
 }
@@ -173,13 +172,13 @@ fn balance_once_moves_once() {
 fn forced_movements_are_random_and_reproducible() {
     let run = |seed| {
         let mut controller = controller(&Settings::new().forced(seed), &[10, 10, 10]);
-        // Neighbours pass on units that they receive, so the count of a rank may temporarily be negative.
+        // The number of units of a rank may temporarily be negative here, because ranks pass on units that they receive from a neighbour.
         let (mut held, mut movements, mut all) = (vec![10_i64; 3], 0, Vec::new());
         for _ in 0..40 {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The interaction after a movement only closes the movement.
+            // The interaction after a movement moves no units; it only closes the movement.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

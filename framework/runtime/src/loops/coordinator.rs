@@ -1,5 +1,5 @@
-//! The part of a run's coordinator on rank 0 that is common to all loops. Directives go to all ranks at once, as a star (`doall/star.rs`), or from
-//! rank to rank along a chain (`grid/chain.rs`).
+//! Part of rank 0's coordinator that is common to all loops. Directives go to all ranks at once (`doall/coordinator.rs`), or from rank to rank along
+//! a chain (`grid/coordinator.rs`).
 
 use std::time::Duration;
 
@@ -12,9 +12,8 @@ use crate::error::Result;
 use crate::observe::{Event, Progress};
 use crate::persist::snapshot::{Saved, SnapshotCoordinator};
 
-/// State of a run on rank 0, independent of the path of its directives.
+/// State of a loop's run on rank 0 that does not depend on the path of its directives.
 pub(super) struct Coordinator {
-    /// Name of the loop.
     name: String,
     pub(super) controller: LoopController,
     snapshots: Option<SnapshotCoordinator>,
@@ -22,14 +21,14 @@ pub(super) struct Coordinator {
     pub(super) first: Vec<u64>,
     start: Duration,
     pub(super) ended: Option<Duration>,
-    /// True if the job was asked to stop.
+    /// True if the job was asked to stop early.
     pub(super) stop_requested: bool,
 }
 
 /// State that rank 0 passes to the next run of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
-    /// Number of units of each rank.
+    /// Number of units of each rank at the end of the run.
     pub(super) held: Vec<u64>,
     pub(super) balancer: LoopBalancer,
 }
@@ -57,7 +56,7 @@ impl Coordinator {
     /// Records at time `now` that a rank has written its units to a checkpoint.
     ///
     /// # Errors
-    /// If the written pieces do not make a checkpoint.
+    /// If the pieces that ranks have written do not make a complete checkpoint.
     pub(super) fn on_saved(
         &mut self,
         rank: usize,
@@ -79,12 +78,12 @@ impl Coordinator {
         Progress { of, done, before: 0, part: 0.0, total, what, rest }
     }
 
-    /// Returns the number of the pass if the units are to be written to a checkpoint as they are after `pass` passes.
+    /// Returns the number of the pass if a checkpoint of the units, as they are after `pass` passes, is due.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(pass, now))
     }
 
-    /// Returns true if the run is to stop at the next pass for which there can be a checkpoint.
+    /// Returns true if the run must stop at the end of the next pass after which a checkpoint can be written.
     pub(super) fn is_stop_due(&self) -> bool {
         self.stop_requested && !self.is_saving()
     }
@@ -94,12 +93,12 @@ impl Coordinator {
         self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
     }
 
-    /// Starts the checkpoint of a run that stops after `pass` passes. Returns the number of the pass for the checkpoint, if one has to be written.
+    /// Starts the checkpoint of a run that stops after `pass` passes. Returns the number of that pass if a checkpoint must be written.
     pub(super) fn last_snapshot(&mut self, pass: u64) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.begin(pass))
     }
 
-    /// Describes what is kept of a run that was stopped after `done` of `total` passes.
+    /// Describes the progress that a checkpoint keeps of a run that was stopped after `done` of `total` passes.
     pub(super) fn kept(&self, done: u64, total: u64, what: &str) -> String {
         kept((done, Some(total)), what, self.snapshots.as_ref().map(SnapshotCoordinator::dir))
     }

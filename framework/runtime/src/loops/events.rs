@@ -1,4 +1,4 @@
-//! Decisions about a loop, for the log.
+//! Decisions about the units of a loop, for the event log.
 
 use armature_planner::loops::LoopDecision;
 use armature_planner::tuner::{Action, Reason};
@@ -20,7 +20,7 @@ pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, foun
     }
 }
 
-/// Converts a decision to an event.
+/// Converts a decision about movements of units to an event.
 pub(super) fn event(decision: &LoopDecision) -> Event {
     let acted = decision.is_act();
     Event::Decision {

@@ -8,7 +8,7 @@ use super::settings::{Settings, loop_options};
 use super::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, ParallelFor, Stencil, StencilLoop, Table, TableLoop};
 
 impl Settings {
-    /// Returns the defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Settings::default()
     }
@@ -20,12 +20,13 @@ impl Settings {
     loop_options!(periodic);
     loop_options!(panel_width);
 
-    /// Sets how long the operating system lets a process run while others wait. By default it is measured.
+    /// Sets the scheduler's quantum: how long the operating system lets a process run while other processes wait for the core. By default it is
+    /// measured.
     pub fn quantum(self, quantum: Duration) -> Self {
         self.change(|settings| settings.quantum = Some(quantum))
     }
 
-    /// Moves units at random at each interaction, with this seed, whatever is measured.
+    /// Moves units at random at each decision, with the random seed `seed`, whatever is measured.
     pub fn forced(self, seed: u64) -> Self {
         self.change(|settings| settings.forced = Some(seed))
     }
@@ -36,10 +37,10 @@ impl Settings {
     }
 }
 
-/// Adds the method `settings` to a builder.
+/// Adds the method `settings` to the builder of a loop.
 macro_rules! takes_settings {
     () => {
-        /// Replaces all options set so far.
+        /// Replaces all options of the loop that were set so far.
         pub fn settings(self, settings: Settings) -> Self {
             self.change(|before| *before = settings)
         }

@@ -1,4 +1,4 @@
-//! Measurements of the work of a rank, which the rank reports at each interaction.
+//! Measurements of the work of a rank, which the rank reports to rank 0.
 
 use std::time::Duration;
 
@@ -8,39 +8,39 @@ use super::quantum::QuantumEstimate;
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 
-/// A block's CPU time is read as well if the block before it took at least this time. The two readings take a microsecond or two, which is more than
-/// a hundredth of a shorter block.
+/// Minimum duration of the previous block for which the CPU time of a block is read as well. The two readings take a microsecond or two, which is
+/// more than a hundredth of a shorter block.
 const LONG: Duration = Duration::from_micros(200);
-/// Weight of a new block in the usual time of a unit: one slow block in sixteen does not change it much.
+/// Weight of a new block in the mean time of a unit: one slow block in sixteen does not change the mean much.
 const SHARE: f64 = 1.0 / 16.0;
 
-/// Work of a rank since its last sample, as it reports it.
+/// Measurements of a rank since its last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
-    /// Number of units computed.
+    /// Number of units that the rank has computed since the last report.
     pub(super) units: f64,
-    /// Seconds in blocks, including the time in which another process had the core.
+    /// Seconds spent on blocks, including the time in which another process had the core.
     pub(super) seconds: f64,
-    /// Number of units on the rank now.
+    /// Number of units that the rank holds at the time of the report.
     pub(super) held: u64,
-    /// Number of blocks computed.
+    /// Number of blocks that the rank has computed since the last report.
     pub(super) blocks: u64,
-    /// Seconds since the last sample.
+    /// Seconds since the last report.
     pub(super) span: f64,
-    /// Part of `span` in interactions, in seconds.
+    /// Part of `span`, in seconds, in which the rank processed messages and sent reports.
     pub(super) hooks: f64,
-    /// Part of `span` waiting for other ranks, in seconds.
+    /// Part of `span`, in seconds, in which the rank waited for other ranks.
     pub(super) waiting: f64,
-    /// Number of movements since the start of the run of which the rank has done its part.
+    /// Number of movements since the start of the run for which the rank has sent and received its units.
     pub(super) movements: u64,
-    /// Seconds spent on movements since the last sample.
+    /// Seconds spent on movements of units since the last report.
     pub(super) moving: f64,
-    /// Scheduler's quantum as estimated by this rank, in seconds.
+    /// Scheduler's quantum (time slice of a process) as estimated by this rank, in seconds.
     pub(super) quantum: f64,
 }
 
 impl Sample {
-    /// Returns the sum of this sample and the sample that follows it.
+    /// Returns the sum of these measurements and of those that follow them.
     pub(super) fn with(self, next: Sample) -> Self {
         Sample {
             units: self.units + next.units,
@@ -55,7 +55,7 @@ impl Sample {
         }
     }
 
-    /// Returns the sample with all time except waiting, interactions and movements counted as computing. In a loop whose ranks exchange halo rows in
+    /// Returns the measurements with all time except waiting, reports and movements counted as computing. In a loop whose ranks exchange halo rows in
     /// every sweep, sending and receiving them is part of the work, and a rank that shares its core is stopped there as well as in user code.
     pub(super) fn of_all_work(self) -> Self {
         let work = self.span - self.waiting - self.hooks - self.moving;
@@ -63,26 +63,26 @@ impl Sample {
     }
 }
 
-/// Timer for blocks, on the thread that computes them. It reads the clock twice per block, and the CPU time twice if blocks are long.
+/// Timer for blocks of units, on the thread that computes them. It reads the clock twice per block, and the CPU time twice if blocks are long.
 #[derive(Clone, Debug)]
 pub(super) struct BlockTimer {
     clock: Clock,
-    /// Duration of the last block.
+    /// Duration of the last block of units.
     last: Duration,
 }
 
-/// Start of a block that is being computed.
+/// Start times of a block that is being computed: clock and CPU time.
 #[derive(Debug)]
 pub(super) struct StartTimes {
     wall: Duration,
     cpu: Option<Duration>,
 }
 
-/// Duration of a block.
+/// Duration of a block of units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTime {
     pub(super) took: Duration,
-    /// CPU time of the thread in the block, if it was measured.
+    /// CPU time of the thread while it computed the block, if it was measured.
     cpu: Option<Duration>,
 }
 
@@ -91,20 +91,20 @@ impl BlockTimer {
         BlockTimer { clock, last: Duration::ZERO }
     }
 
-    /// Starts timing a block.
+    /// Starts the timer for a block of units.
     #[inline]
     pub(super) fn begin(&self) -> StartTimes {
         let wall = self.clock.now();
         StartTimes { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
-    /// Returns the time since the block began.
+    /// Returns the time since the block of units began.
     #[inline]
     pub(super) fn since(&self, start: &StartTimes) -> Duration {
         self.clock.now().saturating_sub(start.wall)
     }
 
-    /// Ends timing a block.
+    /// Stops the timer for a block of units and returns its duration.
     #[inline]
     pub(super) fn end(&mut self, start: &StartTimes) -> BlockTime {
         let cpu = start.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu));
@@ -113,17 +113,17 @@ impl BlockTimer {
     }
 }
 
-/// Measurements of a rank.
+/// Measurements of a rank in a run of a loop.
 #[derive(Debug)]
 pub(super) struct Metrics {
     clock: Clock,
     timer: BlockTimer,
     quantum: QuantumEstimate,
-    /// Work since the last sample.
+    /// Measurements since the last report.
     recent: Sample,
-    /// Time of the last sample.
+    /// Time of the last report.
     sampled: Duration,
-    /// Usual seconds per unit, for blocks whose CPU time is not read.
+    /// Mean seconds per unit, to judge blocks whose CPU time is not read.
     usual: Option<f64>,
     total: RankReport,
 }
@@ -141,18 +141,18 @@ impl Metrics {
         }
     }
 
-    /// Starts timing a block on the thread that communicates.
+    /// Starts the timer for a block of units, on the thread that communicates.
     #[inline]
     pub(super) fn begin(&self) -> StartTimes {
         self.timer.begin()
     }
 
-    /// Returns the time since the block began.
+    /// Returns the time since the block of units began.
     pub(super) fn since(&self, start: &StartTimes) -> Duration {
         self.timer.since(start)
     }
 
-    /// Ends timing a block of `units` units on the thread that communicates, and returns its duration.
+    /// Stops the timer for a block of `units` units, on the thread that communicates, and returns its duration.
     #[inline]
     pub(super) fn end(&mut self, start: &StartTimes, units: f64) -> Duration {
         let time = self.timer.end(start);
@@ -160,7 +160,7 @@ impl Metrics {
         time.took
     }
 
-    /// Adds a block of `units` units.
+    /// Adds a computed block of `units` units to the measurements.
     #[inline]
     pub(super) fn done(&mut self, BlockTime { took, cpu }: BlockTime, units: f64) {
         let seconds = took.as_secs_f64();
@@ -179,7 +179,7 @@ impl Metrics {
         self.total.off_core += Duration::from_secs_f64(off);
     }
 
-    /// Adds the time of an interaction.
+    /// Adds the time for processing messages and sending a report.
     #[inline]
     pub(super) fn interaction(&mut self, took: Duration) {
         self.recent.hooks += took.as_secs_f64();
@@ -193,7 +193,7 @@ impl Metrics {
         self.total.waiting += took;
     }
 
-    /// Adds this rank's part of a movement: its duration and the numbers of units sent and received.
+    /// Adds this rank's part of a movement: the time that it took and the numbers of units sent and received.
     pub(super) fn moved(&mut self, took: Duration, sent: u64, received: u64) {
         self.recent.movements += 1;
         self.recent.moving += took.as_secs_f64();
@@ -202,12 +202,12 @@ impl Metrics {
         self.total.received += received;
     }
 
-    /// Returns the time since the last sample.
+    /// Returns the time since the last report of measurements.
     pub(super) fn since_sample(&self) -> Duration {
         self.clock.now().saturating_sub(self.sampled)
     }
 
-    /// Returns the sample of a rank that holds `held` units, and begins the next sample.
+    /// Returns the measurements since the last report, for a rank that holds `held` units, and begins new ones.
     pub(super) fn sample(&mut self, held: u64) -> Sample {
         let now = self.clock.now();
         let span = now.saturating_sub(self.sampled).as_secs_f64();
@@ -219,7 +219,7 @@ impl Metrics {
         sample
     }
 
-    /// Returns the work of this rank in the whole run. At the end the rank holds `held` units.
+    /// Returns the work of this rank in the whole run. `held` is the number of its units at the end.
     pub(super) fn report(&mut self, held: u64) -> RankReport {
         self.fold();
         let Sample { movements, .. } = self.recent;
@@ -232,7 +232,7 @@ impl Metrics {
         (self.total.blocks > 0).then(|| self.total.busy.div_f64(self.total.blocks as f64))
     }
 
-    /// Adds the work since the last sample to the total.
+    /// Adds the measurements since the last report to the total.
     fn fold(&mut self) {
         let Sample { units, seconds, blocks, .. } = self.recent;
         self.total.units += units;
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // The second block slept, which its CPU time shows.
+        // The second block slept. Its CPU time shows that it was off the core.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

@@ -39,7 +39,7 @@ mod until_tests;
 
 pub use crate::persist::snapshot::Checkpoint;
 
-/// Name of the skeleton in messages about ranks that wait for each other.
+/// Name of this skeleton in messages about ranks that wait for each other in different skeletons.
 const NAME: &str = "the loop";
 /// Time between two polls for messages of a rank that computes, and between two polls for a disk operation. A message to a rank that sleeps
 /// waits about as long, and a poll costs a thousandth of this time.

@@ -1,4 +1,4 @@
-//! Units in a message: consecutive pieces, each with its lengths; bulk data are separate parts of the message.
+//! Wire format of units in a message: pieces with a limited number of values, each with its lengths. Bulk data are separate parts of the message.
 
 use bytes::{Buf, Bytes};
 
@@ -6,10 +6,10 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Codec;
 
-/// Maximum number of values in a piece; more values are sent as several pieces.
+/// Maximum number of values in one piece of a message; more values are sent as several pieces.
 const MOST: usize = 1 << 24;
 
-/// Writer of a message with units.
+/// Writer of a message that contains units.
 #[derive(Debug, Default)]
 pub struct Packer {
     head: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Creates a message that begins with `head` and `parts`.
+    /// Creates a message that begins with the bytes `head` and the separate parts `parts`.
     pub(super) fn behind(head: Vec<u8>, parts: Vec<Part>) -> Self {
         Packer { head, parts }
     }
@@ -26,11 +26,11 @@ impl Packer {
         self.head.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Appends values. Their number is not sent, because the receiver knows it.
+    /// Appends values to the message. Their number is not sent, because the receiver knows it.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
         loop {
             let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
-            // Position of the lengths of the piece, which are filled in after encoding.
+            // Position in the message of the lengths of this piece, which are filled in after its values are encoded.
             let at = self.head.len();
             let parts = self.parts.len();
             self.number(0);
@@ -48,13 +48,13 @@ impl Packer {
         }
     }
 
-    /// Returns the head and the parts of the message.
+    /// Returns the message: its head, and the separate parts with bulk data.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<Part>) {
         (self.head, self.parts)
     }
 }
 
-/// Reader of a message with units. It checks every length that it reads.
+/// Reader of a message that contains units. It checks every length that it reads.
 #[derive(Debug)]
 pub struct Unpacker {
     head: Bytes,
@@ -76,14 +76,14 @@ impl Unpacker {
         })
     }
 
-    /// Reads a number that counts items in memory.
+    /// Reads a number of items, which must fit into `usize`.
     pub(super) fn count(&mut self) -> Result<usize> {
         let number = self.number()?;
         usize::try_from(number)
             .map_err(|_| self.error(format!("a count of {number} exceeds the address space")))
     }
 
-    /// Reads `count` values.
+    /// Reads `count` values from the message.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, count: usize) -> Result<Vec<T>> {
         let mut items = self.piece(codec, count.min(MOST))?;
         while items.len() < count {
@@ -104,7 +104,7 @@ impl Unpacker {
         codec.decode(self.head.split_to(length), self.parts.by_ref().take(parts).collect(), count)
     }
 
-    /// Checks that the whole message has been read.
+    /// Checks that the reader has reached the end of the message.
     pub(super) fn end(&self) -> Result<()> {
         if self.head.is_empty() && self.parts.len() == 0 {
             return Ok(());

@@ -41,7 +41,7 @@ pub struct ParallelFor {
 }
 
 impl ParallelFor {
-    /// Creates a loop over these indices; over none if the range ends before it starts.
+    /// Creates a loop over the indices in `indices`; over no index if the range ends before it starts.
     pub fn new(name: &str, indices: Range<u64>) -> Self {
         ParallelFor { name: name.to_string(), indices, settings: Settings::default() }
     }
@@ -83,10 +83,10 @@ impl ParallelFor {
         self.announced(session, what, &mut |range, _| body(range)).map(Outcome::of)
     }
 
-    /// Starts the loop without a closure: the caller asks for one range after the other.
+    /// Starts the loop without a closure: the program asks for one range of indices after the other and processes it itself.
     ///
     /// # Errors
-    /// If the options cannot be used, or rank 0 runs something else.
+    /// If the options cannot be used, or rank 0 calls another operation.
     pub fn ranges<'s>(&self, session: &'s mut Session) -> Result<Ranges<'s>> {
         let what = Announcement::new(format!("runs the ranges {:?}", self.name));
         Ranges::announced(session, &self.name, &self.indices, &self.settings, what)
@@ -185,7 +185,7 @@ impl ParallelFor {
         self.share_fold(session, values.map(|(values, _)| values), start, fold)
     }
 
-    /// Folds the values of rank 0 and sends the result to all ranks.
+    /// Folds the values on rank 0 and sends the result to all ranks.
     fn share_fold<V, A: Item + Clone>(
         &self,
         session: &mut Session,
@@ -193,7 +193,7 @@ impl ParallelFor {
         start: A,
         fold: impl FnMut(A, V) -> A,
     ) -> Result<A> {
-        // `fold` is user code: a panic in it becomes an error.
+        // A panic in `fold`, which is user code, becomes an error.
         let folded =
             values.map(|values| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))));
         let folded = folded.transpose().map_err(|error| error.in_loop(&self.name).at_rank(0))?;
@@ -204,7 +204,7 @@ impl ParallelFor {
             .ok_or_else(|| Error::new(ErrorKind::Wire, "the result of the reduction is missing"))
     }
 
-    /// Runs the loop as a part of the announced operation. The body may record the current index.
+    /// Runs the loop as a part of the operation `what`, which all ranks must call. The body may record the current index.
     fn announced(
         &self,
         session: &mut Session,
@@ -219,7 +219,7 @@ impl ParallelFor {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// Computes the values of all indices in their order on rank 0, for this function of this module.
+    /// Computes the values of all indices and returns them in their order on rank 0. `function` is the name of the calling method.
     fn values<V: Item + Clone>(
         &self,
         session: &mut Session,
@@ -249,7 +249,7 @@ impl ParallelFor {
         Ok(values.zip(summary))
     }
 
-    /// Gathers the `units` of all ranks on rank 0.
+    /// Gathers the values that the ranks have computed (`units`) on rank 0.
     fn gather<V: Item + Clone>(
         &self,
         session: &mut Session,
@@ -269,7 +269,7 @@ impl ParallelFor {
     }
 }
 
-/// User code for a range of indices, which stores the index that it works on.
+/// User code for a range of indices. It stores the index that it works on, for error messages.
 type Code<'b> = dyn FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Send + 'b;
 
 /// Body of a loop over indices, which are units without data.

@@ -1,14 +1,14 @@
-//! Estimate of the scheduler's quantum, from blocks that took longer than their computing.
+//! Estimate of the scheduler's quantum (time slice of a process), from blocks that took longer than their CPU time.
 
-/// Shortest gap in seconds that counts as a turn of another process. A shorter one is an interrupt or the granularity of the clock.
+/// Shortest time off the core, in seconds, that counts as a turn of another process. A shorter gap is an interrupt or the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
-/// Smallest quantum in seconds, because Linux gives no shorter turns; it is also the estimate before the first gap. With a smaller one, rates would
-/// be measured over too short a time.
+/// Smallest quantum in seconds, because Linux gives no shorter turns. It is also the estimate before the first time off the core. With a smaller
+/// quantum, rates would be measured over too short a time.
 const LEAST: f64 = 3e-3;
-/// Largest quantum in seconds: that of the paper's machines. A longer gap counts as several turns.
+/// Largest quantum in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time off the core counts as several turns.
 const MOST: f64 = 0.1;
-/// Seconds off the core after which a turn counts for 1/e in the estimate: long enough for some pauses of a CPU quota, short enough to forget a load
-/// that has ended.
+/// Total time off the core, in seconds, after which a turn of another process counts for 1/e in the estimate: long enough for some pauses of a CPU
+/// quota, short enough to forget a load that has ended.
 const MEMORY: f64 = 1.0;
 
 /// Estimate of the scheduler's quantum from the times for which a rank was off its core: the mean length of the turn that contains a random moment
@@ -23,7 +23,7 @@ pub(super) struct QuantumEstimate {
 }
 
 impl QuantumEstimate {
-    /// Adds a block that took `gap` seconds longer than its computing, and returns the part of `gap` that counts as time off the core.
+    /// Adds a block that took `gap` seconds longer than its CPU time, and returns the part of `gap` that counts as time off the core.
     pub(super) fn add(&mut self, gap: f64) -> f64 {
         if gap.is_nan() || gap < SHORTEST {
             return 0.0;
@@ -35,7 +35,7 @@ impl QuantumEstimate {
         gap
     }
 
-    /// Returns the quantum in seconds.
+    /// Returns the estimated quantum in seconds.
     pub(super) fn seconds(&self) -> f64 {
         if self.off > 0.0 { (self.squares / self.off).clamp(LEAST, MOST) } else { LEAST }
     }

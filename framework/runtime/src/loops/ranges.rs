@@ -39,16 +39,16 @@ pub struct Ranges<'s> {
     endpoint: &'s mut Endpoint,
     rank_loop: RankLoop<()>,
     driver: Driver<'static, 'static, ByCaller>,
-    /// `None` after the end of the loop.
+    /// Run of the loop on this rank; `None` after the end of the loop.
     run: Option<Run>,
     start: u64,
     timer: BlockTimer,
-    /// The last block returned to the program, and its start time.
+    /// Last range returned to the program, and its start time.
     block: Option<(UnitBlock, StartTimes)>,
     summary: Option<Summary>,
 }
 
-/// Returns this rank's part of an announced loop over indices.
+/// Returns this rank's part of a loop over indices that all ranks have joined.
 pub(super) fn of_indices(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -70,17 +70,17 @@ pub(super) fn of_indices(
 }
 
 impl<'s> Ranges<'s> {
-    /// Creates a loop over these indices; over none if the range ends before it starts. [`ParallelFor::ranges`](super::ParallelFor::ranges)
-    /// creates one with options.
+    /// Creates a loop over the indices in `indices`; over no index if the range ends before it starts.
+    /// [`ParallelFor::ranges`](super::ParallelFor::ranges) creates such a loop with options.
     ///
     /// # Errors
-    /// If rank 0 runs something else.
+    /// If rank 0 calls another operation.
     pub fn new(session: &'s mut Session, name: &str, indices: Range<u64>) -> Result<Self> {
         let what = Announcement::new(format!("runs the ranges {name:?}"));
         Ranges::announced(session, name, &indices, &Settings::default(), what)
     }
 
-    /// Creates the loop with this announcement.
+    /// Creates the loop after all ranks have announced the operation `what`.
     pub(super) fn announced(
         session: &'s mut Session,
         name: &str,
@@ -124,13 +124,13 @@ impl<'s> Ranges<'s> {
         Ok(self.caller_block())
     }
 
-    /// Returns the last range as indices of the loop.
+    /// Returns the last range that the program received, as indices of the loop.
     fn caller_block(&self) -> Option<Range<u64>> {
         let (block, _) = self.block.as_ref()?;
         Some(self.start + block.range.start..self.start + block.range.end)
     }
 
-    /// Runs the protocol until the request of the caller is answered, with a block or without one. Returns true after the end of the loop.
+    /// Runs the protocol until the request of the program is answered, with a block or without one. Returns true after the end of the loop.
     fn step(&mut self, caller_request: CallerRequest) -> Result<bool> {
         let Some(run) = &mut self.run else { return Ok(false) };
         let done = self.block.take().map(|(block, start)| {

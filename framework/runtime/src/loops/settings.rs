@@ -1,4 +1,4 @@
-//! Options of a loop.
+//! Options of loops, and their checks.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
-/// Number of first reports of a rank in loops over grids that are combined into its first rate. Rows of a grid move only between sweeps, at some
-/// cost; in other loops a rank without units receives units at once.
+/// Number of reports of a rank that are combined into its first rate, in loops over grids. Rows of a grid move only between sweeps, at some cost, so
+/// a first rate must be reliable; in other loops a rank without units receives units at once.
 const SETTLING: u32 = 4;
-/// Default number of columns in a panel of a table: enough for several strips of each width that is tried, and few enough that a thousand
-/// rows of 12-byte values take 3 MB. Narrower panels need more reports and orders, wider ones more memory.
+/// Default number of columns in a panel of a table: enough for several strips of each width that is tried, and few enough that a thousand rows of
+/// 12-byte values take 3 MB. Narrower panels need more reports and directives, wider ones more memory.
 const PANEL: usize = 256;
 
 /// Options of a loop as a value. By default every option is measured or chosen.
@@ -22,7 +22,7 @@ const PANEL: usize = 256;
 /// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop) and [`TableLoop`](super::TableLoop),
 /// `periodic` to [`StencilLoop`](super::StencilLoop), `panel_width` to [`TableLoop`](super::TableLoop), and `checkpoint` to all but
 /// [`ParallelFor`](super::ParallelFor).
-// Only the feature `experiments` exports the type.
+// The type is `pub` only for the feature `experiments`, which exports it.
 #[cfg_attr(not(feature = "experiments"), allow(unreachable_pub))]
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -60,7 +60,7 @@ impl fmt::Display for LoopKind {
 }
 
 impl LoopKind {
-    /// Returns the name of one pass over a grid.
+    /// Returns the word for the passes of this kind of loop over a grid: "panels" or "sweeps".
     pub(super) fn passes(self) -> &'static str {
         match self {
             LoopKind::Table => "panels",
@@ -154,10 +154,10 @@ macro_rules! loop_options {
 pub(super) use loop_options;
 
 impl Settings {
-    /// Checks that a loop of this kind has all options that are set.
+    /// Checks that all options that are set exist for this kind of loop.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] with the option and the kind of loop.
+    /// [`ErrorKind::Config`] with the names of the option and of the kind of loop.
     pub(super) fn check(&self, kind: LoopKind) -> Result<()> {
         use LoopKind::{DoAcross, DoAll, Indices, Stencil, Table};
         let options: [(&str, bool, &[LoopKind]); 5] = [
@@ -191,7 +191,7 @@ impl Settings {
         }
     }
 
-    /// Adds the settings that must be equal on all ranks to an announcement. Rank 0 alone decides about the others.
+    /// Adds the options that must be equal on all ranks to an announcement. Rank 0 alone uses the other options.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         let sizes = [
             ("block_size", self.block_size),
@@ -211,17 +211,17 @@ impl Settings {
         what.with("shares", shares).with("periodic", self.is_periodic)
     }
 
-    /// Returns the number of columns in a panel of a table with this number of columns.
+    /// Returns the number of columns in a panel of a table with `columns` columns.
     pub(super) fn panel(&self, columns: usize) -> usize {
         self.panel_width.map_or(PANEL, |width| usize::try_from(width).unwrap_or(usize::MAX)).min(columns)
     }
 
-    /// Returns whether units move.
+    /// Returns the setting for movements of units: never, at most once, or whenever that pays.
     pub(super) fn balance_of(&self, config: &Config) -> Balance {
         self.balance.or(config.balance).unwrap_or(Balance::Live)
     }
 
-    /// Returns the planner's options for a loop of this reach.
+    /// Returns the planner's options for a loop in which units can move as far as `reach` allows.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let enabled = balance != Balance::Off;
         let mut options = LoopOptions { reach, enabled, ..LoopOptions::default() };
@@ -234,7 +234,7 @@ impl Settings {
         options
     }
 
-    /// Returns the initial number of `units` of each of `ranks`: at least one for each rank, if there are enough.
+    /// Returns the initial number of units of each of `ranks` ranks: at least one unit for each rank, if there are enough.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the shares are not one positive number for each rank.

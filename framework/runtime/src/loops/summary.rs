@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 use crate::observe::number_format::count;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 
-/// Work of one rank for a loop.
+/// Work of one rank in a run of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
     /// Number of computed units. A unit counts once per pass; a fraction of a unit counts as a fraction.
     pub units: f64,
-    /// Number of units at the end.
+    /// Number of units that the rank held at the end.
     pub held: u64,
-    /// Number of blocks computed.
+    /// Number of blocks that the rank computed. A block is the work of one call of user code.
     pub blocks: u64,
-    /// Time in blocks.
+    /// Time that the rank spent on computing blocks.
     pub busy: Duration,
-    /// Part of the time in blocks in which other processes had the core.
+    /// Part of `busy` in which other processes had the core.
     pub off_core: Duration,
-    /// Time waiting for other ranks.
+    /// Time in which the rank waited for other ranks.
     pub waiting: Duration,
-    /// Time sending and receiving units.
+    /// Time in which the rank sent and received units that moved.
     pub moving: Duration,
     /// Time for reports, instructions and, on rank 0, decisions.
     pub interacting: Duration,
     /// Number of units sent to other ranks.
     pub sent: u64,
-    /// Number of units received.
+    /// Number of units received from other ranks.
     pub received: u64,
 }
 
@@ -40,21 +40,21 @@ pub struct RankReport {
 pub struct Summary {
     /// Name of the loop.
     pub name: String,
-    /// Number of units.
+    /// Number of units of the loop.
     pub units: u64,
-    /// Number of passes.
+    /// Number of passes over the units.
     pub passes: u64,
     /// Time from the start of the run to the end of its last pass.
     pub elapsed: Duration,
     /// Number of interactions: reports of all ranks with a decision of rank 0.
     pub interactions: u64,
-    /// Number of movements.
+    /// Number of movements of units: decisions of rank 0 by which units moved.
     pub movements: u64,
-    /// Units, or iterations of the pipelined loop, in a block at the end.
+    /// Size of a block at the end of the run: units, or columns of a strip.
     pub block: u64,
     /// Initial number of units of each rank.
     pub first: Vec<u64>,
-    /// Reason for the last movement, in one sentence; `None` if no unit moved.
+    /// Reason for the last movement of units, in one sentence; `None` if no unit moved.
     pub change: Option<String>,
     /// Work by rank.
     pub ranks: Vec<RankReport>,

@@ -19,10 +19,10 @@ use crate::wire::{Codec, Item, weigh_some};
 ///
 /// The trait is sealed: the table lists all implementations.
 pub trait Units: sealed::Storage {
-    /// View of the units for user code.
+    /// View of the units that user code gets.
     type Slices<'u>;
 
-    /// Returns a view of `units`, counted from the first unit in this storage.
+    /// Returns a view of the units in `units`, which are counted from the first unit in this storage.
     #[doc(hidden)]
     fn slices(&mut self, units: Range<usize>) -> Self::Slices<'_>;
 }
@@ -30,15 +30,15 @@ pub trait Units: sealed::Storage {
 pub(super) mod sealed {
     use super::{Packer, Result, Unpacker};
 
-    /// The framework's operations on units.
+    /// Operations of the framework on the data of neighbouring units.
     pub trait Storage: Sized + Send + 'static {
         /// Creates storage without units.
         fn empty() -> Self;
-        /// Checks that the storage has the size of `units` units. The error is the reason.
+        /// Checks that the storage has the size of `units` units. The error is the reason why it has not.
         fn check(&self, units: usize) -> Result<(), String>;
         /// Removes the units from index `at` on and returns them.
         fn split_off(&mut self, at: usize) -> Self;
-        /// Appends units.
+        /// Appends the units of `other`.
         fn append(&mut self, other: Self);
         /// Returns true if `more` units can be appended without moving the existing ones in memory.
         fn has_room(&self, more: usize) -> bool;

@@ -1,4 +1,4 @@
-//! Loops until convergence: options, residuals and verdicts.
+//! Loops until convergence: options, residuals, and rank 0's verdicts on whether the loop has converged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub struct Until {
 }
 
 impl Until {
-    /// Limits the loop to this number of passes, sweeps or steps, with a check after each. The residual of the loop is the largest residual of a
-    /// rank.
+    /// Limits the loop to `passes` passes, sweeps or steps, with a convergence check after each. The residual of the loop is the largest residual of
+    /// a rank.
     pub fn at_most(passes: u64) -> Self {
         Until { passes, every: 1, sums: false }
     }
@@ -45,10 +45,10 @@ impl Until {
         Until { sums: true, ..self }
     }
 
-    /// Checks that the options can be used.
+    /// Checks that the options of a loop until convergence can be used.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if there would be no checks.
+    /// [`ErrorKind::Config`] if the number of passes between two checks is 0.
     pub(super) fn check(&self) -> Result<()> {
         match self.every {
             0 => Err(Error::new(ErrorKind::Config, "the check interval is 0 passes, expected at least 1")),
@@ -56,7 +56,7 @@ impl Until {
         }
     }
 
-    /// Adds the options, which must be equal on all ranks, to an announcement.
+    /// Adds the options of a loop until convergence, which must be equal on all ranks, to an announcement.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         what.with("Until::at_most", self.passes)
             .with("Until::every", self.every)
@@ -68,7 +68,7 @@ impl Until {
         if self.sums { 0.0 } else { f64::NEG_INFINITY }
     }
 
-    /// Combines two residuals. NaN stays NaN, because it must not look like convergence.
+    /// Combines the residuals of two ranks. NaN stays NaN, because it must not look like convergence.
     pub(super) fn combine(&self, one: f64, other: f64) -> f64 {
         match self.sums {
             true => one + other,
@@ -82,9 +82,9 @@ impl Until {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Converged {
-    /// Number of passes that were done.
+    /// Number of passes that the loop has done.
     pub passes: u64,
-    /// Residual at the last check; `None` if there was none.
+    /// Residual at the last convergence check; `None` if there was no check.
     pub residual: Option<f64>,
     /// True if the condition held at the last check. Otherwise all passes were done.
     pub is_converged: bool,
@@ -92,7 +92,7 @@ pub struct Converged {
     pub summary: Option<Summary>,
 }
 
-/// Result of a check on rank 0.
+/// Verdict of a convergence check on rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct CheckResult {
     pub(super) passes: u64,
@@ -101,7 +101,7 @@ pub(super) struct CheckResult {
 }
 
 impl Converged {
-    /// Creates the result from the last verdict. `passes` is the number of passes if no verdict ended the loop.
+    /// Creates the result of the loop from the last verdict. `passes` is the number of passes if no verdict ended the loop.
     pub(super) fn new(last: Option<CheckResult>, passes: u64, summary: Option<Summary>) -> Self {
         Converged {
             passes: last.filter(|last| last.is_converged).map_or(passes, |last| last.passes),
@@ -124,8 +124,8 @@ impl OwnResidual {
         OwnResidual { until, bits: Arc::new(AtomicU64::new(until.nothing().to_bits())) }
     }
 
-    /// Adds the residual of a computed piece. Only the thread that runs user code calls this, and never while the rank [takes](OwnResidual::take) the
-    /// residual.
+    /// Adds the residual of a piece that user code has computed. Only the thread that runs user code calls this, and never while the rank
+    /// [takes](OwnResidual::take) the residual.
     #[inline]
     pub(super) fn add(&self, residual: f64) {
         let before = f64::from_bits(self.bits.load(Ordering::Relaxed));

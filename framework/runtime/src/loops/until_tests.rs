@@ -12,7 +12,7 @@ use crate::session::{Config, Session, run};
 
 const SHAPE: Shape = Shape { rows: 17, columns: 9 };
 
-/// Body of the heat equation or of over-relaxation, with the largest change since the last check.
+/// Body of the heat equation, of over-relaxation or of Newton's method, with the largest change since the last check.
 struct Plate {
     change: f64,
 }
@@ -76,7 +76,7 @@ impl DoAcross for Plate {
     }
 }
 
-/// Square roots by Newton's method.
+/// Computes square roots by Newton's method.
 impl DoAll for Plate {
     type Units = Vec<f64>;
 
@@ -101,7 +101,7 @@ fn take(plate: &mut Plate) -> f64 {
     std::mem::take(&mut plate.change)
 }
 
-/// Runs the serial loop and one more pass; returns how the loop ended, and the values.
+/// Runs the serial loop until convergence and one more pass; returns how the loop ended, and the values.
 fn serial(
     until: Until,
     small: f64,
@@ -129,7 +129,7 @@ fn grid() -> Vec<f64> {
     values
 }
 
-/// Returns how the loop ended, equally on all ranks, and the values on rank 0.
+/// Runs a loop until convergence on several ranks; returns how the loop ended, equally on all ranks, and the values on rank 0.
 fn on_ranks(
     ranks: usize,
     body: impl Fn(&mut Session) -> crate::error::Result<(Converged, Option<Vec<f64>>)> + Sync,
@@ -196,7 +196,8 @@ fn residual_sums_all_ranks_and_nan_never_converges() {
             Until::at_most(9).every(4).sum(),
             |_| 0.5,
             |sum| {
-                // The first row of a rank, the last row and the rows between are one piece each.
+                // Each piece of a step has the residual 0.5. In four steps, each of three ranks computes three pieces per step: its first row, its
+                // last row and the rows between them.
                 assert_eq!(sum, 0.5 * 4.0 * 3.0 * 3.0);
                 false
             },

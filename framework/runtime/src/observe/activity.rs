@@ -1,4 +1,4 @@
-//! Account of a rank's time: the events of the file `activity-<n>.jsonl`.
+//! Events that account for a rank's time, in the file `activity-<n>.jsonl` of rank n.
 
 use std::fmt;
 
@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 use super::figure;
 use super::number_format::{count, seconds};
 
-/// Version of the format. It increases when an event or a field is removed or changes its meaning, but not when one is added.
+/// Version of the format of these events. The version increases when an event or a field is removed or changes its meaning, but not when an
+/// event or field is added.
 pub const SCHEMA: u32 = 2;
 
 /// A rank starts its part of a run. The times of the rank's activity events count from this event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankStart {
-    /// [`SCHEMA`] of the events that follow.
+    /// Version of the format ([`SCHEMA`]) of the events that follow.
     pub schema: u32,
     /// Number of ranks.
     pub ranks: usize,
-    /// The skeleton, such as `the farm`.
+    /// The skeleton that runs, such as `the farm`.
     pub what: String,
     /// Name of the host of the rank.
     pub host: String,
@@ -35,32 +36,33 @@ pub struct RankStart {
     pub memory_limit: Option<u64>,
 }
 
-/// Account of a part of a rank's time. The time of the event is the end of the part. The rest of the time was not measured: see
+/// Account of a part of a rank's time. The time of the event is the end of the part. Time that no field names was not measured: see
 /// [`unknown_s`](Activity::unknown_s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
     /// Length of the part in seconds.
     pub seconds: f64,
-    /// Time in items, tasks, units and commands, in seconds. The busy time of the summary is the same measurement.
+    /// Time in user code for items, tasks and units, and in commands, in seconds. The busy time in the summary of the run is the same
+    /// measurement.
     pub work_s: f64,
-    /// Time waiting for messages with nothing to compute, in seconds.
+    /// Time in which the rank waited for messages and had nothing to compute, in seconds.
     pub idle_s: f64,
-    /// Time sending, receiving and handling messages, in seconds.
+    /// Time in which the rank sent, received and handled messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// Time in other jobs, in seconds: creating stages or units, planning, spilling and loading values.
+    /// Time in jobs that process no items, tasks or units, in seconds: creating stages or units, planning, spilling and loading values.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
-    /// Time parked, in seconds.
+    /// Time in which the rank was parked (without work until woken), in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parked_s: f64,
-    /// Part of the work in which the thread was ready to run and had no core, in seconds.
+    /// Part of the time in user code in which the thread was ready to run and had no core, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_s: f64,
-    /// Number of completed items, tasks or units, by kind.
+    /// Number of completed items, tasks or units, by kind of job of user code.
     pub done: Vec<u64>,
-    /// Longest call of user code that ended in this part.
+    /// Longest call of user code that ended in this part of the rank's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<Longest>,
 }
@@ -69,29 +71,29 @@ pub struct Activity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Longest {
-    /// Kind, as an index into [`RankStart::kinds`].
+    /// Kind of the call, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Number of its first item, task or unit, if it is known.
+    /// Number of the first item, task or unit of the call, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// Number of items, tasks or units.
+    /// Number of items, tasks or units in the call.
     pub count: u64,
-    /// Time in seconds.
+    /// Duration of the call in seconds.
     pub seconds: f64,
 }
 
-/// Times of a rank's calls of one kind since its last event about this kind.
+/// Times of a rank's calls of user code of one kind, since the rank's last event about this kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// Kind, as an index into [`RankStart::kinds`].
+    /// Kind of the calls, as an index into [`RankStart::kinds`].
     pub of: usize,
     /// Number of completed items, tasks or units.
     pub done: u64,
-    /// Total time in seconds.
+    /// Total time of the calls in seconds.
     pub seconds: f64,
-    /// Histogram: pairs of a step and a number of items, tasks or units. An even step n begins at 2^(n/2) nanoseconds, an odd one at
-    /// 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
+    /// Histogram of the times: pairs of the number of a step and a number of items, tasks or units. An even step n begins at 2^(n/2)
+    /// nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
     pub steps: Vec<(u32, u64)>,
 }
 
@@ -99,7 +101,7 @@ pub struct Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// Receiver, number of messages, number of bytes.
+    /// Receiving rank, number of messages, number of bytes.
     pub to: Vec<(usize, u64, u64)>,
     /// Peak memory use of the process in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,11 +111,11 @@ pub struct Traffic {
     pub throttled_s: f64,
 }
 
-/// Progress of a run whose amount of work is known. Rank 0 writes it once a second, in a long run less often: at most 500 times.
+/// Progress of a run whose amount of work is known. Rank 0 writes this event once a second, in a long run less often: at most 500 times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reached {
-    /// Number of completed items, tasks or units, those of earlier runs included.
+    /// Number of completed items, tasks or units, including those of earlier runs.
     pub done: u64,
     /// Number of items, tasks or units that an earlier run had completed.
     #[serde(default, skip_serializing_if = "is_none")]
@@ -133,13 +135,13 @@ impl Activity {
 }
 
 impl Work {
-    /// Returns the start of a step in seconds.
+    /// Returns the time at which a step of the histogram [`Work::steps`] begins, in seconds.
     pub fn step_s(step: u32) -> f64 {
         let half = f64::from(step / 2).exp2();
         1e-9 * if step.is_multiple_of(2) { half } else { 1.5 * half }
     }
 
-    /// Returns the step of a time in nanoseconds.
+    /// Returns the step of the histogram [`Work::steps`] to which a time in nanoseconds belongs.
     pub(super) fn step_of(nanos: u64) -> u32 {
         match nanos.checked_ilog2() {
             None | Some(0) => 0,

@@ -9,14 +9,14 @@ use super::progress::{PARTS, Pace, Progress};
 use crate::comm::waiting::FIRST_REMINDER;
 use crate::session::Progress as Choice;
 
-/// Time between two updates of a terminal. A person does not see more updates.
+/// Time between two updates of the progress on a terminal. A person does not see more frequent updates.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Time between two lines in the log: two lines before users begin to wonder.
+/// Time between two lines with the progress in the log: two lines before users begin to wonder.
 const LINE: Duration = FIRST_REMINDER.checked_div(2).expect("2 is not 0");
 
-/// Minimum number of columns of a terminal with a bar, and assumed number of columns if the terminal does not report it.
+/// Minimum number of columns of a terminal on which the progress has a bar, and assumed number of columns if the terminal does not report it.
 const WIDE: usize = 80;
-/// Number of columns of the bar.
+/// Number of columns of the progress bar.
 const BAR: usize = 24;
 
 /// Returns the number of columns of the terminal.
@@ -25,17 +25,17 @@ fn columns() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(WIDE)
 }
 
-/// Display of the progress of one run.
+/// Display of the progress of one run of a skeleton.
 #[derive(Debug)]
 pub(crate) struct Display {
     choice: Choice,
     begin: Duration,
-    /// Time of the last output. It is before `begin` if the previous runs were too short for an output.
+    /// Time of the last output of progress, which is before `begin` if the previous runs were too short for an output.
     last: Option<Duration>,
-    /// Time of the next check.
+    /// Time of the next check whether an output of progress is due.
     next: Duration,
     pace: Pace,
-    /// Form of the output; `None` before the first call of `show`.
+    /// Form of the output (bar or log lines); `None` before the first call of `show`.
     form: Option<Form>,
 }
 
@@ -44,7 +44,7 @@ enum Form {
     Lines,
     Bar {
         line: ProgressBar,
-        /// True if the line has a bar; `None` before the first output.
+        /// True if the line on the terminal has a bar; `None` before the first output.
         has_bar: Option<bool>,
     },
 }
@@ -57,7 +57,7 @@ impl Form {
         }
     }
 
-    /// Returns the minimum time between two outputs.
+    /// Returns the minimum time between two outputs of progress.
     fn every(&self) -> Duration {
         match self {
             Form::Lines => LINE,
@@ -70,7 +70,8 @@ impl Form {
             log::info!("{}", progress.text(elapsed, pace));
             return;
         };
-        // A line that is longer than the terminal would be wrapped, and remain when the window becomes narrower.
+        // The line is cut to the width of the terminal, because a longer line would be wrapped, and parts of it would remain when the window
+        // becomes narrower.
         let columns = columns();
         let is_bar = progress.total().is_some() && columns >= WIDE;
         let (begin, taken) =
@@ -81,10 +82,11 @@ impl Form {
             line.set_style(style);
             *has_bar = Some(is_bar);
         }
-        // The text has the columns after the bar and a blank. One column stays free, because some terminals wrap a line that fills all columns.
+        // The text may take the columns after the bar and a blank. One column stays free, because some terminals wrap a line that fills all
+        // columns.
         let letters = columns.saturating_sub(taken + 2);
         let text = progress.text_within(letters, elapsed, pace);
-        // The bar shows fractions, because a single sweep may be long.
+        // The bar advances in fractions of an item or sweep, because a single sweep may be long.
         line.set_length(PARTS as u64);
         line.set_position((progress.share().unwrap_or_default() * PARTS) as u64);
         line.set_message(text);
@@ -92,7 +94,8 @@ impl Form {
 }
 
 impl Display {
-    /// Creates the display of a run that begins now. `unreported_progress` is the duration of the session's runs since the last output.
+    /// Creates the display of a run that begins now. `unreported_progress` is the total duration of the session's runs since progress was last
+    /// shown.
     pub(crate) fn new(choice: Choice, now: Duration, unreported_progress: Duration) -> Self {
         let (last, next) = match choice {
             Choice::Off => (Some(now), Duration::MAX),
@@ -102,7 +105,7 @@ impl Display {
         Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
     }
 
-    /// Returns true if a call of [`show`](Display::show) is due.
+    /// Returns true if a call of [`show`](Display::show) is due, which shows the progress.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.next
@@ -126,14 +129,14 @@ impl Display {
         form.show(&progress, now.saturating_sub(self.begin), pace);
     }
 
-    /// Returns the duration of the session's runs since the last output.
+    /// Returns the total duration of the session's runs since progress was last shown.
     pub(crate) fn unreported_progress(&self, now: Duration) -> Duration {
         now.saturating_sub(self.last.unwrap_or(self.begin))
     }
 }
 
 impl Drop for Display {
-    /// Removes the line from the terminal.
+    /// Removes the progress line from the terminal.
     fn drop(&mut self) {
         if let Some(Form::Bar { line, .. }) = &self.form {
             line.finish_and_clear();
@@ -147,7 +150,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if the last output was
+    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if progress was last shown
     /// `unreported_progress` before the run.
     fn shown(choice: Choice, unreported_progress: Duration, form: Form) -> Vec<u32> {
         let mut display = Display::new(choice, 1000 * MS, unreported_progress);

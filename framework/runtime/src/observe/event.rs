@@ -15,8 +15,8 @@ use crate::balance::probe::Probed;
 
 /// Event of a run. Its `Display` is one sentence.
 ///
-/// Times are in seconds per item. For a stage it is the service time of one item, for a mapping the production time, which is the time between two
-/// results. An *epoch* is the period of one mapping.
+/// Times are in seconds per item. The time of a stage is the service time of one item; the time of a mapping (assignment of stages to ranks) is
+/// the production time, which is the time between two results of the pipeline. An *epoch* is the period of one mapping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -25,14 +25,14 @@ pub enum Event {
     Start {
         /// Number of ranks.
         ranks: usize,
-        /// First mapping, in its text form.
+        /// First mapping of stages to ranks, in its text form.
         mapping: String,
-        /// Mode of balancing: `off`, `once` or `live`.
+        /// Mode of balancing, which changes the mapping: `off`, `once` or `live`.
         balance: String,
     },
     /// The ranks and their links to rank 0 were measured.
     Probe {
-        /// Speed of each rank, relative to the fastest rank (1).
+        /// Measured speed of each rank, relative to the fastest rank (1).
         #[serde(with = "figure::list")]
         speeds: Vec<f64>,
         /// Bandwidth of the slowest link to rank 0, in bytes per second; `None` on one rank.
@@ -51,17 +51,17 @@ pub enum Event {
         stage: String,
         /// Rank that runs the stage.
         rank: usize,
-        /// Number of items behind the estimate.
+        /// Number of items on which the estimate of the stage's service time is based.
         items: u64,
-        /// The estimate, in seconds per item.
+        /// The estimated service time of the stage, in seconds per item.
         #[serde(with = "figure")]
         seconds_per_item: f64,
-        /// Name of the estimator.
+        /// Name of the method that made the estimate.
         by: String,
-        /// True if the estimate has converged.
+        /// True if the estimate no longer changes much with further measurements.
         settled: bool,
     },
-    /// Messages over a link took a time other than the probe had predicted.
+    /// Messages over a link took another time than the initial measurement had predicted.
     Link {
         /// Sending rank.
         from: usize,
@@ -73,9 +73,9 @@ pub enum Event {
         /// Estimated time until the first byte of a message arrives, in seconds.
         #[serde(with = "figure")]
         setup: f64,
-        /// Name of the estimator.
+        /// Name of the method that made the estimate.
         by: String,
-        /// True if the estimate has converged.
+        /// True if the estimate no longer changes much with further measurements.
         settled: bool,
     },
     /// The run of a farm begins.
@@ -84,38 +84,38 @@ pub enum Event {
         farm: String,
         /// Number of ranks.
         ranks: usize,
-        /// Number of active workers; the other ranks are parked.
+        /// Number of active workers; the other ranks are parked: they get no tasks until they are woken.
         workers: usize,
         /// Name of the policy that divides tasks into chunks.
         chunking: String,
         /// Mode of balancing, which changes the number of workers: `off`, `once` or `live`.
         balance: String,
     },
-    /// The controller compared the current arrangement with another one.
+    /// Rank 0 compared the current arrangement (a mapping, or a distribution of the work) with another arrangement.
     Decision {
         /// Subject of the decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Current arrangement: a mapping or a number.
+        /// Current arrangement: a mapping in its text form, a number of workers, or the numbers of units on the ranks.
         current: String,
-        /// Best other arrangement, if one was found.
+        /// Best other arrangement that was considered, if there was one.
         candidate: Option<String>,
-        /// Time of the current arrangement, in seconds per item.
+        /// Time of the current arrangement of the work, in seconds per item.
         #[serde(with = "figure")]
         current_s: f64,
-        /// Predicted time of the candidate, in seconds per item.
+        /// Predicted time of the best other arrangement, in seconds per item.
         #[serde(with = "figure::optional")]
         candidate_s: Option<f64>,
-        /// Predicted saving as a fraction of the current time.
+        /// Predicted saving by the change, as a fraction of the current time.
         #[serde(with = "figure")]
         gain: f64,
-        /// Smallest gain for which a change is considered.
+        /// Smallest predicted gain for which a change is considered.
         #[serde(with = "figure")]
         threshold: f64,
-        /// Predicted saving in the remaining run, in seconds.
+        /// Predicted saving by the change in the remaining run, in seconds.
         #[serde(with = "figure")]
         benefit_s: f64,
-        /// Predicted cost of the change, in seconds.
+        /// Predicted cost of the change of the arrangement, in seconds.
         #[serde(with = "figure")]
         cost_s: f64,
         /// Service time of each stage on the fastest rank, in seconds, as used for the decision; empty if measurements are missing.
@@ -124,39 +124,39 @@ pub enum Event {
         /// Speed of each rank relative to the fastest rank (1), as used for the decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         speeds: Vec<f64>,
-        /// Other measurements behind the decision.
+        /// Other measurements on which the decision is based.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
-        /// True if the change is made.
+        /// True if the other arrangement is adopted.
         acted: bool,
         /// Reason for the decision, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
     },
-    /// Rank 0 announced the next mapping to the ranks, which prepare for it.
+    /// Rank 0 announced the next mapping of a pipeline to the ranks, which prepare for it.
     Prepare {
-        /// The epoch of the next mapping.
+        /// The epoch (period of one mapping) in which the announced mapping applies.
         epoch: u32,
-        /// The next mapping.
+        /// The next mapping of stages to ranks, in its text form.
         mapping: String,
     },
-    /// A stage was set up on the logging rank.
+    /// A stage of a pipeline was set up on the logging rank.
     WarmUp {
-        /// Name of the stage.
+        /// Name of the stage that was set up.
         stage: String,
-        /// Duration in seconds.
+        /// Duration of the set-up in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// The logging rank is ready for the next mapping; on rank 0, all ranks are ready.
+    /// The logging rank is ready for the next mapping of a pipeline; on rank 0: all ranks are ready.
     Ready {
-        /// The epoch of the next mapping.
+        /// The epoch (period of one mapping) of the next mapping.
         epoch: u32,
     },
-    /// The next mapping takes effect.
+    /// The next mapping of a pipeline takes effect.
     Switch {
-        /// Epoch of the mapping.
+        /// Epoch (period of one mapping) that begins.
         epoch: u32,
-        /// Text form of the mapping.
+        /// Text form of the mapping that takes effect.
         mapping: String,
     },
     /// The logging rank sent a serial stage and its state to another rank.
@@ -179,116 +179,127 @@ pub enum Event {
         /// First batch of the stage on this rank.
         next_batch: u64,
     },
-    /// The logging rank forwarded batches that were sent to it under an earlier mapping.
+    /// The logging rank forwarded batches that were sent to it under an earlier mapping of the pipeline.
     Forwarded {
-        /// Epoch of the forwarding.
+        /// Epoch (period of one mapping) in which the rank forwarded the batches.
         epoch: u32,
-        /// Number of batches.
+        /// Number of forwarded batches.
         batches: u64,
     },
-    /// A snapshot of a pipeline is complete.
+    /// A snapshot of a pipeline, from which a killed job can continue, is complete.
     Snapshot {
-        /// Number of source items before the snapshot, through all starts of the job.
+        /// Number of source items before the snapshot, summed over all starts of the job.
         items: u64,
-        /// Size of the states of stages and sink in bytes.
+        /// Size of the states of stages and sink in the snapshot, in bytes.
         bytes: u64,
-        /// Time in which stages saved their states and the sink committed, in seconds.
+        /// Time in which stages saved their states for the snapshot and the sink committed, in seconds.
         #[serde(with = "figure")]
         took_s: f64,
-        /// Time in which the files were written, concurrently with the stream, in seconds.
+        /// Time in which the files of the snapshot were written, while the stream ran, in seconds.
         #[serde(with = "figure")]
         written_s: f64,
-        /// Scheduled time between the starts of this snapshot and the next one, in seconds.
+        /// Scheduled time between the starts of this snapshot and of the next one, in seconds.
         #[serde(with = "figure")]
         next_s: f64,
     },
-    /// The automatic choice of a farm's chunk policy changed.
+    /// The policy that divides the tasks of a farm into chunks was changed automatically.
     Chunks {
-        /// New policy.
+        /// Name of the new policy.
         by: String,
-        /// Earlier policy.
+        /// Name of the earlier policy.
         before: String,
-        /// Number of remaining tasks.
+        /// Number of remaining tasks of the farm.
         left: u64,
-        /// Number of active workers.
+        /// Number of active workers of the farm.
         workers: usize,
-        /// Mean time of a task, in seconds.
+        /// Mean time of a task of the farm, in seconds.
         #[serde(with = "figure")]
         mean_s: f64,
-        /// Standard deviation of a task's time, in seconds.
+        /// Standard deviation of the time of a farm's task, in seconds.
         #[serde(with = "figure")]
         deviation_s: f64,
-        /// Number of neighbouring tasks with similar times; 1 if the times are independent.
+        /// Number of neighbouring tasks of the farm with similar times; 1 if the times of tasks are independent.
         #[serde(with = "figure")]
         block: f64,
-        /// Cost of a message with one task, in seconds.
+        /// Cost of a message with one task of the farm, in seconds.
         #[serde(with = "figure")]
         message_s: f64,
-        /// Predicted time for the remaining tasks with the new policy, in seconds.
+        /// Predicted time for the remaining tasks with the new chunk policy, in seconds.
         #[serde(with = "figure")]
         predicted_s: f64,
-        /// Predicted time for the remaining tasks with the earlier policy, in seconds, if it was predicted.
+        /// Predicted time for the remaining tasks with the earlier chunk policy, in seconds, if it was predicted.
         #[serde(with = "figure::optional")]
         before_s: Option<f64>,
-        /// Number of policies that were compared.
+        /// Number of chunk policies that were compared.
         compared: usize,
     },
-    /// A rank is lost, because it died or hangs.
+    /// A rank is lost: it has died or hangs, and other ranks do its work.
     Lost {
-        /// Lost rank.
+        /// Rank that died or hangs.
         rank: usize,
-        /// Number of its tasks that other ranks run again.
+        /// Number of tasks of the lost rank that other ranks run again.
         tasks: u64,
-        /// Evidence of the loss, as a sentence without a full stop.
+        /// Evidence that the rank is dead or hangs, as a sentence without a full stop.
         why: String,
     },
     /// A rank that a farm had lost because of its silence takes part again.
     Heard {
-        /// Rank that takes part again.
+        /// Rank that was taken for dead and takes part again.
         rank: usize,
+    },
+    /// A farm sent unfinished tasks of a rank to an idle rank as well. The first results count.
+    Copied {
+        /// The rank.
+        from: usize,
+        /// The idle rank.
+        to: usize,
+        /// Number of the first task.
+        first: u64,
+        /// Number of tasks.
+        tasks: u64,
     },
     /// Failures and repeated tasks of a farm.
     Failures {
-        /// Number of tasks that failed at every attempt.
+        /// Number of tasks of the farm that failed at every attempt.
         failed: u64,
-        /// Number of retries after an error.
+        /// Number of retries of tasks after an error.
         retried: u64,
         /// Number of tasks that were dispatched again because their rank was lost.
         again: u64,
     },
-    /// Workers of a farm are parked and get no tasks.
+    /// Workers of a farm are parked: they get no tasks until they are woken.
     Parked {
-        /// Ranks of the workers.
+        /// Ranks of the parked workers.
         ranks: Vec<usize>,
     },
     /// Parked workers of a farm take part again.
     Woken {
-        /// Ranks of the workers.
+        /// Ranks of the workers that take part again.
         ranks: Vec<usize>,
     },
-    /// Workers of a farm are assigned to sub-masters.
+    /// Workers of a farm are assigned to sub-masters, which forward their tasks and results.
     Split {
-        /// Ranks of the sub-masters.
+        /// Ranks that forward tasks and results between rank 0 and other workers.
         sub_masters: Vec<usize>,
-        /// Number of workers of all sub-masters.
+        /// Number of workers of all sub-masters together.
         workers: usize,
-        /// Reason, as the end of a sentence.
+        /// Reason for the sub-masters, as the end of a sentence.
         reason: String,
     },
     /// The run of a loop begins.
     LoopStart {
         /// Name of the loop.
         name: String,
-        /// Number of units.
+        /// Number of units of the loop.
         units: u64,
-        /// Number of units on each rank at first.
+        /// Number of units on each rank at the start.
         held: Vec<u64>,
-        /// Mode of balancing, which moves units: `off`, `once` or `live`.
+        /// Mode of balancing, which moves units of the loop: `off`, `once` or `live`.
         balance: String,
     },
     /// The run of a loop ended without an error.
     LoopEnd {
-        /// Number of passes over the units.
+        /// Number of completed passes over the units.
         passes: u64,
         /// Time since the start of the run, in seconds.
         #[serde(with = "figure")]
@@ -296,22 +307,22 @@ pub enum Event {
     },
     /// Units of a loop were moved between ranks.
     Moved {
-        /// Number of the movement, from 1.
+        /// Number of the movement of units in the run, from 1.
         number: u64,
-        /// Number of units that the decision named; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
-        /// that has computed some of its units meanwhile sends fewer.
+        /// Number of units that rank 0 decided to move; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
+        /// that has computed some of the units meanwhile sends fewer units.
         units: u64,
-        /// Number of messages with units.
+        /// Number of messages with the moved units.
         messages: u64,
-        /// Longest time that a rank spent on the movement, in seconds.
+        /// Longest time that a rank spent on the movement of units, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
     /// The block size of a loop changed.
     Grain {
-        /// Number of units in a block, or of iterations of a pipelined loop.
+        /// Number of units of the loop in a block, or of iterations of a pipelined loop.
         block: u64,
-        /// Reason, as the end of a sentence.
+        /// Reason for the new block size, as the end of a sentence.
         reason: String,
     },
     /// The run of a workflow begins.
@@ -320,7 +331,7 @@ pub enum Event {
     Planned(Planned),
     /// A plan for a workflow takes effect.
     Plan(PlanInForce),
-    /// A task of a workflow waits for a named limit.
+    /// A task of a workflow waits for a named limit that other tasks use up.
     TaskHeld(TaskHeld),
     /// The logging rank began a task of a workflow.
     TaskBegan(TaskBegan),
@@ -330,58 +341,58 @@ pub enum Event {
     ValueCame(ValueCame),
     /// The logging rank spilled the value of a task to disk, because memory was short.
     ValueSpilled(ValueOnDisk),
-    /// The logging rank read a spilled value from disk.
+    /// The logging rank read the spilled value of a task from disk.
     ValueLoaded(ValueOnDisk),
-    /// Memory held by the logging rank for the tasks of a workflow.
+    /// The memory that the logging rank holds for the tasks of a workflow has changed.
     Held(Held),
     /// The run of a workflow ended.
     WorkflowEnd(WorkflowEnd),
-    /// Measured result of a change, some time after it took effect.
+    /// Measured result of a change of the mapping or of the distribution of work, some time after the change took effect.
     Outcome {
-        /// Subject of the change.
+        /// Subject of the change, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Epoch of the new mapping, or number of the change.
+        /// Epoch (period of one mapping) of the new mapping, or number of the change.
         epoch: u32,
-        /// Time before the change, in seconds per item.
+        /// Measured time before the change, in seconds per item.
         #[serde(with = "figure")]
         before_s: f64,
-        /// Predicted time, in seconds per item.
+        /// Predicted time after the change, in seconds per item.
         #[serde(with = "figure")]
         predicted_s: f64,
-        /// Measured time after the change, in seconds per item.
+        /// Measured time after the change took effect, in seconds per item.
         #[serde(with = "figure")]
         after_s: f64,
     },
-    /// A rank begins its part of a run.
+    /// A rank begins its part of a run of a skeleton.
     RankStart(RankStart),
-    /// Activities of a rank in one interval.
+    /// Account of a rank's time in one interval.
     Activity(Activity),
-    /// Time of calls of user code.
+    /// Times of a rank's calls of user code.
     Work(Work),
-    /// Messages sent by a rank.
+    /// Messages sent by a rank, and its memory use.
     Traffic(Traffic),
-    /// Progress of the run.
+    /// Progress of the run: amount of finished work.
     Progress(Reached),
-    /// A rank ends its part of a run.
+    /// A rank ends its part of a run of a skeleton.
     RankEnd {
-        /// Time since the rank began, in seconds.
+        /// Time since the rank began its part, in seconds.
         seconds: f64,
     },
     /// The run of a pipeline ended without an error.
     Finish {
-        /// Number of items from the source.
+        /// Number of items that the source of the pipeline produced.
         items: u64,
         /// Time since the start of the run, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// Totals of a run's summary by rank. The activity log of the ranks adds up to the same totals.
+    /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
-        /// Number of items, tasks or units that the rank did; a unit that was done in parts counts with its parts.
+        /// Number of items, tasks or units that each rank did; a unit that was done in parts counts with its parts.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
-        /// Time of the rank in user code and commands, in seconds.
+        /// Time of each rank in user code and commands, in seconds.
         #[serde(with = "figure::list")]
         busy_s: Vec<f64>,
     },
@@ -397,7 +408,7 @@ impl Event {
         }
     }
 
-    /// Creates the event of a probe; `sharing` are the groups of ranks that share cores.
+    /// Creates the event about the measured speeds and links of the ranks; `sharing` are the groups of ranks that share cores.
     pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
         let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
         Event::Probe {
@@ -413,7 +424,7 @@ impl Event {
         matches!(self, Event::Finish { .. } | Event::LoopEnd { .. } | Event::WorkflowEnd(_))
     }
 
-    /// Returns true for events about the time of a rank.
+    /// Returns true for events that account for the time of a rank.
     pub fn is_of_activity(&self) -> bool {
         use Event::{Activity, Progress, RankEnd, RankStart, Traffic, Work};
         matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Progress(_) | RankEnd { .. })

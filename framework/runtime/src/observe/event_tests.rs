@@ -1,10 +1,10 @@
-//! Tests of each event as a sentence and as a line of the log.
+//! Tests of the text forms of each event: as a sentence and as a line of the log.
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
-/// Returns one event of each kind.
+/// Returns one sample event of each kind.
 pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();
@@ -113,6 +113,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
         chunks(None),
         Event::Lost { rank: 2, tasks: 12, why: "its process has ended".to_string() },
         Event::Heard { rank: 2 },
+        Event::Copied { from: 2, to: 3, first: 90, tasks: 4 },
         Event::Failures { failed: 0, retried: 3, again: 1 },
         Event::Parked { ranks: vec![3] },
         Event::Woken { ranks: vec![3, 5] },
@@ -128,7 +129,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
     .collect()
 }
 
-/// Returns one event of each kind that occurs in a workflow.
+/// Returns one sample event of each kind that occurs in a workflow.
 fn of_a_workflow() -> Vec<Event> {
     let task = || "sort".to_string();
     let wait =
@@ -198,7 +199,7 @@ fn workflow_events_are_displayed_as_sentences() {
     assert_eq!(texts[12], "The rank holds 4 KiB for tasks (limit 1 MiB).");
 }
 
-/// Returns a decision about the number of workers of a farm.
+/// Returns an event about a decision on the number of workers of a farm.
 fn workers() -> Event {
     Event::Decision {
         of: Subject::Workers,
@@ -223,7 +224,7 @@ fn workers() -> Event {
     }
 }
 
-/// Returns a choice of chunks.
+/// Returns an event about the choice of a farm's policy that divides tasks into chunks.
 fn chunks(before_s: Option<f64>) -> Event {
     Event::Chunks {
         by: "fac2".to_string(),
@@ -247,6 +248,10 @@ fn farm_events_are_displayed_as_sentences() {
         "Chunking is now `fac2`, because it is the fastest of 27 for the 1000 tasks left on 3 workers: 1.400 s are \
          predicted, and 1.500 s with `dpf with f = 0.25`; a task takes 4.000 ms ± 50 %, neighbours differ as much as \
          other tasks, and a message takes 2.000 us."
+    );
+    assert_eq!(
+        Event::Copied { from: 2, to: 3, first: 90, tasks: 1 }.to_string(),
+        "Rank 3 is idle and runs 1 task from number 90 on as well, which rank 2 has not completed."
     );
     let lost = |tasks| Event::Lost { rank: 2, tasks, why: "its process has ended".to_string() }.to_string();
     assert_eq!(Event::Heard { rank: 2 }.to_string(), "Rank 2 sends heartbeats again and receives tasks.");

@@ -20,7 +20,7 @@ impl Figure {
     fn number<E: serde::de::Error>(self) -> Result<f64, E> {
         match self {
             Figure::Finite(x) => Ok(x),
-            // Finite numbers are never written as strings, so other strings are refused.
+            // A string that is not a special value is refused, because finite numbers are never written as strings.
             Figure::Named(name) => match name.as_str() {
                 "inf" | "-inf" | "NaN" => name.parse().map_err(E::custom),
                 _ => Err(E::custom(format!("`{name}` is not a number"))),
@@ -37,7 +37,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     Figure::deserialize(from)?.number()
 }
 
-/// Serialization of a number that may be missing.
+/// Serialization of an optional number that JSON may be unable to represent.
 pub(super) mod optional {
     use super::{Deserialize, Deserializer, Figure, Serialize, Serializer};
 
@@ -50,7 +50,7 @@ pub(super) mod optional {
     }
 }
 
-/// Serialization of a list of numbers.
+/// Serialization of a list of numbers that JSON may be unable to represent.
 pub(super) mod list {
     use super::{Deserialize, Deserializer, Figure, Serializer};
 

@@ -15,14 +15,14 @@ use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::newest_attempt;
 
-/// Maximum length of a line in bytes. The longest events list all ranks. A damaged file may have lines without end.
+/// Maximum length in bytes of a line in a log file. The longest events list all ranks. A damaged file may have lines without end.
 const LONGEST: u64 = 16 << 20;
 
-/// New contents of a log.
+/// Events that were added to a log since it was last read.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewRecords {
-    /// True if the job was restarted with a new log: earlier records belong to another attempt.
+    /// True if the job was restarted with a new log: earlier records belong to another start of the job.
     pub is_restarted: bool,
     /// Events since the last call of [`poll`](Follower::poll), in the order of a [`Log`](super::Log).
     pub records: Vec<Record>,
@@ -46,11 +46,11 @@ pub struct NewRecords {
 #[derive(Debug)]
 pub struct Follower {
     dir: PathBuf,
-    /// Directory of the attempt.
+    /// Directory of the attempt (start of the job) that is being read.
     attempt: PathBuf,
     tails: BTreeMap<(Stem, usize), Tail>,
     starts: Starts,
-    /// Activity events of ranks that arrived before the start event of rank 0.
+    /// Events about a rank's time that arrived before the start event of rank 0, without which their times cannot be converted.
     held: Vec<Record>,
 }
 
@@ -58,18 +58,18 @@ pub struct Follower {
 #[derive(Debug)]
 struct Tail {
     path: PathBuf,
-    /// Number of bytes and of lines that were read.
+    /// Number of bytes of the file that were read so far; `lines` is the number of lines.
     read: u64,
     lines: u64,
-    /// First line, which identifies the file: it contains the start time of the rank.
+    /// First line of the file, which identifies the file: it contains the start time of the rank.
     first_line: Vec<u8>,
 }
 
-/// Start times of the ranks in a run, by a shared clock.
+/// Start times of ranks on a clock that all ranks share, by run number and rank.
 type Starts = BTreeMap<(u32, usize), f64>;
 
 impl Follower {
-    /// Creates a follower of the [newest attempt](newest_attempt) in `dir`.
+    /// Creates a follower of the [newest attempt](newest_attempt) (start of the job) in `dir`.
     pub fn new(dir: &Path) -> Self {
         let (tails, starts, held) = (BTreeMap::new(), Starts::new(), Vec::new());
         Follower { dir: dir.into(), attempt: newest_attempt(dir), tails, starts, held }
@@ -99,7 +99,8 @@ impl Follower {
         if is_restarted {
             *self = Follower::new(&self.dir);
         }
-        // Records that the last call held back are returned now, even if their times cannot be converted to rank 0's clock.
+        // Records that the last call held back, because the start event of rank 0 was missing, are returned now, even if their times cannot be
+        // converted to rank 0's clock.
         let mut records = std::mem::take(&mut self.held);
         let held_records = records.len();
         for (key, path, mut file) in files {
@@ -124,20 +125,20 @@ impl Follower {
         Ok(NewRecords { is_restarted: is_restarted || (has_new_attempt && had_files), records })
     }
 
-    /// Returns the names of the files of a job of `ranks` ranks that are missing in this log.
+    /// Returns the names of the log files that are missing for a job of `ranks` ranks.
     pub(super) fn missing(&self, ranks: usize) -> Vec<String> {
         let expected = (0..ranks).map(|rank| (Stem::Activity, rank)).chain([(Stem::Decisions, 0)]);
         let missing = expected.filter(|key| !self.tails.contains_key(key));
         missing.map(|(stem, rank)| stem.file_name(rank)).collect()
     }
 
-    /// Returns true if there is a log file.
+    /// Returns true if no log file has been found.
     pub(super) fn is_empty(&self) -> bool {
         self.tails.is_empty()
     }
 
-    /// Returns the events that were held back and the events in unfinished last lines, with warnings about incomplete lines, for callers that read
-    /// the log once.
+    /// Returns the events that were held back because the start event of rank 0 is missing, and the events in last lines without a line end.
+    /// Also returns warnings about incomplete lines. For callers that read the log once.
     pub(super) fn rest(&mut self) -> Result<(Vec<Record>, Vec<String>)> {
         let (mut last, mut notes) = (std::mem::take(&mut self.held), Vec::new());
         for (&(_, rank), tail) in &self.tails {
@@ -151,7 +152,7 @@ impl Follower {
         Ok((last, notes))
     }
 
-    /// Converts the times of activity events from the start of their rank to the start of rank 0.
+    /// Converts the times of events about a rank's time from the start of this rank to the start of rank 0.
     fn align(&self, records: &mut [Record]) {
         for record in records {
             let start = |rank| self.starts.get(&(record.run, rank));
@@ -163,7 +164,7 @@ impl Follower {
     }
 }
 
-/// Returns the schema number in a line that is not a known event.
+/// Returns the version of the format that is stated in a line, if the line has one. The line is not a known event.
 fn schema_of(line: &[u8]) -> Option<u32> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     value["event"]["schema"].as_u64().map(|schema| schema.try_into().unwrap_or(u32::MAX))
@@ -177,12 +178,12 @@ fn record_starts(records: &[Record], starts: &mut Starts) {
     }
 }
 
-/// Sorts records by run and time. The sort is stable: events of a rank with equal times stay in order.
+/// Sorts records of events by run and time. The sort is stable: events of a rank with equal times stay in order.
 pub(super) fn sort(records: &mut [Record]) {
     records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
 }
 
-/// Returns the log files in order of their ranks.
+/// Returns the log files in a directory, in the order of their ranks.
 fn find(dir: &Path) -> Result<Vec<(Stem, usize, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable(dir))? {
@@ -204,7 +205,7 @@ impl Tail {
         Tail { path, read: 0, lines: 0, first_line: Vec::new() }
     }
 
-    /// Returns true if the first line of the file is unchanged and the file has not become shorter since it was last read.
+    /// Returns true if the log file is the one that was read before: its first line is unchanged and the file has not become shorter.
     fn is_continued(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
         let mut begin = vec![0; self.first_line.len()];
         match file.read_exact(&mut begin) {
@@ -214,7 +215,7 @@ impl Tail {
         }
     }
 
-    /// Reads the new complete lines.
+    /// Reads the complete lines that were added since the last call.
     fn take(&mut self, rank: usize, file: &mut BufReader<fs::File>, records: &mut Vec<Record>) -> Result<()> {
         file.seek(SeekFrom::Start(self.read)).map_err(unreadable(&self.path))?;
         let mut line = Vec::new();
@@ -236,7 +237,7 @@ impl Tail {
         }
     }
 
-    /// Parses a line as an event.
+    /// Parses a line of the log file of rank `rank` as an event.
     fn record(&self, rank: usize, line: &[u8]) -> Result<Record> {
         let schema = |event: &Event| match event {
             Event::RankStart(start) => Some(start.schema),
@@ -245,7 +246,7 @@ impl Tail {
         let found = serde_json::from_slice::<Record>(line);
         let schema = match &found {
             Ok(record) => schema(&record.event),
-            // A start event of another schema may have other fields.
+            // The line may be a start event of another version of the format, which may have other fields.
             Err(_) => schema_of(line),
         };
         match found {
@@ -271,7 +272,7 @@ impl Tail {
         )
     }
 
-    /// Parses the last line, if it has no line end: an event, or a warning.
+    /// Parses the last line of a log file, if it has no line end. Returns an event, or a warning if the line is incomplete.
     fn unfinished(&self, rank: usize) -> Result<Option<std::result::Result<Record, String>>> {
         let wrong = unreadable(&self.path);
         let mut file = BufReader::new(regular::open(&self.path).map_err(&wrong)?);
@@ -320,7 +321,7 @@ pub(super) mod tests {
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         write(1, &line(0.5, 1, 0, 9));
         assert_eq!(follower.poll().unwrap().records.len(), 1);
-        // The error about an invalid line contains the line number in the file.
+        // The error about an invalid line names the number of the line in the file.
         write(0, &(whole + "x\n"));
         let error = follower.poll().unwrap_err().to_string();
         assert!(error.contains("rank-0.jsonl, line 4: expected an event of rank 0"), "{error}");
@@ -334,7 +335,7 @@ pub(super) mod tests {
         let mut follower = Follower::new(dir.path());
         write(&first);
         assert_eq!(follower.poll().unwrap().records.len(), 2);
-        // The new file is shorter, as long as before, longer, and finally removed.
+        // The replaced log file is shorter than the first one, as long, or longer; finally it is removed.
         let others = [line(1.5, 0, 0, 3), first.replace('1', "4"), first.repeat(3).replace('1', "5")];
         for (other, lines) in others.iter().zip([1, 2, 6]) {
             write(other);

@@ -1,4 +1,4 @@
-//! Writer of event logs.
+//! Writer of a rank's event log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,18 +11,18 @@ use super::event::Event;
 use super::record::Record;
 use crate::job_status::file_of_rank;
 
-/// Maximum time that an event stays in memory, by the rank's clock.
+/// Maximum time for which an event stays in memory before it is written to the log file, by the rank's clock.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of bytes that stay in memory.
+/// Maximum size in bytes of the events that stay in memory before they are written to the log file.
 const FLUSH_ABOVE: usize = 64 << 10;
 
-/// Event log of a rank. A disabled log costs a test of a pointer: no event is created, nothing is allocated.
+/// Event log of a rank. A disabled log costs only a test of a pointer: no event is created, nothing is allocated.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     open: Option<Box<Open>>,
 }
 
-/// Origin of the events in a log.
+/// Origin of the events in a log: rank, run, and offset of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Rank that writes the log.
@@ -38,14 +38,14 @@ struct Open {
     place: Place,
     file: File,
     path: PathBuf,
-    /// Complete lines that are not in the file yet.
+    /// Complete lines that are not in the log file yet.
     lines: Vec<u8>,
-    /// Time of the first line in `lines`.
+    /// Time of the first event in `lines`.
     waiting_since: Duration,
 }
 
 impl EventLog {
-    /// Creates a disabled log.
+    /// Creates a disabled log, which drops all events.
     pub(crate) fn off() -> Self {
         EventLog { open: None }
     }
@@ -58,7 +58,7 @@ impl EventLog {
         EventLog::open_as(Stem::Decisions, dir, place)
     }
 
-    /// Opens one of the two logs of a rank; see [`open`](EventLog::open).
+    /// Opens one of the two logs of a rank, like [`open`](EventLog::open).
     pub(crate) fn open_as(stem: Stem, dir: &Path, place: Place) -> Self {
         match Open::new(stem, dir, place) {
             Ok(open) => EventLog { open: Some(Box::new(open)) },
@@ -83,7 +83,7 @@ impl EventLog {
         }
     }
 
-    /// Writes lines that have been in memory for a second. Has to be called repeatedly.
+    /// Writes the lines to the log file if they have been in memory for a second. Has to be called repeatedly.
     #[inline]
     pub(crate) fn tick(&mut self, now: Duration) {
         if let Some(open) = &mut self.open {
@@ -92,7 +92,7 @@ impl EventLog {
         }
     }
 
-    /// Writes all lines in memory, as dropping the log does.
+    /// Writes all lines in memory to the log file. Dropping the log does the same.
     #[cfg(test)]
     pub(crate) fn flush(&mut self) {
         if let Some(open) = &mut self.open {
@@ -101,7 +101,7 @@ impl EventLog {
         }
     }
 
-    /// Disables the log if `result` is an error.
+    /// Disables the log and warns if `result` is an error.
     #[inline]
     fn check(&mut self, result: io::Result<()>) {
         if let Err(error) = result
@@ -117,7 +117,7 @@ impl Open {
     fn new(stem: Stem, dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
         fs::create_dir_all(dir).map_err(|e| (dir.to_path_buf(), e))?;
         let path = dir.join(stem.file_name(place.rank));
-        // Links are refused, because anybody can guess the name of the file.
+        // Symbolic links in place of the log file are refused, because anybody can guess the name of the file.
         let opened = open_with(&path, OpenOptions::new().append(true).create(true), Links::Refused);
         let file = opened.map_err(|e| (path.clone(), e))?;
         Ok(Open { place, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
@@ -142,7 +142,7 @@ impl Open {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // All lines are written at once, so that a reader rarely sees a part of a line.
+        // All lines are written in one call, so that a reader of the log rarely sees a part of a line.
         let result = self.file.write_all(&self.lines);
         self.lines.clear();
         result
@@ -164,9 +164,9 @@ fn complain(path: &Path, error: &io::Error) {
 /// Kind of a rank's log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stem {
-    /// Decisions and actions.
+    /// Log of decisions and actions.
     Decisions,
-    /// Use of the rank's time.
+    /// Log of the use of the rank's time.
     Activity,
 }
 
@@ -178,7 +178,7 @@ impl Stem {
         }
     }
 
-    /// Returns the name of a rank's file.
+    /// Returns the name of a rank's log file of this kind.
     pub(super) fn file_name(self, rank: usize) -> String {
         file_of_rank(self.text(), rank)
     }
@@ -287,7 +287,7 @@ mod tests {
         assert!(!log.is_on());
         log.record(START, || panic!("an event was made"));
 
-        // Links and FIFOs in place of the log are not opened.
+        // A symbolic link or FIFO in place of the log file is not opened.
         let victim = dir.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         std::os::unix::fs::symlink(&victim, dir.path().join(file_name(0))).unwrap();
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(dir.path().join(file_name(0))).unwrap();
 
-        // The disk is full.
+        // The device `/dev/full` behaves like a file on a full disk.
         let full = Path::new("/dev/full");
         let mut log = EventLog::open(dir.path(), place(0, 0));
         if let Some(open) = &mut log.open {

@@ -1,14 +1,14 @@
-//! Numbers as text for people.
+//! Formats numbers and times as text for people.
 
 use std::time::Duration;
 
-/// Factor between two prefixes of a unit.
+/// Factor between two successive prefixes of a unit, as between m and µ.
 const STEP: f64 = 1e3;
 
-/// Limit from which on a number is shown with the next prefix, with two digits before the point.
+/// Limit from which on a number is shown with the next prefix of its unit, with two digits before the point.
 const MANY: f64 = 10.0 * STEP;
 
-/// Returns a time, or a difference of times, in a suitable unit.
+/// Returns a time, or a difference of times, as text in a suitable unit.
 pub fn seconds(s: f64) -> String {
     let (mut value, mut unit) = (s, "s");
     for smaller in ["ms", "us", "ns"] {
@@ -23,7 +23,7 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Returns a number with about three digits.
+/// Returns a number as text with about three digits.
 pub fn short(x: f64) -> String {
     let (mut value, mut prefix) = (x, "");
     for larger in [" k", " M"] {
@@ -38,26 +38,26 @@ pub fn short(x: f64) -> String {
     }
 }
 
-/// Number of per cent in a whole.
 const WHOLE: u8 = 100;
 
-/// Returns a part of a whole in per cent, with this many `decimals`.
+/// Returns a fraction of 1 as text in per cent, with this many `decimals`.
 pub fn percent(part: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", f64::from(WHOLE) * part)
 }
 
-/// Returns the finished part in per cent, rounded down: 100 % means that everything is finished. If `total` is 0, returns 100 %.
+/// Returns the finished part of the work as text in per cent, rounded down: 100 % means that everything is finished. If `total` is 0, returns
+/// 100 %.
 pub(crate) fn whole_percent(done: u64, total: u64) -> String {
     let percent = u128::from(done) * u128::from(WHOLE);
     format!("{} %", percent.checked_div(total.into()).unwrap_or(WHOLE.into()))
 }
 
-/// Seconds in a minute, and minutes in an hour.
+/// Number of seconds in a minute, and of minutes in an hour.
 const SIXTY: u64 = 60;
 
 /// Returns a long time in the style of a clock: `17 s`, `2:05 min`, `1:00:00 h`.
 pub(crate) fn hours(seconds: f64) -> String {
-    // The cast saturates.
+    // The cast of a large or negative number of seconds saturates.
     let seconds = seconds.ceil() as u64;
     let (minutes, s) = (seconds / SIXTY, seconds % SIXTY);
     match (minutes / SIXTY, minutes % SIXTY) {
@@ -81,7 +81,7 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// Returns the numbers, separated by blanks.
+/// Returns the numbers as text, separated by blanks.
 pub(crate) fn figures(numbers: &[u64]) -> String {
     let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     list.join(" ")

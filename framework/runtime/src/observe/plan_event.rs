@@ -1,4 +1,4 @@
-//! Plan of a workflow in the log of events. Its size is bounded for any number of tasks.
+//! Event with the plan of a workflow. The size of the event is bounded for any number of tasks.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::number_format::{count, seconds};
 
-/// Maximum number of logged tasks of a plan. One takes about 80 bytes, and a chart cannot show more of them distinctly.
+/// Maximum number of tasks of a plan that are logged. A logged task takes about 80 bytes, and a chart cannot show more tasks distinctly.
 const TOLD: usize = 1000;
-/// Maximum number of logged memory steps, over all ranks. Each rank may have at least [`LEAST_STEPS`].
+/// Maximum number of logged changes of the planned memory, over all ranks. Each rank may have at least [`LEAST_STEPS`] changes.
 const STEPS: usize = 4000;
 const LEAST_STEPS: usize = 8;
 
-/// Plan that takes effect: the rank and the time of each task. Times are in seconds from now.
+/// Plan of a workflow that takes effect: the rank and the time of each task. Times are in seconds from now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanInForce {
     /// Number of tasks of the plan.
     pub tasks: u64,
-    /// Longest tasks, at most 1000, in order of their start.
+    /// Longest tasks of the plan, at most 1000, in order of their start.
     pub longest: Vec<PlannedTask>,
     /// Planned memory of each rank as pairs of time and bytes; each pair holds until the next one. If there are too many changes, successive
     /// changes are merged into their maximum. Empty for a plan that was computed during the run.
@@ -26,30 +26,31 @@ pub struct PlanInForce {
     pub held: Vec<Vec<(f64, u64)>>,
 }
 
-/// Task of a plan.
+/// Task of a workflow in a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedTask {
     /// Name of the task.
     pub task: String,
-    /// Planned rank.
+    /// Rank that is to run the task.
     pub rank: usize,
-    /// Planned start in seconds.
+    /// Planned start of the task, in seconds from the event.
     pub begin_s: f64,
-    /// Planned end in seconds.
+    /// Planned end of the task, in seconds from the event.
     pub end_s: f64,
 }
 
 impl PlanInForce {
-    /// Creates the event from the rank, start and end of each task, of which it keeps the longest, and the memory of each rank.
+    /// Creates the event from the planned rank, start and end of each task, of which only the longest tasks are kept, and the planned memory of
+    /// each rank.
     pub(crate) fn new<'t>(
         mut tasks: Vec<(usize, (usize, f64, f64))>,
         name: impl Fn(usize) -> &'t str,
         held: Vec<Vec<(f64, u64)>>,
     ) -> Self {
         let all = tasks.len() as u64;
-        // Tasks are sorted by length in classes of about a tenth. Within a class they are sorted by bit-reversed number, so that the kept tasks are
-        // spread over the workflow.
+        // Tasks are sorted by duration in classes that differ by about a tenth. Within a class they are sorted by bit-reversed number, so that
+        // the kept tasks are spread over the workflow.
         let length = |task: &(usize, (usize, f64, f64))| (8.0 * (task.1.2 - task.1.1).log2()).floor();
         let order = |task: &(usize, (usize, f64, f64))| task.0.reverse_bits();
         tasks.sort_by(|a, b| length(b).total_cmp(&length(a)).then(order(a).cmp(&order(b))));
@@ -67,7 +68,7 @@ impl PlanInForce {
     }
 }
 
-/// Reduces `steps` to at most `most` steps, each with the maximum of the steps it replaces.
+/// Reduces `steps`, a function of time, to at most `most` steps, each with the maximum of the steps that it replaces.
 fn fewer(steps: &[(f64, u64)], most: usize) -> Vec<(f64, u64)> {
     let groups = steps.chunks(steps.len().div_ceil(most).max(1));
     groups.filter_map(|group| Some((group.first()?.0, group.iter().map(|step| step.1).max()?))).collect()
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn equal_tasks_are_sampled_from_the_whole_plan() {
-        // The lengths of the tasks differ only by rounding.
+        // The durations of the tasks differ only by rounding.
         let tasks = (0..5000).map(|task| (task, (task % 4, 0.1 * task as f64, 0.1 * task as f64 + 0.3)));
         let plan = PlanInForce::new(tasks.collect(), |_| "alike", Vec::new());
         for part in 0..10 {

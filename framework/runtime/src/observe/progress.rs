@@ -6,10 +6,10 @@ use super::activity::Reached;
 use super::event::Event;
 use super::number_format::{hours, per_second, short, whole_percent};
 
-/// Number of parts in which fractional progress is shown: far more than the columns of a terminal.
+/// Number of steps in which the progress bar shows fractions: far more than the columns of a terminal.
 pub(super) const PARTS: f64 = 1e4;
 
-/// Parts of a text, the most important first.
+/// Parts of the text about the progress, the most important first. Less important parts are left out if space is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Count,
@@ -29,18 +29,18 @@ pub(crate) struct Progress {
     pub(crate) done: u64,
     /// Amount of work that an earlier run had finished; part of `done`.
     pub(crate) before: u64,
-    /// Finished fraction of the next piece of work, less than 1.
+    /// Finished fraction of the item, task or sweep in progress, less than 1.
     pub(crate) part: f64,
-    /// Total amount of work, if it is certain.
+    /// Total amount of work, if the total is certain.
     pub(crate) total: Option<u64>,
-    /// Unit of the amounts, as a plural: `items`.
+    /// Unit of the amounts of work, as a plural: `items`.
     pub(crate) what: &'static str,
-    /// Further text of the skeleton.
+    /// Further text that the skeleton adds.
     pub(crate) rest: String,
 }
 
 impl Progress {
-    /// Returns the total amount of work. The size hint of a source is ignored once more than that is finished.
+    /// Returns the total amount of work, if it is known. A total that is only the size hint of a source is ignored once more work is finished.
     pub(super) fn total(&self) -> Option<u64> {
         self.total.filter(|&total| total >= self.done)
     }
@@ -58,12 +58,12 @@ impl Progress {
         Some(if self.done < total { (self.done as f64 + self.part) / total as f64 } else { 1.0 })
     }
 
-    /// Returns the amount of work that this run has finished, with the fraction.
+    /// Returns the amount of work that this run has finished, including the fraction of the item, task or sweep in progress.
     pub(super) fn done_now(&self) -> f64 {
         self.done.saturating_sub(self.before) as f64 + self.part
     }
 
-    /// Returns the finished fraction in whole per cent, rounded down.
+    /// Returns the finished fraction of the work in whole per cent, rounded down.
     fn percent(&self, total: u64) -> String {
         match self.share() {
             Some(share) if self.part > 0.0 => whole_percent((share * PARTS).floor() as u64, PARTS as u64),
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Returns the remaining time in seconds at this rate.
+    /// Returns the remaining time of the run in seconds, at `pace` units of work per second.
     fn left(&self, pace: f64) -> Option<f64> {
         let left = self.total()? - self.done;
         (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
@@ -94,7 +94,7 @@ impl Progress {
         joined(&parts).chars().take(letters).collect()
     }
 
-    /// Returns the parts of the text, in order.
+    /// Returns the parts of the text about the progress, in their order in the text.
     fn parts(&self, elapsed: Duration, pace: Option<f64>) -> Vec<(Part, String)> {
         let Progress { of, done, what, rest, .. } = self;
         let mut parts =
@@ -113,27 +113,28 @@ impl Progress {
     }
 }
 
-/// Joins the parts of a text.
+/// Joins the parts of the text about the progress.
 fn joined(parts: &[(Part, String)]) -> String {
     parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
-/// Recent amount of work per second, measured since one of the last two increases. There is a rate even if a task takes minutes.
+/// Recent amount of finished work per second, measured since one of the last two increases of the amount. There is a rate even if a task takes
+/// minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Minimum time between two recorded increases.
+    /// Minimum time between two recorded increases of the finished work.
     span: Duration,
     older: (Duration, f64),
     newer: (Duration, f64),
 }
 
 impl Pace {
-    /// Creates the rate of a run that begins now.
+    /// Creates the measurement of the rate for a run that begins now.
     pub(super) fn new(span: Duration, now: Duration) -> Self {
         Pace { span, older: (now, 0.0), newer: (now, 0.0) }
     }
 
-    /// Records the finished amount at a time. Returns the recent amount of work per second, if any work is finished.
+    /// Records the amount of work that is finished at time `now`. Returns the recent amount of work per second, if any work is finished.
     pub(super) fn see(&mut self, now: Duration, done: f64) -> Option<f64> {
         if done > self.newer.1 && now.saturating_sub(self.newer.0) >= self.span {
             self.older = std::mem::replace(&mut self.newer, (now, done));
@@ -186,7 +187,7 @@ mod tests {
         );
         assert_eq!((sweep(1, 0.25).share(), sweep(2, 0.0).share()), (Some(0.625), Some(1.0)));
         assert!(sweep(1, 0.9999).text(S, None).contains("(99 %)"), "not all is done");
-        // One of the sweeps was done by an earlier job.
+        // The sweep that an earlier job has done is not part of the work of this run.
         assert_eq!(Progress { before: 1, ..sweep(1, 0.25) }.done_now(), 0.25);
     }
 
@@ -207,7 +208,7 @@ mod tests {
     fn pace_is_measured_over_the_last_seconds() {
         let mut pace = Pace::new(S * 5, S * 100);
         assert_eq!(pace.see(S * 102, 0.0), None);
-        // The pace is slow at first, then ten times as fast.
+        // The rate of work is low at first, then ten times as high.
         let slow = (103..120).map(|second| pace.see(S * second, f64::from(second) - 100.0)).last().unwrap();
         assert_eq!(slow, Some(1.0));
         let fast = (121..140)
@@ -220,7 +221,7 @@ mod tests {
     #[test]
     fn pace_window_extends_back_to_the_last_progress() {
         let mut pace = Pace::new(S * 5, Duration::ZERO);
-        // One item per minute is done, and the pace is measured every second.
+        // One item per minute is finished, and the rate is measured every second.
         let seen: Vec<Option<f64>> =
             (1..=240).map(|second| pace.see(S * second, f64::from(second / 60))).collect();
         assert!(seen[..59].iter().all(Option::is_none));

@@ -1,4 +1,4 @@
-//! Events that give reasons, as sentences.
+//! Text of the events that give reasons for a decision.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::event::Event;
 use super::number_format::{count, percent, seconds};
 
 impl Event {
-    /// Writes a choice of the chunk policy as a sentence.
+    /// Writes the event about a farm's new chunk policy as a sentence.
     pub(super) fn chunks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Chunks {
             by,
@@ -47,7 +47,7 @@ impl Event {
         )
     }
 
-    /// Writes a decision as a sentence.
+    /// Writes the event about a balancing decision as a sentence.
     pub(super) fn decision(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Decision {
             of,
@@ -78,7 +78,8 @@ impl Event {
         )?;
         match candidate {
             None => f.write_str(", and no better one was found")?,
-            // The reason in the sentence already explains that there is no other candidate.
+            // No candidate is named if it equals the current arrangement: the reason in the sentence already explains that there is no other
+            // candidate.
             Some(candidate) if candidate == current => {}
             Some(candidate) => {
                 write!(f, ", `{candidate}` would take ")?;
@@ -121,7 +122,7 @@ impl Event {
     }
 }
 
-/// Returns the names of the stages in a mapping's text form, in order.
+/// Returns the names of the stages in the text form of a pipeline's mapping, in order.
 fn stages(mapping: &str) -> Vec<&str> {
     let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
     blocks.flat_map(|block| block.split('+')).map(str::trim).collect()

@@ -1,4 +1,4 @@
-//! An event with its time and place: one line of a log.
+//! Record of an event in a log: the event with its time, rank and run.
 
 use std::fmt;
 

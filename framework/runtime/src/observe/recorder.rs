@@ -1,7 +1,7 @@
 //! Accounts for the time of a rank while it runs, and writes the account to the log of events: see [`activity`](super::activity).
 //!
-//! Without a log of events, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per
-//! call of user code. The size of the log is bounded: the parts into which the time is divided become longer as the run does.
+//! Without a log of events, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per call
+//! of user code. The size of the log is bounded: the time is divided into parts, one line each, which become longer as the run goes on.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,19 +16,20 @@ use crate::comm::endpoint::{Endpoint, Sent};
 use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
 
-/// Minimum length of a part of a rank's time. A line has 150 bytes, so a rank writes at most 15 kB/s in the first seconds of a run.
+/// Minimum length of a part of a rank's time, for which one line is logged. A line has 150 bytes, so a rank writes at most 15 kB/s in the first
+/// seconds of a run.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Minimum length of a part as a fraction of the run so far: with 500, a rank writes 3600 lines for a run of an hour.
+/// Minimum length of a part of a rank's time, as a fraction of the run so far: with a 500th, a rank writes 3600 lines for a run of an hour.
 const PARTS: u32 = 500;
-/// Delay between the end of a part and its line in the log. Work that is noticed late, such as the end of a command, is still added to the
-/// part. Work that is noticed later than this is added to later parts, so that only the sum is right.
+/// Delay between the end of a part of a rank's time and its line in the log. Work that is noticed late, such as the end of a command, is still
+/// added to the part. Work that is noticed later than this is added to later parts, so that only the sum is right.
 const HELD: Duration = Duration::from_millis(500);
-/// Number of parts between two lines with tallies.
+/// Number of parts of a rank's time between two lines with the times of calls and the sent messages.
 const PARTS_PER_TALLY: u32 = 50;
-/// Time between two lines with the progress of the run: `armature top` refreshes once a second.
+/// Time between two lines with the progress of the run: `armature top` updates its display once a second.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Returns the minimum length of a part after a run of `run_so_far`.
+/// Returns the minimum length of a part of a rank's time, if the run has lasted for `run_so_far`.
 pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
     SHORTEST.max(run_so_far / PARTS)
 }
@@ -36,17 +37,17 @@ pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
 /// Activity of a rank since the last reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// The compute thread had a job.
+    /// The compute thread had a job of user code.
     Computing,
-    /// The rank processed messages. User code on the same thread is in the tally.
+    /// The rank processed messages. User code that ran on the same thread is measured separately.
     Communicating,
     /// The rank waited and had nothing to compute.
     Waiting,
-    /// The rank waited and is parked.
+    /// The rank was parked: it had no work and waited to be woken.
     Parked,
 }
 
-/// Accounts for one rank's time in one run, or does nothing.
+/// Keeps the account of one rank's time in one run, or does nothing if events are not logged.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     open: Option<Box<Open>>,
@@ -55,28 +56,28 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Open {
     log: EventLog,
-    /// End of the time that is accounted for.
+    /// End of the time for which the account is complete.
     last: Duration,
     begin: Duration,
     part: Part,
-    /// Parts that have ended and are not written.
+    /// Parts of the rank's time that have ended and are not written yet.
     held: VecDeque<Part>,
     tally: SharedTally,
-    /// Work in all parts so far. It follows the [measured work](Tally::time), part of which becomes known late.
+    /// Time in user code in all parts so far. The value follows the [measured time](Tally::time), part of which becomes known late.
     attributed: Duration,
-    /// [Set-up](Tally::set_up) in all parts so far.
+    /// Time of [set-up](Tally::set_up) in all parts so far.
     set_up: Duration,
-    /// [Message count](Endpoint::messages) at the last call of `record_activity`.
+    /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
     parts_since_tally: u32,
-    /// Time of the next line with the progress of the run.
+    /// Time at which the next line with the progress of the run is due.
     progress_due: Duration,
-    /// Sent messages at the end of the last part, and those already written.
+    /// Messages sent until the end of the last part of the rank's time; `sent_written` are those already in the log.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
-    /// [Throttled time](this_process::throttled) already written.
+    /// Time for which a CPU quota had [stopped](this_process::throttled) the rank, as already written to the log.
     throttled: Duration,
-    /// Id of the thread that runs user code, with its waits for a core.
+    /// Id of the thread that runs user code, with the time for which it waited for a core.
     core: Option<(i32, RunDelay)>,
     /// True if the ranks are threads of a simulator, where the memory use of the process is not that of a rank.
     simulated: bool,
@@ -92,20 +93,21 @@ struct Part {
     parked: Duration,
     messages: Duration,
     set_up: Duration,
-    // The fields below are set when the part ends.
+    // The fields `lost`, `done` and `longest` are set when the part of the rank's time ends.
     lost: Duration,
     done: Vec<u64>,
     longest: Option<Longest>,
 }
 
 impl Part {
-    /// Adds work that became known after the part ended, up to the time of the part that is neither work nor parked. Returns the time
-    /// added.
+    /// Adds time in user code that became known after the part ended, at most the time of the part that is neither user code nor parked. Returns
+    /// the time added.
     fn add_delayed(&mut self, work: Duration) -> Duration {
         let room = self.until.saturating_sub(self.since).saturating_sub(self.work + self.parked);
         let added = work.min(room);
         self.work += added;
-        // The end of a job or the start of a command is noticed late, so some of the work was counted as another activity.
+        // The other activities of the part become shorter: the end of a job or the start of a command is noticed late, so some of the time in
+        // user code was counted as another activity.
         let rest = room - added;
         self.set_up = self.set_up.min(rest);
         self.idle = self.idle.min(rest - self.set_up);
@@ -113,7 +115,8 @@ impl Part {
         added
     }
 
-    /// Turns work into idle time, because the compute thread waited for a core or for its next job. Returns the time turned.
+    /// Turns time in user code into idle time, because the compute thread actually waited for a core or for its next job. Returns the time
+    /// turned.
     fn take_back(&mut self, work: Duration) -> Duration {
         let less = work.min(self.work);
         self.work -= less;
@@ -123,7 +126,8 @@ impl Part {
 }
 
 impl Recorder {
-    /// Begins an account if `dir` is given. `what` is the skeleton, `kinds` are the kinds of jobs of user code, and `tally` is their tally.
+    /// Begins an account of the rank's time if `dir`, the directory of the log, is given. `what` is the skeleton, `kinds` are the kinds of jobs
+    /// of user code, and `tally` is their tally.
     pub(crate) fn begin(
         endpoint: &mut Endpoint,
         dir: Option<&Path>,
@@ -135,14 +139,14 @@ impl Recorder {
         Recorder { open }
     }
 
-    /// Returns true if an account is kept.
+    /// Returns true if an account of the rank's time is kept.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Accounts for the time between the last call and `now`, in which the activity of the rank was `doing`. `thread` is the id of the thread that
-    /// runs user code. `measured` adds work that the skeleton has measured itself.
+    /// Accounts for the time between the last call and `now`, in which the activity of the rank was `doing`. `thread` is the id of the thread
+    /// that runs user code. `measured` adds the work that the skeleton has measured itself to the tally.
     pub(crate) fn record_activity(
         &mut self,
         now: Duration,
@@ -164,7 +168,7 @@ impl Recorder {
         }
     }
 
-    /// Writes the progress of the run if a line is due. Called on rank 0.
+    /// Writes the progress of the run to the log if a line is due. Called on rank 0.
     pub(crate) fn record_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
         open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
@@ -180,7 +184,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the account at the last reading of the clock.
+    /// Ends the account of the rank's time at the last reading of the clock.
     pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
             open.write_rest();
@@ -200,7 +204,7 @@ impl Open {
     ) -> Option<Self> {
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let begin = clock.now();
-        // The duration is only negative if the clock is set to a time before 1970.
+        // A negative duration is replaced by 0: it occurs only if the clock is set to a time before 1970.
         let unix = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let clock_s = if clock.is_simulated() { begin.as_secs_f64() } else { unix() };
         let run = endpoint.run().saturating_sub(1);
@@ -261,8 +265,8 @@ impl Open {
         }
     }
 
-    /// Brings the work in all unwritten parts to the measured work. New work goes to the last `passed` time first, then to earlier parts,
-    /// the latest first. Returns the work within `passed`.
+    /// Corrects the time in user code of all unwritten parts, so that its sum is the measured time. New time goes to the last interval, of
+    /// length `passed`, first, and then to earlier parts, the latest part first. Returns the time in user code within the last interval.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
@@ -280,12 +284,11 @@ impl Open {
         new
     }
 
-    /// Calls `f` with the tally, which [`new`](Open::new) has begun.
     fn tally<R: Default>(&self, f: impl FnOnce(&mut Tally) -> R) -> R {
         self.tally.with(f).unwrap_or_default()
     }
 
-    /// Returns the time since the last call in which the thread that runs user code was ready and had no core.
+    /// Returns the time since the last call in which the thread that runs user code was ready to run but had no core.
     fn lost(&mut self, thread: Option<i32>) -> Duration {
         let Some(thread) = thread else { return Duration::ZERO };
         match &mut self.core {
@@ -297,7 +300,8 @@ impl Open {
         }
     }
 
-    /// Writes all that is known up to the last reading of the clock. A job whose outcome has not been fetched is left out, as in the summary.
+    /// Writes everything that is known up to the last reading of the clock to the log. A job whose outcome has not been fetched is left out, as
+    /// in the summary of the run.
     fn write_rest(&mut self) {
         self.tally(Tally::abandon);
         self.attribute_work(self.last, Duration::ZERO);
@@ -311,7 +315,7 @@ impl Open {
         }
     }
 
-    /// Ends the current part.
+    /// Ends the current part of the rank's time.
     fn end_part(&mut self, now: Duration, thread: Option<i32>) {
         let lost = self.lost(thread);
         let part = std::mem::replace(&mut self.part, Part { since: now, until: now, ..Part::default() });
@@ -323,7 +327,7 @@ impl Open {
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the parts that ended [`HELD`] ago or earlier.
+    /// Writes the parts of the rank's time that ended [`HELD`] ago or earlier to the log.
     fn write_old(&mut self, now: Duration) {
         let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
         while self.held.front().is_some_and(is_old)
@@ -367,13 +371,13 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// Writes the account of a run that failed.
+    /// Writes the rest of the account if the run has failed.
     fn drop(&mut self) {
         self.write_rest();
     }
 }
 
-/// Rounds to a tenth of a microsecond, to keep lines short.
+/// Rounds a number of seconds to a tenth of a microsecond, to keep lines of the log short.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1e7).round() / 1e7
 }

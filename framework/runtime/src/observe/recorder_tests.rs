@@ -18,7 +18,7 @@ fn burn(n: u64) -> u64 {
     n + 1
 }
 
-/// Returns the records of a run.
+/// Runs `body` on some ranks and returns the records in the event log.
 fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(RANKS).events(Some(dir.path().into()));
@@ -26,8 +26,8 @@ fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Re
     read(dir.path()).unwrap().records
 }
 
-/// Checks that each rank begins, records all its time without gaps, and ends. Returns the recorded work by kind, from
-/// parts and from tallies.
+/// Checks that each rank begins, records all its time without gaps, and ends. Returns the recorded numbers of items, tasks or units by kind,
+/// from the `Activity` events and from the `Work` events.
 #[track_caller]
 fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
     let (mut in_parts, mut in_tallies) = (vec![0; kinds], vec![0; kinds]);
@@ -90,7 +90,7 @@ fn farm_records_all_iterations_on_every_rank() {
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![3 * ITEMS], vec![3 * ITEMS]));
-    // Rank 0 also records all three iterations.
+    // Rank 0, too, records its time until the end of all three iterations.
     let end = |record: &&Record| record.rank == 0 && matches!(record.event, Event::RankEnd { .. });
     let whole = records.iter().find_map(|record| match record.event {
         Event::Finish { seconds, .. } => Some(seconds),
@@ -118,8 +118,7 @@ fn loop_records_its_units() {
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
 }
 
-/// Ranks whose user code runs on a separate thread record a call once while it runs, and not again after it, when they
-/// wait.
+/// Ranks whose user code runs on a separate thread record a call once while the call runs, and not again after its end, when the ranks wait.
 #[test]
 fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     let dir = tempfile::tempdir().unwrap();
@@ -146,7 +145,7 @@ fn progress_is_recorded_if_the_total_is_known() {
         std::thread::sleep(Duration::from_millis(50));
         n
     };
-    // Three ranks take about 1.5 s.
+    // The work of three ranks takes about 1.5 s.
     const DOZES: u64 = 90;
     let farm = records(|session| {
         Farm::new("doze", doze).collect(session, 0..DOZES)?;
@@ -177,7 +176,7 @@ fn progress_is_recorded_if_the_total_is_known() {
     }
 }
 
-/// Returns the seconds in user code: those recorded as activity of the ranks, and those of the calls.
+/// Returns two numbers of seconds in user code: the time that was recorded as activity of the ranks, and the sum of the calls.
 fn recorded_and_took(log: &Path) -> (f64, f64) {
     let (mut records, mut took) = (0.0, 0.0);
     for record in read(log).unwrap().records {
@@ -190,7 +189,7 @@ fn recorded_and_took(log: &Path) -> (f64, f64) {
     (records, took)
 }
 
-/// Each of a few jobs counts, also the last one, although its time is known only after it has passed.
+/// Each of a few jobs of user code is recorded as work, including the last job, although its duration is known only when it has ended.
 #[test]
 fn every_inline_job_is_recorded_as_work() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Text form of events: one sentence for each.
+//! Text form of events: one sentence for each event.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::event::Event;
 use super::number_format::{count, figures, seconds, short};
 use super::subject::Subject;
 
-/// Writes the sentence as one line with escaped control characters, because names and messages of user code may contain any characters.
+/// Writes the sentence on one line, with control characters escaped, because names and messages of user code may contain any characters.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&line(Sentence(self)))
     }
 }
 
-/// Formats an event as a sentence, without escaping names and messages.
+/// Formats an event as a sentence, without escaping control characters in names and messages.
 struct Sentence<'a>(&'a Event);
 
 impl fmt::Display for Sentence<'_> {
@@ -85,6 +85,11 @@ impl fmt::Display for Sentence<'_> {
                 }
             }
             Event::Heard { rank } => write!(f, "Rank {rank} sends heartbeats again and receives tasks."),
+            Event::Copied { from, to, first, tasks } => write!(
+                f,
+                "Rank {to} is idle and runs {} from number {first} on as well, which rank {from} has not completed.",
+                count(*tasks, "task")
+            ),
             Event::Failures { failed, retried, again } => write!(
                 f,
                 "{} failed at every attempt, {} retried, and {} requeued because a rank was lost.",
@@ -217,12 +222,12 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-/// Returns a number with its noun and verb: `1 task was`, `2 tasks were`.
+/// Returns a number with its noun and verb, for sentences in the past: `1 task was`, `2 tasks were`.
 fn were(n: u64, what: &str) -> String {
     format!("{} {}", count(n, what), if n == 1 { "was" } else { "were" })
 }
 
-/// Returns ranks as the beginning of a sentence: `Ranks 1, 2 are`.
+/// Returns ranks with a verb as the beginning of a sentence: `Ranks 1, 2 are`.
 fn ranks_phrase(ranks: &[usize]) -> String {
     let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
     match ranks.len() {

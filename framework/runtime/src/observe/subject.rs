@@ -1,4 +1,4 @@
-//! Subjects of decisions, and the measurements behind decisions.
+//! Subjects of balancing decisions, and the measurements behind the decisions.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::figure;
 use super::number_format::{seconds, short};
 
-/// Subject of a decision.
+/// Subject of a balancing decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Subject {
-    /// The mapping of a pipeline. Times are per item of the sink.
+    /// The mapping of a pipeline. Times of the decision are per item that reaches the sink.
     #[default]
     Mapping,
-    /// The number of a farm's workers. Times are per iteration, or per task of a stream.
+    /// The number of a farm's workers. Times of the decision are per iteration, or per task of a stream.
     Workers,
-    /// The number of units of a loop on each rank. Times are per pass.
+    /// The number of units of a loop on each rank. Times of the decision are per pass.
     Units,
 }
 
@@ -26,7 +26,7 @@ impl Subject {
         *self == Subject::Mapping
     }
 
-    /// Returns the subject as the beginning of a sentence.
+    /// Returns the subject of the decision as the beginning of a sentence.
     pub(super) fn arrangement(self) -> &'static str {
         match self {
             Subject::Mapping => "The mapping",
@@ -35,7 +35,7 @@ impl Subject {
         }
     }
 
-    /// Returns an addition to the word "gain" if the gain includes more than time; otherwise an empty text.
+    /// Returns a phrase that follows the word "gain" in a sentence if the gain includes more than time; otherwise an empty text.
     pub(super) fn gained(self) -> &'static str {
         if self == Subject::Workers { ", including released workers" } else { "" }
     }
@@ -50,7 +50,7 @@ impl Subject {
     }
 }
 
-/// Measurement behind a decision.
+/// Measurement on which a balancing decision is based.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
@@ -59,7 +59,7 @@ pub struct Input {
     /// Measured value.
     #[serde(with = "figure")]
     pub value: f64,
-    /// Unit: `s`, `s/byte` or `bytes`; empty for a number without a unit.
+    /// Unit of the value: `s`, `s/byte` or `bytes`; empty for a number without a unit.
     pub unit: String,
 }
 

@@ -11,9 +11,9 @@ use super::number_format::{count, per_second, percent, seconds, short};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RankWork {
-    /// Number of items, tasks or units. In a pipeline, items count once for each stage; a unit that was done in parts counts with its parts.
+    /// Number of items, tasks or units. In a pipeline, an item counts once for each stage; a unit that was done in parts counts with its parts.
     pub done: f64,
-    /// Time in user code.
+    /// Time of the rank in user code.
     pub busy: Duration,
     /// Part of the time in user code in which other processes used the core of the rank, as far as it was measured.
     pub off_core: Duration,
@@ -61,7 +61,7 @@ pub trait RunSummary: fmt::Display {
     /// Returns the reason of the last change by balancing, in one sentence; `None` if nothing was changed.
     fn last_change(&self) -> Option<&str>;
 
-    /// Returns the time of all ranks in user code.
+    /// Returns the total time of all ranks in user code.
     fn busy(&self) -> Duration {
         self.ranks().iter().map(|rank| rank.busy).sum()
     }
@@ -85,7 +85,7 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: name, amount of work, time, and `more`.
+/// Writes the first line of a summary: name of the run, amount of work, time, and the text `more`.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
@@ -113,14 +113,14 @@ pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Ve
         |column: usize| lines.iter().filter_map(|line| line.get(column)).map(length).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     for line in lines {
-        // A name may be longer than the widths that formats have.
+        // Cells are padded by hand, because the width of a name may exceed the maximum width of Rust's format strings.
         let cells = line.iter().zip(&widths).map(|(cell, width)| " ".repeat(width - length(cell)) + cell);
         write!(f, "\n{}", cells.collect::<Vec<_>>().join("  "))?;
     }
     Ok(())
 }
 
-/// Formats a time for a table.
+/// Formats a time for a cell of the table.
 pub(crate) fn cell(time: Duration) -> String {
     seconds(time.as_secs_f64())
 }
@@ -176,7 +176,7 @@ mod tests {
             (summary.efficiency(), summary.throughput(), summary.busy()),
             (0.8, 1.2, Duration::from_secs(16))
         );
-        // 20 s of core time were available, of which other processes used 4 s.
+        // The two ranks had 20 s of core time available, of which other processes used 4 s; 15 s were productive.
         assert_eq!(RankTimes(vec![rank(6.0, 9, 0), rank(6.0, 10, 4)]).efficiency(), 15.0 / 16.0);
         assert_eq!(RankTimes(vec![]).efficiency(), 0.0);
     }

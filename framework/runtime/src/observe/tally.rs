@@ -1,4 +1,4 @@
-//! Measured work of a rank, by kind.
+//! Measured times and counts of a rank's calls of user code, by kind of call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -6,56 +6,56 @@ use std::time::Duration;
 
 use super::activity::{Longest, Work};
 
-/// Tally of a rank whose user code may run on a compute thread. It is empty until the log of events begins it.
+/// Times and counts of a rank whose user code may run on a compute thread. They are empty until the log of events begins to collect them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
 
 impl SharedTally {
-    /// Begins the tally with this number of kinds. A second call has no effect.
+    /// Begins to collect times and counts for this number of kinds of calls. A second call has no effect.
     pub(crate) fn begin(&self, kinds: usize) {
         self.0.get_or_init(|| Mutex::new(Tally::new(kinds)));
     }
 
-    /// Calls `f` with the tally, if it has begun.
+    /// Calls `f` with the times and counts, if their collection has begun.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Tally) -> R) -> Option<R> {
-        // The tally is consistent between any two of its operations, and none of them calls user code.
+        // A poisoned lock is ignored: the tally is consistent between any two of its operations, and none of these calls user code.
         self.0.get().map(|tally| f(&mut tally.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
-/// Counts and times of user code and commands.
+/// Counts and times of calls of user code and of commands.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(super) kinds: Vec<Kind>,
     pub(super) longest: Option<Longest>,
-    /// Current job of user code.
+    /// Job of user code that is running now.
     job: Option<Job>,
-    /// Times of the ended jobs whose outcomes have not been fetched, zero for set-up.
+    /// For each ended job whose outcome has not been fetched: its time, zero for set-up.
     unfetched: VecDeque<Duration>,
-    /// Total time of set-up jobs that have ended.
+    /// Total time of the set-up jobs that have ended, which process no items, tasks or units.
     set_up: Duration,
-    /// Time of running commands, which do not run on the thread of user code.
+    /// Total time of running commands, which do not run on the thread of user code.
     running: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Job {
     since: Duration,
-    /// True for an item, a task or a unit; false for set-up.
+    /// True if the job processes items, tasks or units; false for set-up.
     is_work: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Kind {
-    /// Number of items in the current part of the rank's time.
+    /// Number of items that ended in the current part of the rank's time.
     pub(super) done: u64,
-    /// Time since the start of the run, and since the last [`Work`] was written.
+    /// Time of the items of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event was written.
     time: Duration,
     unwritten: Duration,
-    /// Number of items since the last [`Work`] was written, by step of their time.
+    /// Number of items since the last [`Work`] event was written, by step of the histogram of their times.
     steps: Vec<u64>,
-    /// Fraction of a unit that is done and not counted yet.
+    /// Fraction of a unit of a loop that is done and not counted yet.
     fraction: f64,
 }
 
@@ -64,7 +64,7 @@ impl Tally {
         Tally { kinds: (0..kinds).map(|_| Kind::default()).collect(), ..Tally::default() }
     }
 
-    /// Returns true if the tally has counts that are not written.
+    /// Returns true if there are counts that are not written to the log.
     pub(super) fn is_new(&self) -> bool {
         let is_new = |kind: &Kind| {
             kind.done > 0 || !kind.unwritten.is_zero() || kind.steps.iter().any(|&count| count > 0)
@@ -72,12 +72,12 @@ impl Tally {
         self.kinds.iter().any(is_new)
     }
 
-    /// Returns the number of the last kind.
+    /// Returns the highest index of a kind of calls.
     pub(crate) fn last_kind(&self) -> usize {
         self.kinds.len().saturating_sub(1)
     }
 
-    /// Counts `count` items, tasks or units of kind `of` that took `took` in total; `first` is the number of the first one.
+    /// Counts `count` items, tasks or units of kind `of` that took `took` in total; `first` is the number of the first item, task or unit.
     #[inline]
     pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
         let Some(kind) = self.kinds.get_mut(of) else { return };
@@ -97,13 +97,13 @@ impl Tally {
         }
     }
 
-    /// Starts a job at `now`; `is_work` is true for an item, a task or a unit.
+    /// Records that a job of user code starts at `now`; `is_work` is true if the job processes items, tasks or units.
     #[inline]
     pub(crate) fn begin_job(&mut self, now: Duration, is_work: bool) {
         self.job = Some(Job { since: now, is_work });
     }
 
-    /// Ends the current job at `now`. Its time counts as measured until its outcome is [fetched](Tally::fetched).
+    /// Records that the current job of user code ends at `now`. Its duration is counted until its outcome is [fetched](Tally::fetched).
     #[inline]
     pub(crate) fn end_job(&mut self, now: Duration) {
         if let Some(Job { since, is_work }) = self.job.take() {
@@ -113,22 +113,22 @@ impl Tally {
         }
     }
 
-    /// Forgets the first ended job, whose outcome has been fetched. The caller adds the work that the outcome has measured.
+    /// Drops the duration of the first ended job, whose outcome has been fetched. The caller adds the times that the outcome contains.
     #[inline]
     pub(crate) fn fetched(&mut self) {
         self.unfetched.pop_front();
     }
 
-    /// Forgets all jobs whose outcomes have not been fetched.
+    /// Drops the durations of all jobs whose outcomes have not been fetched.
     pub(super) fn abandon(&mut self) {
         self.job = None;
         self.unfetched.clear();
     }
 
-    /// Counts units of kind 0 that were computed in fractions.
+    /// Counts units of a loop that were computed in fractions.
     pub(crate) fn add_parts(&mut self, units: f64, took: Duration) {
         let Some(kind) = self.kinds.first_mut() else { return };
-        // Tolerance for rounding errors in sums of fractions.
+        // Tolerance for rounding errors in sums of fractions of a unit.
         const ROUNDING: f64 = 1e-6;
         let units = kind.fraction + units;
         let whole = (units + ROUNDING).floor();
@@ -136,30 +136,30 @@ impl Tally {
         self.add(0, None, whole as u64, took);
     }
 
-    /// Sets the time of running commands.
+    /// Sets the total time of running commands.
     pub(crate) fn set_running(&mut self, running: Duration) {
         self.running = running;
     }
 
-    /// Returns the time of all work since the start of the run, up to `now`.
+    /// Returns the time of all items, tasks, units and commands since the start of the run, up to `now`.
     pub(crate) fn time(&self, now: Duration) -> Duration {
         let counted: Duration =
             self.kinds.iter().map(|kind| kind.time).chain(self.unfetched.iter().copied()).sum();
         counted + self.running + self.job_time(now, true)
     }
 
-    /// Returns the time of all set-up since the start of the run, up to `now`.
+    /// Returns the time of all set-up jobs since the start of the run, up to `now`.
     pub(super) fn set_up(&self, now: Duration) -> Duration {
         self.set_up + self.job_time(now, false)
     }
 
-    /// Returns the time of the current job if it is work, or if it is set-up.
+    /// Returns the time of the current job, if the job is work (`work` is true) or set-up (`work` is false); otherwise zero.
     fn job_time(&self, now: Duration, work: bool) -> Duration {
         let job = self.job.filter(|job| job.is_work == work);
         job.map_or(Duration::ZERO, |job| now.saturating_sub(job.since))
     }
 
-    /// Takes the unwritten work, by kind.
+    /// Returns the counts and times that are not written to the log, by kind of call, and resets them.
     pub(super) fn take(&mut self) -> Vec<Work> {
         let mut all = Vec::new();
         for (of, kind) in self.kinds.iter_mut().enumerate() {
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }
 
-    /// A job counts from its start; when its outcome is fetched, the measured time replaces the time since the start.
+    /// A running job counts from its start; when its outcome is fetched, the duration in the outcome replaces the time since the start.
     #[test]
     fn running_job_counts_as_work_or_set_up() {
         let mut tally = Tally::new(1);
@@ -205,7 +205,7 @@ mod tests {
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
         tally.end_job(16 * MS);
-        // The outcome of the set-up is fetched first, then the outcome of the work.
+        // The outcome of the set-up job is fetched first, then the outcome of the job with work.
         tally.fetched();
         assert_eq!(tally.time(20 * MS), 6 * MS);
         tally.fetched();

@@ -14,32 +14,32 @@ use crate::session::topology::Size;
 pub struct WorkflowStart {
     /// Name of the workflow.
     pub name: String,
-    /// Number of ranks.
+    /// Number of ranks of the job.
     pub ranks: usize,
-    /// Number of tasks.
+    /// Number of tasks of the workflow.
     pub tasks: u64,
-    /// Number of tasks that an earlier run had done.
+    /// Number of tasks that an earlier run of the workflow had completed.
     pub known: u64,
 }
 
-/// The planner computed a plan.
+/// The planner computed a plan for a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
-    /// Planner that made the new plan; `None` if no plan was found.
+    /// Name of the planner that made the new plan; `None` if no plan was found.
     pub by: Option<String>,
-    /// Planned end of the last task, in seconds from now.
+    /// Planned end of the last task, in seconds after the event.
     #[serde(with = "figure::optional")]
     pub ends_s: Option<f64>,
-    /// Duration of the planning, in seconds.
+    /// Duration of the planning of the workflow, in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
-    /// Reason for the planning, as the end of a sentence.
+    /// Reason for the planning of the workflow, as the end of a sentence.
     pub reason: String,
-    /// True if the earlier plan was kept.
+    /// True if the earlier plan of the workflow was kept.
     pub kept: bool,
 }
 
-/// A task waits for a named limit before it is dispatched to a rank.
+/// A task of a workflow waits for a named limit, which other tasks use up, before it is dispatched to a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskHeld {
     /// Name of the task.
@@ -48,40 +48,40 @@ pub struct TaskHeld {
     pub limit: String,
 }
 
-/// A rank began a task.
+/// A rank began a task of a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskBegan {
     /// Name of the task.
     pub task: String,
-    /// Number of earlier attempts.
+    /// Number of earlier attempts of the task.
     pub attempt: u32,
-    /// Waits of the task since it was dispatched to the rank, in order of time.
+    /// Waits of the task between its dispatch to the rank and its start, in order of time.
     pub waits: Vec<TaskWait>,
     /// Tasks whose values the task reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<String>,
 }
 
-/// Memory that a rank holds for tasks: values, including those that are being sent, memory reserved for values, and the memory limits of running
-/// tasks. Logged when it has changed, at most as often as the activities of ranks.
+/// Memory that a rank holds for tasks of a workflow: values, including those that are being sent, memory reserved for values, and the memory
+/// limits of running tasks. The event is logged when the memory has changed, at most as often as the activities of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Held memory in bytes.
+    /// Memory that the rank holds for tasks, in bytes.
     pub bytes: u64,
-    /// Maximum since the last event of this kind, in bytes.
+    /// Maximum of the held memory since the last event of this kind, in bytes.
     pub most: u64,
-    /// Limit of the memory in bytes, if there is one.
+    /// Limit of the memory that the rank may hold for tasks, in bytes, if there is a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<u64>,
 }
 
-/// One wait of a task between its dispatch and its start.
+/// A wait of a workflow's task between its dispatch to a rank and its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskWait {
-    /// Cause of the wait.
+    /// Cause for which the task waited.
     #[serde(rename = "for")]
     pub waited_for: WaitedFor,
-    /// If the task waited until its inputs were computed: the task that computed the last of them.
+    /// If the task waited until its inputs were computed: the task that computed the last input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// Duration of the wait in seconds.
@@ -89,32 +89,32 @@ pub struct TaskWait {
     pub seconds: f64,
 }
 
-/// Cause of a wait.
+/// Cause for which a task of a workflow waited on its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitedFor {
-    /// Inputs of the task were not computed yet.
+    /// Inputs of the task were not computed yet by other tasks.
     Input,
-    /// Inputs were being received from other ranks or read from disk, or waited for free memory.
+    /// Inputs of the task were being received from other ranks or read from disk, or waited for free memory.
     Transfer,
-    /// The inputs were in memory, but too little memory was free for the task itself.
+    /// The inputs of the task were in memory, but too little memory was free for the task itself.
     Memory,
-    /// The rank was busy with other tasks.
+    /// The rank was busy with other tasks of the workflow.
     Core,
 }
 
-/// An attempt of a task ended.
+/// An attempt of a workflow's task ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskEnded {
     /// Name of the task.
     pub task: String,
-    /// Duration in seconds.
+    /// Duration of the attempt in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
     /// Size of the task's value in bytes.
     pub bytes: u64,
-    /// Peak memory of the processes of a command, in bytes.
+    /// Peak memory of the processes of a command, in bytes; `None` for other tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
     /// Reason of the failure, if the attempt failed.
@@ -122,10 +122,10 @@ pub struct TaskEnded {
     pub failure: Option<String>,
 }
 
-/// The value of a task was received from another rank.
+/// The value of a workflow's task was received from another rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueCame {
-    /// Name of the task.
+    /// Name of the task that computed the value.
     pub task: String,
     /// Rank that sent the value.
     pub from: usize,
@@ -133,10 +133,10 @@ pub struct ValueCame {
     pub bytes: u64,
 }
 
-/// The value of a task was written to disk, or read from disk.
+/// The value of a workflow's task was written to disk, or read from disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueOnDisk {
-    /// Name of the task.
+    /// Name of the task that computed the value.
     pub task: String,
     /// Size of the value in bytes.
     pub bytes: u64,
@@ -145,9 +145,9 @@ pub struct ValueOnDisk {
 /// The run of a workflow ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowEnd {
-    /// Number of tasks that were done.
+    /// Number of completed tasks.
     pub tasks: u64,
-    /// Number of tasks that failed or depend on a failed task.
+    /// Number of tasks that failed, or that were not run because they depend on a failed task.
     pub failed: u64,
     /// Time since the start of the run, in seconds.
     #[serde(with = "figure")]
@@ -249,7 +249,7 @@ impl fmt::Display for WorkflowEnd {
 }
 
 impl ValueOnDisk {
-    /// Writes a sentence that the value was `written` or read.
+    /// Writes a sentence: the value of the task was written to disk if `written` is true, otherwise read from disk.
     pub(super) fn fmt_sentence(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
         let done = if written { "written to disk, because memory is short" } else { "read from disk" };
         write!(f, "The output of task {} was {done}: {}.", quoted(&self.task), Size(self.bytes))

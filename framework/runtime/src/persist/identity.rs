@@ -1,15 +1,16 @@
-//! Identity of the runs that share a journal or checkpoints.
+//! Identity of a run: journals and checkpoints can be used only by runs with the same identity.
 
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Identity of a run, as JSON text: the value that names everything on which the results depend. Files with another identity are refused.
+/// Identity of a run, as JSON text: a value that names everything on which the results depend. Journals and checkpoints with another identity
+/// are refused.
 #[derive(Clone, Debug)]
 pub(crate) struct RunIdentity(Result<Vec<u8>, String>);
 
 impl RunIdentity {
-    /// Encodes an identity. An error is stored and returned by the run, because setting an option cannot fail.
+    /// Encodes the identity of a run. An error is stored and returned later by the run, because the method that sets an option cannot fail.
     pub(crate) fn of(identity: &(impl Serialize + ?Sized)) -> Self {
         RunIdentity(serde_json::to_vec(identity).map_err(|error| error.to_string()))
     }
@@ -17,7 +18,7 @@ impl RunIdentity {
     /// Returns the encoded identity.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if it could not be encoded.
+    /// [`ErrorKind::Config`] if the value could not be encoded.
     pub(crate) fn bytes(&self) -> Result<&[u8]> {
         self.0.as_deref().map_err(|why| {
             let text = format!("the identity of the run cannot be written as JSON: {why}");

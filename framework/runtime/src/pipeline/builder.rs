@@ -111,7 +111,6 @@ impl<'p, T: Item> Pipeline<'p, T> {
         pipeline
     }
 
-    /// Adds a stage with output type `U`.
     fn push<U: Item>(mut self, name: &str, factory: Factory<'p>) -> Pipeline<'p, U> {
         let name = name.to_string();
         let (serial, at_root, stateless, expands, may_finish) = (false, false, false, false, false);
@@ -120,7 +119,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         Pipeline { def: self.def, item: PhantomData }
     }
 
-    /// Adds a stage with a function of the item.
+    /// Adds a stage that applies the function `f` to each item.
     pub fn map<U: Item>(self, name: &str, f: impl FnMut(T) -> U + Movable + Clone + 'p) -> Pipeline<'p, U> {
         self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
     }
@@ -146,7 +145,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self
     }
 
-    /// Adds a stage with a function that can fail. An error ends the job.
+    /// Adds a stage that applies the function `f`, which can fail, to each item. An error ends the job.
     pub fn try_map<U: Item>(
         self,
         name: &str,
@@ -186,10 +185,10 @@ impl<'p, T: Item> Pipeline<'p, T> {
 
     /// Adds a stage that produces any number of items from one item: those of the iterator that `f` returns.
     ///
-    /// Items are in the order of the source, and those of one iterator in its order. They leave the stage in pieces, as far as there is
-    /// [room](Pipeline::window_bytes), and the iterator is advanced only when there is room again: an item from which a million items are
-    /// produced needs no more memory than others. The iterator stays on its rank, so `f` should do little work; long work belongs to
-    /// later stages, which may run on other ranks.
+    /// The output has the order of the source, and the items of one iterator keep their order. A stage sends its output in pieces and advances the
+    /// iterator only while the batches in flight are below their [limit](Pipeline::window_bytes): an item from which a million items are produced
+    /// needs no more memory than others. The iterator stays on its rank, so `f` should do little work; long work belongs to later stages, which may
+    /// run on other ranks.
     ///
     /// [`Context::number`](super::Context::number) and errors of later stages refer to the item of the source.
     ///
@@ -275,8 +274,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
 
     /// Makes the last added stage serial: it runs on one rank and gets the items in order.
     ///
-    /// Stages with state between items are serial, and so are stages that write in order. Directly behind the source the option makes the
-    /// run fail, because there is no stage.
+    /// Stages with state between items are serial, and so are stages that write in order. If no stage has been added to the source yet, this option
+    /// makes the run fail.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -293,8 +292,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.declare("serial", |stage| stage.serial = true)
     }
 
-    /// Makes the last added stage serial and runs it on rank 0, because it uses files or a terminal of rank 0. Directly behind the source
-    /// the option makes the run fail.
+    /// Makes the last added stage serial and runs it on rank 0, because it uses files or a terminal of rank 0. If no stage has been added to the
+    /// source yet, this option makes the run fail.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -311,9 +310,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.declare("at_root", |stage| (stage.serial, stage.at_root) = (true, true))
     }
 
-    /// Declares that the last added serial stage has no state between items. It can then migrate to another rank, and take part in
-    /// [snapshots](Pipeline::snapshots). A stage that implements [`Stage::save`] needs no declaration. Directly behind the source the option makes
-    /// the run fail.
+    /// Declares that the last added serial stage has no state between items. The stage can then migrate to another rank, and take part in
+    /// [snapshots](Pipeline::snapshots). A stage that implements [`Stage::save`] needs no declaration. If no stage has been added to the source yet,
+    /// this option makes the run fail.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;

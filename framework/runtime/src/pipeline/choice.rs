@@ -1,4 +1,4 @@
-//! Source of a mapping: the caller, a file, the planner, or a simple rule.
+//! Choice of a pipeline's mapping: given by the caller, read from a file, computed by the planner, or set by a simple rule.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ pub enum MappingChoice {
     /// Planned mapping: a short calibration run on rank 0 measures the stages, a probe measures the ranks, and the planner computes the mapping. The
     /// items of the calibration run are part of the stream.
     Auto,
-    /// All stages on rank 0.
+    /// Mapping with all stages on rank 0.
     Serial,
-    /// One stage after the other on ranks 0, 1, 2, …, starting again at rank 0 if there are more stages than ranks.
+    /// Mapping with one stage after the other on ranks 0, 1, 2, …, starting again at rank 0 if there are more stages than ranks.
     Orderly,
-    /// Given mapping.
+    /// Mapping that the program gives as a value.
     Given(Mapping),
     /// Mapping in its text form.
     Text(String),
@@ -40,7 +40,7 @@ impl MappingChoice {
         }
     }
 
-    /// Returns the mapping; `None` if it is to be planned.
+    /// Returns the mapping that was chosen; `None` if the planner must compute the mapping.
     pub(crate) fn resolve(&self, stages: &[StageDef<'_>], ranks: usize) -> Result<Option<Mapping>> {
         let spec = outline(stages);
         let mapping = match self {
@@ -66,7 +66,7 @@ impl MappingChoice {
     }
 }
 
-/// Returns the description of the pipeline, without costs, against which a mapping is checked.
+/// Returns a description of the pipeline, without costs, which is enough to check whether a mapping is valid.
 pub(crate) fn outline(stages: &[StageDef<'_>]) -> PipelineSpec {
     let stage = |def: &StageDef<'_>| StageSpec {
         serial: def.serial,

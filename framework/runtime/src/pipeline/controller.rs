@@ -1,7 +1,7 @@
 //! Controller on rank 0: decides from measurements and plans whether another mapping is adopted.
 //!
-//! The planner crate's [`Tuner`] makes the decision. This module computes its input and records the cost of its changes. An *evaluation* compares the
-//! current mapping with another one.
+//! The planner crate's [`Tuner`] makes the decision. This module computes the tuner's input and records the cost of each change of the mapping. An
+//! *evaluation* compares the current mapping with another one.
 
 use std::time::Duration;
 
@@ -16,78 +16,80 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Minimum time between two evaluations, as a multiple of the duration of the last search. Between searches, an evaluation only compares the current
-/// mapping with a known candidate.
+/// Minimum time between two evaluations of the mapping, as a multiple of the duration of the last search for a mapping. Between searches, an
+/// evaluation only compares the current mapping with a known candidate.
 const SEARCHES_PER_COMPARISON: u32 = 5;
-/// Minimum number of items for a decision; after `LONGEST_PERIOD`, one item is enough.
+/// Minimum number of items that must reach the sink before a decision about the mapping; after the time `LONGEST_PERIOD`, one item is enough.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Searches are this many times less frequent than [permitted](is_affordable) while works and speeds are like those of the last search and the
-/// current mapping has not become worse.
+/// Factor by which searches for a mapping are rarer than [permitted](is_affordable), while the works of the stages and the speeds of the ranks are
+/// close to those at the last search and the predicted time of the current mapping has not grown.
 const QUIET: u32 = 5;
-/// Largest relative difference between two works or speeds that are alike.
+/// Largest relative difference between two values of a stage's work, or of a rank's speed, that count as equal.
 const ALIKE: f64 = 0.1;
-/// Number of evaluations in a row after which half of the threshold is enough. They cover many items and at least half a second.
+/// Number of consecutive evaluations that must find a better mapping, if its gain is only half of the threshold. They cover many items and at least
+/// half a second.
 const PATIENCE: u32 = 10;
-/// Gain with which two evaluations are enough to leave the first mapping of a stream: it makes the stream twice as fast.
+/// Predicted gain with which two evaluations are enough to replace the first mapping of a stream: the new mapping makes the stream twice as fast.
 const DECISIVE: f64 = 0.5;
-/// Fraction of the tuner's threshold from which on a gain justifies a thorough search.
+/// Fraction of the tuner's threshold that the gain of a quick search for a mapping must reach to justify a thorough search.
 const PROMISING: f64 = 0.5;
-/// Minimum pause after a change in seconds, in addition to the multiple of its cost that the tuner waits.
+/// Minimum pause in seconds after a change of the mapping, in addition to the tuner's pause, which is a multiple of the cost of the change.
 const COOL_DOWN: f64 = 0.5;
-/// Minimum assumed cost of a change, in items. Before a change has been measured, it is the only estimate.
+/// Minimum assumed cost of a change of the mapping, as the time of this number of items. Before the cost of a change has been measured, this is the
+/// only estimate.
 const FIRST_COST_ITEMS: f64 = 8.0;
 
-/// Returns true if `items` items that arrived within `period` are enough for a decision.
+/// Returns true if `items` items that reached the sink within `period` are enough for a decision about the mapping.
 pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
     period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
 }
 
-/// Record of a search for a better mapping.
+/// Record of a search for a mapping.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     at: Duration,
-    /// Processor time of the search.
+    /// Processor time that the search took.
     took: Duration,
     /// Production time of the current mapping at the search, in seconds.
     current_time: f64,
 }
 
 impl Search {
-    /// Returns true if another search is affordable `now`, with the processor time of this search counted `times` times.
+    /// Returns true if another search for a mapping is affordable at time `now`, where the processor time of this search counts `times` times.
     fn is_paid_off(&self, now: Duration, times: u32) -> bool {
         is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
 
-    /// Returns true if the production time of the current mapping has grown by more than the fraction `worth` since the search.
+    /// Returns true if the predicted production time of the current mapping has grown by more than the fraction `worth` since the last search.
     fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
         current_time > (1.0 + worth) * self.current_time
     }
 }
 
-/// Controller of the mapping; see the module documentation.
+/// Controller of a stream's mapping; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Controller {
     tuner: Tuner<Mapping>,
     once: bool,
-    /// Time and number of finished items at the last evaluation.
+    /// Time of the last evaluation of the mapping, and number of items that had reached the sink.
     last: Option<(Duration, u64)>,
-    /// Last search; `thorough` is the last thorough one.
+    /// Last search for a mapping, quick or thorough. `thorough` is the last thorough search.
     searched: Search,
     thorough: Option<Search>,
-    /// Works and speeds at the last search.
+    /// Works of the stages and speeds of the ranks at the last search for a mapping.
     searched_with: Inputs,
-    /// Mapping that is better than the current one. Evaluations between two searches compare the two.
+    /// Mapping that is predicted to be better than the current one. Evaluations between two searches compare this candidate with the current mapping.
     candidate: Option<Mapping>,
-    /// True if the candidate pays once its gain has lasted long enough. No other mapping is searched for until it fails.
+    /// True if the tuner waits until the gain of the candidate mapping has lasted long enough. Meanwhile, no other mapping is searched for.
     persisting: bool,
-    /// True if a change was made and all batches drawn before it have reached the sink.
+    /// True if the mapping was changed and all batches drawn before the change have reached the sink.
     drained: bool,
     /// True while a new mapping is current and batches drawn before the change are in flight.
     draining: bool,
-    /// Seconds that the stream lost by the last change, compared with the pace before it.
+    /// Seconds that the stream lost by the last change of the mapping, compared with the pace before the change.
     last_cost: f64,
-    /// Works and speeds of the last evaluation; empty if they are unknown.
+    /// Works of the stages and speeds of the ranks at the last evaluation; empty if they are unknown.
     inputs: Inputs,
 }
 
@@ -121,7 +123,7 @@ impl Controller {
         }))
     }
 
-    /// Returns true if an evaluation is due.
+    /// Returns true if an evaluation of the mapping is due.
     pub(crate) fn is_due(&self, s: Progress) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
@@ -131,12 +133,13 @@ impl Controller {
             && is_enough(s.items.saturating_sub(items), period)
     }
 
-    /// Returns the smallest gain that justifies a thorough search.
+    /// Returns the smallest predicted gain that justifies a thorough search for a mapping.
     fn worth(&self) -> f64 {
         PROMISING * self.tuner.options().threshold
     }
 
-    /// Returns true if another search may start `now`, given the current inputs and the production time of the current mapping.
+    /// Returns true if another search for a mapping may start at time `now`, given the current works and speeds and the production time of the
+    /// current mapping.
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
         let has_changed = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
@@ -174,8 +177,8 @@ impl Controller {
         Ok(plan)
     }
 
-    /// Evaluates the mapping. `clock` reads the processor time of this thread. Returns the decision; `None` at the first call, which only starts the
-    /// measurement.
+    /// Evaluates the current mapping and returns the decision whether another one is adopted. The first call returns `None`: it only starts the
+    /// measurement. `clock` reads the processor time of this thread.
     pub(crate) fn replan(
         &mut self,
         s: Progress,
@@ -205,9 +208,10 @@ impl Controller {
                     (plan.mapping, plan.prediction.production_time)
                 }
             };
-            // A change that sped the stream up at once has a measured loss of zero. The next change may have a cost nevertheless.
+            // The cost of the next change of the mapping is at least `FIRST_COST_ITEMS` items, because the measured loss is zero if the last change
+            // sped the stream up at once.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
-            // Items that are in flight during the change still take the time of the current mapping.
+            // Items that are in flight during a change of the mapping still take the time of the old mapping.
             let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
             let cost = performance_model.warm_up_cost(&arrangement) + disturbance + delay;
             (current_time, Some(Candidate { arrangement, time, cost }))
@@ -225,7 +229,8 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // A gain below the threshold must last for a long time. Searches continue meanwhile, because they may find a better mapping.
+        // While the tuner waits until a gain below the threshold has lasted long enough, searches for a mapping continue, because they may find a
+        // better one.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -239,43 +244,44 @@ impl Controller {
         self.draining = true;
     }
 
-    /// Registers an update of the cost of the last change.
+    /// Registers an update of the measured cost of the last change of the mapping.
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
-            // The decision uses the loss relative to the pace before the change. Relative to the better pace, the cost of a change is mainly that
-            // items in flight keep the old pace, which says nothing about the next change.
+            // Ignored: this cost of a change is relative to the better pace after the change. It mainly shows that items in flight keep the old pace,
+            // which says nothing about the next change.
             CostUpdate::Settled(_) => {}
         }
     }
 
-    /// Registers that the last batch of the old mapping has reached the sink. The stream has lost `loss` seconds, compared with the old pace.
+    /// Registers that the last batch of the old mapping has reached the sink. Compared with the old pace, the change of the mapping has cost the
+    /// stream `loss` seconds.
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;
-        // The next evaluation measures the time and items since this moment.
+        // The next evaluation measures time and items from the moment at which the last batch of the old mapping reached the sink.
         self.last = Some((s.now, s.items));
         self.last_cost = loss.max(0.0);
         self.tuner.acted(s.now.as_secs_f64(), self.last_cost);
     }
 
-    /// Returns true if only one change is allowed and it has been made. Later evaluations only measure its effect.
+    /// Returns true if only one change of the mapping is allowed and it has been made. Later evaluations only measure its effect.
     fn is_finished(&self) -> bool {
         self.once && self.drained
     }
 
-    /// Returns the works and speeds behind the last decision.
+    /// Returns the works of the stages and the speeds of the ranks on which the last decision depended.
     pub(crate) fn inputs(&self) -> &Inputs {
         &self.inputs
     }
 
-    /// Returns the measured effect of the last change, once.
+    /// Returns the measured effect of the last change of the mapping; `None` once it has been returned.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         self.tuner.outcome()
     }
 }
 
-/// Returns the event of a decision for the event log. `text` formats a mapping.
+/// Converts a decision about the mapping to an event for the event log. `text` formats a mapping.
 pub(crate) fn event(
     decision: &Decision<Mapping>,
     inputs: &Inputs,

@@ -20,7 +20,7 @@ fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
     controller_of(balance, vec![false; 2])
 }
 
-/// Returns the same as [`subject`] where some stages produce several items from one.
+/// Returns a controller like [`subject`], for a pipeline in which `expanding` is true for stages that produce several items from one.
 fn controller_of(balance: Balance, expanding: Vec<bool>) -> (Controller, PerformanceModel, Mapping) {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
@@ -55,7 +55,7 @@ fn report(
     report_share(performance_model, rank, stage, (ms, 1.0), items, now);
 }
 
-/// Reports that the stage takes `ms` on the rank, which gets `share` of its core.
+/// Reports that stage `stage` computes for `ms` milliseconds per item on the rank, which gets `share` of its core.
 fn report_share(
     performance_model: &mut PerformanceModel,
     rank: usize,
@@ -70,7 +70,7 @@ fn report_share(
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// Reports that both stages run on the rank, which has its core for itself, and take `ms`.
+/// Reports that both stages run on rank `rank`, which has its core for itself, and take `ms` milliseconds per item.
 fn report_both(
     performance_model: &mut PerformanceModel,
     rank: usize,
@@ -84,8 +84,7 @@ fn report_both(
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// Returns the predicted time in ms of each stage alone on each rank: stage a on ranks 0 and 1, then stage b on ranks 0
-/// and 1.
+/// Returns the predicted time in milliseconds of each stage on each rank: stage a on ranks 0 and 1, then stage b on ranks 0 and 1.
 fn expected(performance_model: &mut PerformanceModel, mapping: &Mapping) -> [f64; 4] {
     expected_at(performance_model, mapping, Duration::from_secs(1))
 }
@@ -110,8 +109,8 @@ fn stages_are_weighted_by_the_items_that_reach_them() {
     report(0, [1.0, 0.0], (10.0, 40.0), [(80, 10), (800, 40), (0, 0)]);
     report(1, [0.0, 2.0], (40.0, 4.0), [(0, 0), (0, 0), (40, 4)]);
     let after = expected(&mut performance_model, &mapping);
-    // Stage a produces four items from one and works on received and sent items; stage b receives four items for each
-    // item of the source.
+    // Stage a produces four items from one and takes 1 ms for each input and output item, so 5 ms per item of the source. Stage b takes 2 ms for each
+    // of the four items, so 8 ms per item of the source.
     assert_near(after, [5.0, 5.0, 8.0, 8.0]);
     let model = performance_model.model(&mapping, Duration::ZERO).unwrap();
     assert_eq!(model.bytes(), [8.0, 80.0, 4.0], "for an item of the source");
@@ -132,10 +131,10 @@ fn external_load_slows_a_rank_and_phase_change_a_stage() {
     // Rank 1 gets half of its core: 8 ms pass while stage b computes for 4 ms.
     report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
-    // The other load ends, and the data become harder for stage b.
+    // The external load on rank 1 ends, and the data become harder for stage b: 8 ms while rank 1 has its whole core.
     report_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
-    // Rank 1 gets half of its core, and the data are harder.
+    // Rank 1 gets half of its core, and the data are harder for stage b: it computes for 6 ms, while 12 ms pass.
     report_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }
@@ -146,8 +145,8 @@ fn old_measurements_of_a_moved_stage_are_discarded() {
     report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Stage b moves to rank 0, and its data become harder there. Rank 1 has measured only easy data, which does not
-    // make it faster.
+    // Stage b moves from rank 1 to rank 0, and its data become harder there. Rank 1 has measured stage b with easy data only, which does not make
+    // rank 1 faster than rank 0.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
     report_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
     assert_near(expected(&mut performance_model, &gathered), [4.0, 4.0, 8.0, 8.0]);
@@ -166,7 +165,7 @@ fn measured_speed_of_an_idle_rank_expires() {
     assert_near(expected_at(&mut performance_model, &alone, Duration::from_secs(7)), [4.0; 4]);
 }
 
-/// Simulates six seconds, in which stage b takes `ms(second)` on rank 1. Returns the time of the first remap and its
+/// Simulates six seconds of a stream in which stage b takes `ms(second)` milliseconds on rank 1. Returns the time of the first remap and the new
 /// mapping.
 fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
@@ -203,7 +202,7 @@ fn slowed_rank_gets_less_work_within_half_a_second() {
     assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
 }
 
-/// Returns the first decisions for a stream that begins on rank 1 alone, while rank 0 is `times` as fast.
+/// Returns the first three decisions for a stream whose stages both begin on rank 1, while the speed of rank 0 is `times` the speed of rank 1.
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let (mut controller, mut performance_model, _) = subject(Balance::Live);
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
@@ -237,8 +236,8 @@ fn bad_initial_mapping_is_replaced_at_second_evaluation() {
     assert_eq!(((0.4..0.5).contains(&near[2].gain), reason(&near[2])), (true, acted(3)));
 }
 
-/// Simulates a controller whose planning takes 0.1 s. Stage b takes `ms` on rank 1 in the first second and 12 ms after
-/// it. Returns the time of the first remap and the number of decisions before it.
+/// Simulates a controller whose search for a mapping takes 0.1 s. Stage b takes `ms` milliseconds on rank 1 in the first second of the stream and 12
+/// ms after it. Returns the time of the first remap and the number of evaluations until then.
 fn slow_evaluations(ms: f64) -> (f64, usize) {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let planning = Cell::new(Duration::ZERO);
@@ -266,19 +265,20 @@ fn slow_evaluations(ms: f64) -> (f64, usize) {
 #[test]
 fn slow_planner_compares_a_found_mapping_without_new_search() {
     let (acted, looks) = slow_evaluations(4.0);
-    // The first search was before the fifth second and the second search is ten seconds later; two comparisons follow.
+    // The controller searches for a mapping for the first time before the fifth second, for the second time ten seconds later, and compares the found
+    // mapping with the current one twice.
     assert!((10.0..12.0).contains(&acted) && looks <= 6, "after {acted} s and {looks} looks");
 }
 
 #[test]
 fn nearly_profitable_mapping_is_compared_until_the_next_search() {
-    // With 4.6 ms for stage b, help by rank 0 gains 6.5 %.
+    // If stage b takes 4.6 ms, a mapping in which rank 0 also runs stage b has a gain of 6.5 %.
     let (acted, looks) = slow_evaluations(4.6);
     assert!((1.0..3.5).contains(&acted) && looks <= 8, "after {acted} s and {looks} looks");
 }
 
-/// Simulates half a minute in which a search takes 10 ms and stage b takes `ms(second)` on rank 1. Returns the second
-/// of each search.
+/// Simulates half a minute of a stream in which a search for a mapping takes 10 ms and stage b takes `ms(second)` milliseconds on rank 1. Returns the
+/// second in which each search began.
 fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut seconds = Vec::new();
@@ -305,7 +305,7 @@ fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
 fn searches_are_rare_under_constant_conditions() {
     assert!(searches(|_| 4.0).len() <= 7, "one in five seconds: {:?}", searches(|_| 4.0));
     assert!(searches(|second| 4.0 + 0.2 * (second % 2) as f64).len() <= 7, "noise is nothing new");
-    // A change leads to a search within a second.
+    // When stage b slows down from 4 ms to 4.5 ms, the controller searches for a mapping within a second.
     let seconds = searches(|second| if second < 12 { 4.0 } else { 4.5 });
     assert!(seconds.contains(&12) && seconds.len() <= 8, "{seconds:?}");
 }
@@ -384,10 +384,11 @@ fn expected_cost_follows_the_last_change_and_items_in_flight() {
             .unwrap()
             .is_none()
     );
-    // The cost covers at least eight items, and ten items in flight that take 12 ms instead of 8 ms.
+    // The assumed cost of the first remap is the time of eight items (8 × 12 ms), plus 4 ms for each of ten items in flight, which take 12 ms with
+    // the old mapping instead of 8 ms.
     let at_first = cost(&mut controller, &mut performance_model, 1);
     assert!((at_first - (96.0 + 40.0)).abs() < 1.0, "{at_first} ms");
-    // The stream was twice as fast while the items in flight were processed.
+    // The items in flight passed faster than before the remap, so the measured loss is negative.
     controller.changed();
     controller.cost_known(progress(2), CostUpdate::Drained { loss: -0.5 });
     controller.cost_known(progress(2), CostUpdate::Settled(Cost { seconds: 3.0, windows: Some(0.9) }));
@@ -405,7 +406,7 @@ fn balance_once_reports_the_outcome_after_its_change() {
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
-        // Rank 1 is slow at first; after the remap rank 0 is slow.
+        // Rank 1 is slow before the first remap; rank 0 is slow after it.
         let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
         items += 12;
         report(&mut performance_model, 0, 0, a, items, now);

@@ -14,22 +14,22 @@ use armature_planner::estimate::load_of_others;
 use super::metrics::Measurements;
 use crate::balance::probe;
 
-/// Half-life of the activity of a rank, in seconds.
+/// Time in seconds after which a rank's measured activity has half of its weight.
 const HALF_LIFE: f64 = 0.3;
-/// Minimum sum of the activities of a group's ranks. Below it, the last estimate of the load is kept.
+/// Minimum sum of the activities of a group's ranks. Below it, the group's load by other programs is not estimated again.
 const LEAST_ACTIVITY: f64 = 0.05;
-/// Stages that compute for more than this fraction of their time are assumed to compute all the time.
+/// Fraction of their time above which stages are assumed to compute all the time.
 const COMPUTING: f64 = 0.9;
-/// Minimum fraction of computing time: ranks that compute less get as many cores as ranks with this fraction.
+/// Minimum fraction of computing time for the number of cores: ranks that compute less get as many cores as ranks with this fraction.
 const LEAST_COMPUTING: f64 = 0.01;
 
-/// Last report of one rank about its core.
+/// Last report of one rank about the use of its core.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     share: f64,
     /// Fraction of the recent time in which the rank was ready to compute.
     active: f64,
-    /// Total ready time at the last report in seconds; `at` is the time of that report.
+    /// Total time in seconds in which the rank was ready to compute, at the last report; `at` is the time of that report.
     ready: f64,
     at: Option<Duration>,
     computed: (f64, f64),
@@ -40,7 +40,7 @@ struct Reported {
 pub(crate) struct CoreSharing {
     groups: Vec<SharedCores>,
     reported: Vec<Reported>,
-    /// By group: last estimate of the number of threads of other programs that compete with its ranks.
+    /// By group of ranks that share cores: last estimate of the number of threads of other programs that compete with the ranks.
     loads: Vec<f64>,
 }
 
@@ -68,7 +68,7 @@ impl CoreSharing {
     /// Registers measurements that rank `rank` reported at time `now`.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
-        // Values in a received frame are not trusted.
+        // The share is checked, because values in a received message are not trusted.
         if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
             reported.share = share;
         }
@@ -88,20 +88,21 @@ impl CoreSharing {
         let mut left: Vec<f64> = self.reported.iter().map(|reported| reported.share).collect();
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
             let reporting = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
-            // A rank without stages is not active, whatever its last report says.
+            // Counts ranks without stages as inactive, whatever their last report says.
             let active = |r: usize| if hosts(r) { self.reported[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
                 reporting().map(|&r| (self.reported[r].share, active(r))).unzip();
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
-                // Parked ranks are assumed to measure their speed one at a time.
+                // Uses the shares of parked ranks as if each rank had measured its speed while the others were idle.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }
             group.processors.iter().for_each(|&r| left[r] = part_of_core(1, group.cores, *load));
         }
-        // The time in which stages wait for something outside does not depend on the share of the core.
+        // Only the part of the time in which stages compute depends on the share of the core; the part in which they wait for something outside does
+        // not.
         let part = computing(&self.reported);
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
@@ -172,7 +173,7 @@ mod tests {
         report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 2, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
-        // A rank alone gets half of the core, and both together get two thirds.
+        // A single active rank gets half of the core, and both ranks together get two thirds.
         assert_near(&[core_sharing.groups()[0].cores], &[4.0 / 3.0]);
     }
 
@@ -183,7 +184,7 @@ mod tests {
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
         report(&mut core_sharing, 0, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
-        // Both ranks are parked, and rank 1 has measured its core: the other load has ended.
+        // Rank 1, which is parked like rank 0, has measured that it gets its whole core: the program of another job has ended.
         report(&mut core_sharing, 0, 0.5, 1.0, 20);
         report(&mut core_sharing, 1, 0.0, 1.0, 20);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);
@@ -195,7 +196,8 @@ mod tests {
         let measurements = Measurements { computed: (0.2, 1.0), ..Measurements::default() };
         core_sharing.measured(0, &measurements, Duration::from_secs(1));
         assert_near(&[core_sharing.groups()[0].cores], &[5.0]);
-        // While another program competes for the core, 0.8 s of waiting stay the same and 0.2 s of computing take twice as long.
+        // The stages compute for 0.2 s of each second and wait for 0.8 s. If another program competes for the core of rank 2, only the computing
+        // takes twice as long there.
         report(&mut core_sharing, 2, 1.0, 0.5, 9);
         core_sharing.measured(0, &measurements, Duration::from_secs(9));
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);

@@ -1,4 +1,4 @@
-//! Stages that process [erased](crate::wire::erased) batches.
+//! Stages that process batches of a type that is not known at compile time ([erased](crate::wire::erased) batches).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,45 +15,46 @@ use crate::user_code;
 use crate::wire::Item;
 pub(crate) use crate::wire::erased::{Codec, Items, typed};
 
-/// Request for a piece of a batch, for an expanding stage.
+/// Request to an expanding stage for the next piece of its output for a batch.
 pub(crate) struct Expand<'a> {
-    /// Number of the batch.
+    /// Sequence number of the batch.
     pub(crate) number: &'a SequenceNumber,
-    /// Items of the batch; `None` if the stage holds them already.
+    /// Items of the batch; `None` if the stage keeps them since the first piece.
     pub(crate) items: Option<Items>,
     pub(crate) range: &'a Range,
     pub(crate) fill: Fill,
     pub(crate) clock: Clock,
 }
 
-/// Piece of a batch, made by an expanding stage.
+/// Piece of the output of an expanding stage for one batch.
 pub(crate) struct Expanded {
     pub(crate) items: Items,
     pub(crate) produced: ProducedCounts,
-    /// True if the stage has finished the batch with this piece.
+    /// True if the stage has no further output for the batch.
     pub(crate) is_last: bool,
-    /// Number of items of the batch that were started with this piece.
+    /// Number of input items that the stage started while it made this piece.
     pub(crate) started: usize,
-    /// Number of items that are finished with this piece and produced no output.
+    /// Number of input items that the stage finished without any output while it made this piece.
     pub(crate) dropped: usize,
 }
 
-/// Stage that processes whole batches.
+/// Stage that processes whole batches, whatever the type of its items.
 pub(crate) trait ErasedStage: Send {
-    /// Processes a batch and registers dropped items in `range`. An error names the item.
+    /// Processes a batch and registers dropped items in `range`. An error names the item in which it occurred.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
 
-    /// Makes the next piece of a batch, for stages that [expand](super::stage_def::StageDef::expands).
+    /// Makes the next piece of the output for a batch, for stages that [expand](super::stage_def::StageDef::expands).
     fn expand(&mut self, _: Expand<'_>, _: &mut Context) -> Result<Expanded> {
         Err(Error::new(ErrorKind::Wire, "a stage that returns one item for each item cannot expand a batch"))
     }
 
-    /// Appends the last item of the stage to the last items of the stream.
+    /// Appends the item that the stage emits at the end of the stream to the items of the last batch.
     fn finish(&mut self, items: Items, _: &mut Range, _: &mut Context) -> Result<Items> {
         Ok(items)
     }
 
-    /// Returns the state of the stage, if the stage can continue on another rank. A function has no state that could be sent.
+    /// Returns the state of the stage, if the stage can continue on another rank; `None` for a stage that is a function, whose captured variables
+    /// cannot be sent.
     fn save(&self) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
@@ -69,11 +70,11 @@ impl<S: Stage> ErasedStage for S {
         let items = typed::<S::In>(items)?;
         let total = items.len();
         let mut out: Vec<S::Out> = Vec::with_capacity(total);
-        // Places of the items that this call drops.
+        // Positions in the batch of the items that this call drops.
         let mut removed: Vec<u32> = Vec::new();
         let first = range.first;
         let outcome = user_code::call(|| {
-            // The usual batch has no dropped items, so its places are consecutive numbers.
+            // In a batch without dropped items, which is the usual case, the positions are consecutive numbers.
             if range.is_full() {
                 each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut removed)
             } else {
@@ -94,7 +95,8 @@ impl<S: Stage> ErasedStage for S {
         };
         let mut items = typed::<S::Out>(items)?;
         items.push(last);
-        // The item that a stage emits at the end belongs to no item of the source. Its place is behind the places of all items.
+        // The item that a stage emits at the end of the stream belongs to no item of the source. Its position is behind the positions of all items of
+        // the batch.
         range.produced.get_or_insert_default().add(range.count, 1);
         Ok(Box::new(items))
     }
@@ -108,8 +110,8 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
-/// Counter that is owned by the loop over items and stores its value when it is dropped, even by a panic. A counter outside of the loop would be in
-/// memory at every item, which prevents vectorisation.
+/// Counter of a loop over items. The loop owns it, and it stores its value when it is dropped, even by a panic. A counter that the loop only borrows
+/// would be in memory at every item, which prevents vectorisation.
 struct Count<'a> {
     items: usize,
     count: &'a Cell<usize>,
@@ -192,7 +194,7 @@ impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
     }
 }
 
-/// Processes `items`, each with its place in the batch whose first item has number `first`.
+/// Calls a function for each of `items` with its position in the batch, whose first item has number `first`.
 #[inline]
 fn each<S: Stage>(
     stage: &mut S,
@@ -259,7 +261,7 @@ mod tests {
         let mut cx = Context::for_test();
         let items: Items = Box::new((0..count).collect::<Vec<u32>>());
         let items = even.run(items, &mut range, &mut cx).unwrap();
-        // The test fails by its duration if places are dropped in quadratic time: that would take hours.
+        // This test would run for hours if the time to drop items were quadratic in the size of the batch.
         let items = thirds.run(items, &mut range, &mut cx).unwrap();
         let sixths: Vec<u32> = (0..count).filter(|x| x.is_multiple_of(6)).collect();
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), sixths);
@@ -267,7 +269,7 @@ mod tests {
         assert!(range.dropped.is_sorted() && range.places().eq(sixths));
     }
 
-    /// Stage that cannot be moved.
+    /// Stage whose state can be neither saved nor restored: both panic.
     struct Stuck;
 
     impl Stage for Stuck {

@@ -1,7 +1,7 @@
 //! Expanding stage: produces any number of items from one.
 //!
 //! The output for a batch leaves the stage in pieces that are about as large as batches. If the output does not fit into one piece, the next piece is
-//! made when there is room for it, so a stage that produces a million items from one does not fill the memory.
+//! made only when rank 0 permits another batch in flight, so a stage that produces a million items from one does not fill the memory.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -17,10 +17,10 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
 
-/// Maximum size of the first piece of a batch, if it has several items: four times the maximum size of a batch of the source, so that a piece that is
-/// slightly larger is not cut.
+/// Maximum size in bytes of the first piece of the output for a batch of several items: four times the maximum size of a batch of the source, so that
+/// output that is slightly larger than a batch stays in one piece.
 const MOST_AT_FIRST: usize = 512 << 10;
-/// Maximum size of other pieces: the maximum size of a batch of the source. Larger pieces are not transferred faster.
+/// Maximum size in bytes of all pieces but the first: the maximum size of a batch of the source. Larger pieces are not transferred faster.
 const MOST_BYTES: usize = 128 << 10;
 
 /// Stage with a function from an item to an iterator, both of which can fail. Created by [`flat_map`](super::Pipeline::flat_map) and
@@ -28,20 +28,20 @@ const MOST_BYTES: usize = 128 << 10;
 pub(crate) struct FlatMap<F, T, I: IntoIterator, K> {
     call: F,
     kind: PhantomData<fn() -> K>,
-    /// Batches that are not finished.
+    /// Batches that the stage has begun and not finished.
     started: BTreeMap<SequenceNumber, Rest<T, I::IntoIter>>,
 }
 
-/// Rest of a batch.
+/// Part of a batch that the stage has not processed yet.
 struct Rest<T, I> {
     items: std::vec::IntoIter<T>,
-    /// Places of `items`.
+    /// Positions of `items` in the batch.
     places: Box<dyn Iterator<Item = u32> + Send>,
-    /// Place and iterator of the item before `items`, if the iterator is not exhausted.
+    /// Item before `items`, if its iterator is not exhausted: position in the batch, and the iterator.
     open: Option<(u32, I)>,
 }
 
-/// Kind of an iterator over `X`: items, or results with items.
+/// Kind of iterators that a user's function returns: over items, or over results with items.
 pub(crate) trait Kind<X> {
     type Item: Item;
 
@@ -56,18 +56,18 @@ pub(crate) trait Kind<X> {
     ) -> Result<(), BoxError>;
 }
 
-/// Iterators over items.
+/// Kind of iterators over items.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// Iterators over results with items.
+/// Kind of iterators over results with items.
 #[derive(Debug)]
 pub(crate) struct Fallible;
 
 impl<U: Item> Kind<U> for Plain {
     type Item = U;
 
-    // `Fallible` needs a loop with a check of each item, which takes a fifth longer for short iterators.
+    // Takes the items without a check of each of them. `Fallible` has to check, which takes a fifth longer for short iterators.
     fn take(iterator: &mut impl Iterator<Item = U>, most: usize, items: &mut Vec<U>) -> Result<(), BoxError> {
         items.extend(iterator.take(most));
         Ok(())
@@ -134,14 +134,14 @@ impl<T, I: Iterator> Rest<T, I> {
         Rest { items: items.into_iter(), places, open: None }
     }
 
-    /// Returns true if it is certain that no further item follows.
+    /// Returns true if it is certain that the stage has no further output for the batch.
     fn is_finished(&self) -> bool {
         self.items.len() == 0
             && self.open.as_ref().is_none_or(|(_, open)| matches!(open.size_hint(), (_, Some(0))))
     }
 }
 
-/// Makes items from the rest of a batch until the piece is full or the batch is finished.
+/// Produces items from the rest of a batch until the piece is full or the batch is finished.
 ///
 /// # Errors
 /// The first error of the function or of an iterator.
@@ -159,10 +159,10 @@ where
     let (fill, clock) = (expand.fill, expand.clock);
     let mut items: Vec<K::Item> = Vec::new();
     let mut produced = ProducedCounts::default();
-    // Last place with an item.
+    // Position in the batch of the last input item with output.
     let mut last: Option<u32> = None;
     let (mut started, mut dropped) = (0, 0);
-    // The first item may take long; from then on no item waits much longer than the limit.
+    // The time limit of the piece begins only when the first item has been produced, which may take long.
     let mut start: Option<Duration> = None;
     let mut read_clock_at = 1;
     let is_last = loop {
@@ -182,7 +182,7 @@ where
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
-                // An item that was started with an earlier piece is not counted in `dropped`.
+                // Counts an input item with output no longer as dropped. An item that was started with an earlier piece was not counted.
                 dropped -= dropped.min(1);
             }
             produced.add(place, count as u32);
@@ -212,8 +212,8 @@ mod tests {
     use super::*;
     use crate::comm::clock::Clock;
 
-    /// Piece of a batch: its items, the number of items by position, true for the last piece, and the numbers of begun
-    /// and dropped items.
+    /// Piece of a batch: its items, the number of items for each position of an input item, true for the last piece, and the numbers of started and
+    /// dropped input items.
     type Piece = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
 
     fn plain<I>(mut f: impl FnMut(u64) -> I + Send) -> impl ErasedStage
@@ -223,7 +223,7 @@ mod tests {
         FlatMap::<_, _, _, Plain>::new(move |x: u64| Ok(f(x)))
     }
 
-    /// Returns the next piece of the batch, with at most `fill` items.
+    /// Returns the next piece of the output for the batch, with at most `fill` items.
     fn next(
         stage: &mut dyn ErasedStage,
         items: Option<Vec<u64>>,
@@ -242,11 +242,11 @@ mod tests {
 
     #[test]
     fn batch_is_expanded_piece_by_piece() {
-        // The size hint of a filter does not show whether another item follows.
+        // With a filter, the size hint of an iterator does not show whether another item follows.
         let mut stage = plain(|x| (0..x).filter(|_| true));
         let range = Range { dropped: vec![1], ..Range::new(100, 5) };
         let mut next = |items| next(&mut stage, items, &range, 3).unwrap();
-        // Positions 0, 2, 3 and 4 produce no item, one item, five items and no item.
+        // The input items at positions 0, 2, 3 and 4 of the batch produce no item, one item, five items and no item.
         assert_eq!(next(Some(vec![0, 1, 5, 0])), (vec![0, 0, 1], vec![(2, 1), (3, 2)], false, 3, 1));
         assert_eq!(next(None), (vec![2, 3, 4], vec![(3, 3)], false, 0, 0));
         assert_eq!(next(None), (vec![], vec![], true, 1, 1));

@@ -1,17 +1,17 @@
-//! Cost of a job of the compute side.
+//! Cost of a job of the thread that runs stages.
 
 use std::time::Duration;
 
-/// Cost of a job.
+/// Cost of a job: processing times and sizes of its batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCost {
-    /// Time of the job; an estimate if it was not measured.
+    /// Duration of the job; an estimate if it was not measured.
     pub(crate) took: Duration,
-    /// Times by stage of a sampled job.
+    /// Times by stage, if the job was sampled: for a sample of the jobs, each stage is measured separately.
     pub(crate) stage_times: Vec<StageTime>,
-    /// Stages of a job that was not sampled, with their items and time; empty without an event log.
+    /// For a job that was not sampled: stages, numbers of items, and times, for the event log; empty without a log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
-    /// Measured sizes of batches.
+    /// Sizes of batches that were measured in the job.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }
 
@@ -19,14 +19,14 @@ pub(crate) struct JobCost {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StageTime {
     pub(crate) stage: usize,
-    /// Number of input items, or of items that were started.
+    /// Number of input items; for an expanding stage, number of input items that were started.
     pub(crate) items: usize,
     /// Number of output items.
     pub(crate) produced: usize,
     pub(crate) took: Duration,
     /// Part of the time in which the stage computed.
     pub(crate) cpu: Duration,
-    /// Part of the time in which other threads had the core.
+    /// Part of the time in which the stage was ready to compute and other threads had the core.
     pub(crate) lost: Duration,
 }
 

@@ -15,49 +15,49 @@ use crate::balance::probe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
-/// Number of messages over which the throughput of a link is measured, and after which the link is reported again. With fewer messages, the delays of
-/// single messages would show.
+/// Number of messages over which the throughput of a link is measured, and after which the link is reported again. With fewer messages, delays of
+/// single messages would distort the throughput.
 const SPAN: u64 = 64;
 /// Number of messages before the first report of a link. Below [`SPAN`], the link is reported again whenever the number has doubled.
 const LEAST: u64 = 8;
 /// Time without reports after which the probe counts again for a link: without traffic, nothing shows that the cause of a slow link has ended.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// Links into one rank.
+/// Monitor of the links into one rank.
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
-    /// Traffic by sender.
+    /// Traffic into this rank by sender.
     traffic: Vec<LinkTraffic>,
-    /// By sender: current span of messages.
+    /// By sender: messages of the current measurement of throughput.
     spans: Vec<Span>,
     /// By sender: number of messages at the last report.
     reported: Vec<u64>,
 }
 
-/// Consecutive messages over one link.
+/// Consecutive messages over one link, over which the throughput is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Time at which the message before the span arrived.
+    /// Arrival time of the last message before these messages.
     since: Option<Duration>,
     bytes: u64,
     messages: u64,
 }
 
-/// Arrival of a batch.
+/// Arrival of a batch on this rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) from: usize,
     pub(crate) bytes: usize,
     /// Time of sending by the sender's clock, if it is known.
     pub(crate) sent: Option<Duration>,
-    /// Time at which the batch was found on this rank.
+    /// Time at which this rank found the batch, when it polled.
     pub(crate) now: Duration,
-    /// True if the batch may have arrived some time before it was found.
+    /// True if the rank computed before it found the batch, which may have arrived some time earlier.
     pub(crate) computed_since_poll: bool,
 }
 
 impl LinkMonitor {
-    /// Creates the monitor. `known` are the probed links from every rank.
+    /// Creates the monitor of the links into this rank. `known` are the probed links from every rank.
     pub(crate) fn new(known: &[Link]) -> Self {
         LinkMonitor {
             traffic: known.iter().map(|&link| LinkTraffic::new(link)).collect(),
@@ -78,7 +78,8 @@ impl LinkMonitor {
             return;
         }
         if let Some(sent) = sent {
-            // A difference of two large floating-point numbers would be inexact, and a difference of two clocks can be negative.
+            // Subtracts durations rather than floating-point numbers, whose difference would be inexact. The delay can be negative, because the
+            // clocks of two ranks differ.
             let delay = now.saturating_sub(sent).as_secs_f64() - sent.saturating_sub(now).as_secs_f64();
             traffic.observe(bytes as f64, delay);
         }
@@ -93,7 +94,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Returns the senders and the traffic of links with something new to report.
+    /// Returns the senders and the traffic of the links that are to be reported again.
     pub(crate) fn updates(&mut self) -> Vec<(usize, LinkTraffic)> {
         let mut updates = Vec::new();
         for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
@@ -113,12 +114,12 @@ pub(crate) struct LinkTable {
     ranks: usize,
     /// Offset between the clocks of two ranks, if it is known: zero if time is simulated.
     offset: Option<f64>,
-    /// By sender and receiver: time of the last report, and traffic.
+    /// By sender and receiver: time of the last report about the link, and its traffic.
     links: BTreeMap<(usize, usize), (Duration, LinkTraffic)>,
 }
 
 impl LinkTable {
-    /// Creates the table for `ranks` ranks. `same_clock` is true if they all have the same clock.
+    /// Creates the table of link traffic for `ranks` ranks. `same_clock` is true if they all have the same clock.
     pub(crate) fn new(ranks: usize, same_clock: bool) -> Self {
         LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
@@ -140,7 +141,7 @@ impl LinkTable {
         Ok(())
     }
 
-    /// Returns the estimates that follow from traffic at time `now`: sender, receiver, estimate.
+    /// Returns the estimates of links that follow from the traffic reported until time `now`: sender, receiver, estimate.
     pub(crate) fn estimates(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         let fresh = |link: (usize, usize)| {
             let (reported, traffic) = self.links.get(&link)?;
@@ -182,7 +183,7 @@ impl LinkTable {
     }
 }
 
-/// Returns the event of an estimate for the event log.
+/// Converts the estimate of a link to an event for the event log.
 pub(crate) fn event(from: usize, to: usize, estimate: &LinkEstimate) -> Event {
     let LinkEstimate { bandwidth, setup } = estimate;
     let by = match (bandwidth.source, setup.source) {
@@ -211,7 +212,7 @@ mod tests {
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
             let now = Duration::from_secs_f64(now);
             metrics.arrived(Arrival { from, bytes, sent: Some(sent), now, computed_since_poll: false });
-            // Messages that were found late, and messages without a time of sending, are ignored.
+            // Arrivals of messages that were found late, or that carry no time of sending, are ignored.
             let long = now + Duration::from_secs(1);
             metrics.arrived(Arrival {
                 from,
@@ -276,7 +277,7 @@ mod tests {
             let slow = platform.link(from, to);
             assert!((slow.bandwidth / SLOW.bandwidth - 1.0).abs() < 0.01, "{from}→{to}: {slow:?}");
         }
-        // No message was seen in the other direction.
+        // Links out of rank 2 and out of rank 0 to rank 1 keep their probed values, because no message was sent over them.
         assert_eq!((platform.link(2, 0), platform.link(0, 1)), (PROBED, PROBED));
         report(&mut table, (1, 2), PROBED, 100_000, 0.0);
         assert!(corrected(&table, 1).link(1, 2).bandwidth > 0.9 * PROBED.bandwidth);

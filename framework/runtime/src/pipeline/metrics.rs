@@ -11,28 +11,29 @@ use super::job_cost::JobCost;
 use super::links::{Arrival, LinkMonitor};
 use crate::balance::probe::Speed;
 
-/// Total of input and output items of a stage above which both counts are halved, so that a changed ratio shows within about as many items.
+/// Total of input and output items of a stage above which both counts are halved. A changed ratio of output to input then shows within about this
+/// number of items.
 const MOST_FLOW: f64 = 65_536.0;
 
-/// Measurements of one rank so far.
+/// Measurements of one rank since the start of the run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measurements {
     /// By stage: service time, if the stage has run on the rank.
     pub(crate) services: Vec<Option<Service>>,
     /// By stage: recent numbers of input and output items.
     pub(crate) flows: Vec<(f64, f64)>,
-    /// By edge (the number of stages before it): bytes and items.
+    /// By edge (the number of stages before it): bytes and items of batches whose size was measured or that were sent.
     pub(crate) volumes: Vec<(u64, u64)>,
     /// Operations per second of the probe's kernel on a whole core, if the speed was measured while the rank was parked.
     pub(crate) speed: Option<f64>,
-    /// Fraction of its core that the rank gets while it has something to compute.
+    /// Fraction of its core that the rank gets while it is ready to compute.
     pub(crate) share: Option<f64>,
-    /// Seconds during jobs in which the rank was ready to compute, with or without a core.
+    /// Seconds in which the rank was ready to compute during jobs, whether it had a core or not.
     pub(crate) ready: f64,
-    /// Seconds of processor time of sampled stages, and seconds that these stages had for themselves. The latter are more if stages wait for
-    /// something outside.
+    /// Processor time of sampled stages in seconds, and the time that these stages took on a core of their own. The second value is larger if stages
+    /// wait for something outside.
     pub(crate) computed: (f64, f64),
-    /// By sender: traffic over links into this rank, if there is more than was reported before.
+    /// By sender: traffic over links into this rank, for links with new traffic since the last report.
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
@@ -40,13 +41,13 @@ pub(crate) struct Measurements {
 /// and output items: the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
-    /// Seconds per item.
+    /// Service time in seconds per item.
     pub(crate) seconds: Estimate,
     /// Number of timed items so far.
     pub(crate) items: u64,
 }
 
-/// Collector of the costs of jobs.
+/// Collector of the costs of a rank's jobs, from which the rank reports to rank 0.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,
@@ -59,16 +60,16 @@ pub(crate) struct Metrics {
     share: CoreShare,
     ready: f64,
     computed: (f64, f64),
-    /// Present if the traffic is monitored.
+    /// Monitor of the links into this rank, if the traffic over links is monitored.
     links: Option<LinkMonitor>,
-    /// Interval of reports, and time of the next report.
+    /// Interval of reports to rank 0, and time of the next report.
     reporting: Option<(Duration, Duration)>,
     /// True if there are measurements that have not been reported.
     is_changed: bool,
 }
 
 impl Metrics {
-    /// Creates the collector. `expanding` is true for stages that produce several items from one.
+    /// Creates the collector of measurements. `expanding` is true for stages that produce several items from one.
     pub(crate) fn new(expanding: Vec<bool>) -> Self {
         let stages = expanding.len();
         Metrics {
@@ -86,12 +87,12 @@ impl Metrics {
         }
     }
 
-    /// Makes reports due at the interval `every` from `now` on, or never if it is `None`.
+    /// Makes reports to rank 0 due at the interval `every` from time `now` on; never if the interval is `None`.
     pub(crate) fn report_every(&mut self, every: Option<Duration>, now: Duration) {
         self.reporting = every.map(|every| (every, now + every));
     }
 
-    /// Adds the cost of a job.
+    /// Adds the cost of a job to the measurements.
     pub(crate) fn add_job(&mut self, cost: &JobCost) {
         let mut waited = Duration::ZERO;
         for stage_time in
@@ -123,8 +124,8 @@ impl Metrics {
         }
     }
 
-    /// Starts to monitor the traffic over links into this rank. `known` are the probed links by sender; if it is empty, nothing is monitored.
-    /// Returns true if the traffic is monitored.
+    /// Starts to monitor the traffic over links into this rank, and returns true. `known` are the probed links by sender; if it is empty, nothing is
+    /// monitored and the result is false.
     pub(crate) fn watch_links(&mut self, known: &[Link]) -> bool {
         if self.links.is_none() && !known.is_empty() {
             self.links = Some(LinkMonitor::new(known));
@@ -132,19 +133,19 @@ impl Metrics {
         self.watches_links()
     }
 
-    /// Returns true if the traffic is monitored. Only then are the times needed at which messages are sent and received.
+    /// Returns true if the traffic over links is monitored. Only then, the times at which batches are sent and received are needed.
     pub(crate) fn watches_links(&self) -> bool {
         self.links.is_some()
     }
 
-    /// Registers the arrival of a batch.
+    /// Registers the arrival of a batch on this rank, if the traffic over links is monitored.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
         if let Some(links) = &mut self.links {
             links.arrived(arrival);
         }
     }
 
-    /// Registers a new probe of the speed of this rank.
+    /// Registers a new measurement of the speed of this rank.
     pub(crate) fn probed(&mut self, probed: Speed) {
         self.speed = Some(probed.alone);
         self.share.restart(probed.took, probed.lost);

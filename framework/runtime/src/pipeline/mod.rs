@@ -74,7 +74,7 @@ mod steal_time;
 mod summary;
 mod worker;
 
-/// Name of the skeleton in messages about ranks that wait for each other.
+/// Name of this skeleton in messages about ranks that wait for each other in different skeletons.
 const NAME: &str = "the pipeline";
 
 pub use crate::context::Context;

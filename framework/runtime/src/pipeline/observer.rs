@@ -30,7 +30,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Creates the observer of a rank in run number `run`. The user code of the rank records its current activity in `activity`.
+    /// Creates the observer of a rank in run number `run`. The thread that runs the stages records in `activity` what it does.
     pub(crate) fn new(
         (rank, run): (usize, u32),
         activity: Arc<Activity>,
@@ -56,14 +56,14 @@ impl Observer {
         self.events = EventLog::open(dir, place);
     }
 
-    /// Writes an event to the event log, if it is open.
+    /// Writes an event to the event log, if the log is open.
     pub(crate) fn log(&mut self, at: &Moment, event: impl FnOnce() -> Event) {
         if self.events.is_on() {
             self.events.record(at.now(), event);
         }
     }
 
-    /// Registers the arrival of a message.
+    /// Registers the arrival of a message of the stream.
     pub(crate) fn arrived(&mut self, from: usize, message: &StreamMessage, at: &Moment) {
         if let StreamMessage::Batch(batch) = message
             && self.metrics.watches_links()
@@ -79,7 +79,7 @@ impl Observer {
         }
     }
 
-    /// Registers that the compute side gets a job. A job of the stream ends the idle time.
+    /// Registers that the thread that runs the stages gets a job. A job of the stream ends the idle time of the rank.
     pub(crate) fn begins(&mut self, job: &Job, at: &Moment) {
         if !matches!(job, Job::SetUp { .. } | Job::Measure { .. } | Job::Probe) {
             self.end_idle(at);

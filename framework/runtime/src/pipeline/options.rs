@@ -97,8 +97,8 @@ impl<T> Pipeline<'_, T> {
         self
     }
 
-    /// Sets the number of batches that a replica requests in advance, at least 1; one less (but at least one) if a batch takes the replica
-    /// 10 ms or more. The default is `ARMATURE_REQUEST_AHEAD`, or 2.
+    /// Sets the number of batches that a replica requests in advance, at least 1. If a batch takes the replica 10 ms or more, the replica requests
+    /// one batch less, but at least one. The default is `ARMATURE_REQUEST_AHEAD`, or 2.
     pub fn request_ahead(mut self, batches: usize) -> Self {
         self.def.options.request_ahead = Some(batches);
         self

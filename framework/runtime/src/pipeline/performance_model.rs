@@ -20,17 +20,17 @@ use crate::session::Balance;
 /// Interval at which ranks report measurements, and minimum time between two decisions. A change of load shows within a few intervals, and a report
 /// costs microseconds.
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
-/// Minimum number of items behind an estimate before a decision uses it.
+/// Minimum number of timed items on which an estimate must depend before a decision uses it.
 const ENOUGH_ITEMS: u64 = 3;
-/// Validity of a speed that is no longer measured: the speed that a rank showed at stages that have left it, or the result of a probe in an earlier
-/// run. Loads of other programs last about as long.
+/// Time for which the last known speed of a rank is used when the speed is no longer measured, because the stages have left the rank or the probe was
+/// in an earlier run. Loads of other programs last about as long.
 pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
-/// Number of evaluations in a quick search. A thorough search uses the planner's default.
+/// Number of mappings that a quick search evaluates. A thorough search uses the planner's default.
 const QUICK_BUDGET: usize = 8_000;
-/// Maximum weight of an estimate, in items. More items do not make an estimate better.
+/// Maximum weight of an estimate, in timed items. More items do not make an estimate better.
 const MOST_WEIGHT: f64 = 64.0;
 
-/// Speed of a rank, as a fraction of its probed speed, when it last ran stages whose work is known.
+/// Speed that a rank showed when it last ran stages whose work is known, as a fraction of its probed speed.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     part: f64,
@@ -46,22 +46,24 @@ pub(crate) struct PerformanceModel {
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
-    /// Probed platform with its links. The speed of a parked rank is that of its last probe. Speeds are those of ranks with a core of their own.
+    /// Platform with the probed links and speeds, where the speed of a parked rank is from its last probe. Speeds are those of ranks with a core of
+    /// their own.
     platform: Platform,
     core_sharing: CoreSharing,
-    /// True if measurements show the time that other threads take of a core. False in a simulation, where the host of a rank becomes slower.
+    /// True if measurements show the time that other threads take of a core. False in a simulation, in which the load of a rank makes its host
+    /// slower.
     of_core_time: bool,
     links: LinkTable,
     /// By rank: last reported measurements.
     reported: Vec<Measurements>,
-    /// By rank: shown speed, if the rank has run stages.
+    /// By rank: the speed that the rank showed, if it has run stages.
     shown: Vec<Option<Shown>>,
-    /// By stage: last fitted work. If a service time changes, a load on the rank, which slows all its stages, is more likely than a change of the
-    /// work of all its stages.
+    /// By stage: work from the last fit of works and speeds. If a service time changes, a load on the rank, which slows all its stages, is more
+    /// likely than a change of the work of all its stages.
     works: Vec<Option<f64>>,
-    /// By stage: true if the state of the stage is known to be movable to another rank.
+    /// By stage: true if the state of the stage is known to be able to migrate to another rank.
     movable: Vec<bool>,
-    /// By stage: longest observed time of the factory.
+    /// By stage: longest observed time of a call of the stage's factory.
     warm_up: Vec<Duration>,
     /// By rank and stage: true if the stage has been created on the rank.
     warm: Vec<Vec<bool>>,
@@ -83,7 +85,8 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Returns true if both inputs have the same numbers of stages and ranks and their values differ by at most the fraction `part`.
+    /// Returns true if `self` and `others` have the same numbers of stages and ranks and their works and speeds differ by at most the fraction
+    /// `part`.
     pub(crate) fn are_like(&self, others: &Inputs, part: f64) -> bool {
         let alike = |a: &[f64], b: &[f64]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= part * a.abs().max(b.abs()))
@@ -135,24 +138,24 @@ impl PerformanceModel {
         self.is_live().then_some(REPORT_EVERY)
     }
 
-    /// Returns the probed links into `rank` by sender; empty if its traffic is not monitored.
+    /// Returns the probed links into `rank` by sender; empty if the traffic into the rank is not monitored.
     pub(crate) fn links_into(&self, rank: usize) -> Vec<Link> {
         let senders = if self.is_live() { self.reported.len() } else { 0 };
         (0..senders).map(|from| self.platform.link(from, rank)).collect()
     }
 
-    /// Returns the links that are better known at time `now` than by the probe: sender, receiver, estimate.
+    /// Returns estimates of the links that traffic up to time `now` shows better than the probe did: sender, receiver, estimate.
     pub(crate) fn links(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         self.links.estimates(now)
     }
 
-    /// Registers the result of a probe.
+    /// Registers the result of a probe of all ranks.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
         self.core_sharing.probed(&shares);
         self.platform = platform;
     }
 
-    /// Registers that a rank has set up stages.
+    /// Registers that a rank has created the stages in `warm_up`, with the times of their factories, and that the stages in `movable` can migrate.
     pub(crate) fn ready(&mut self, rank: usize, movable: &[usize], warm_up: &[(usize, Duration)]) {
         for &stage in movable {
             if let Some(movable) = self.movable.get_mut(stage) {
@@ -175,7 +178,7 @@ impl PerformanceModel {
         now: Duration,
     ) -> Result<()> {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
-        // The number of stages in a received frame is not trusted.
+        // The vector is truncated, because the number of stages in a received message is not trusted.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed {
@@ -188,7 +191,7 @@ impl PerformanceModel {
         Ok(())
     }
 
-    /// Returns the model that follows from the measurements at time `now`, under the current mapping `present`.
+    /// Returns the planner's input that follows from the measurements at time `now`, under the current mapping `present`.
     pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
         let fit = self.fit(present, now)?;
         let alone = fit.speeds.iter().map(|speed| speed.value).collect();
@@ -196,12 +199,12 @@ impl PerformanceModel {
         let speeds = self.core_sharing.speeds(alone, is_host);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let reach = self.items_at_stages();
-        // The planner counts items of the source.
+        // Converts the work per item of the stage into work per item of the source, which the planner expects.
         let times = |n: usize| reach[n] + if self.expanding[n] { reach[n + 1] } else { 0.0 };
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
             output: self.bytes(n + 1) * reach[n + 1],
-            // A serial stage whose state cannot be moved stays on its rank.
+            // A serial stage whose state cannot migrate is pinned to its rank.
             pinned: stage.pinned.or_else(|| owner(n).filter(|_| stage.serial && !self.movable[n])),
             ..stage.clone()
         };
@@ -214,7 +217,7 @@ impl PerformanceModel {
         Ok(Model { platform, spec, dispatch: self.dispatch })
     }
 
-    /// Returns all estimates of service times: rank, stage, estimate.
+    /// Returns all estimates of service times: rank, stage and estimate.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
         let on = |(rank, reported): (usize, &Measurements)| {
             let known = reported.services.iter().enumerate();
@@ -234,7 +237,7 @@ impl PerformanceModel {
         self.warm.iter().enumerate().map(on).fold(0.0, f64::max)
     }
 
-    /// Returns true if enough is known to evaluate `mapping` and others: every stage has been measured on one of its hosts.
+    /// Returns true if enough is known to evaluate `mapping` and other mappings: every stage has been measured on one of its hosts.
     pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
         let known = |rank: usize, stage: usize| {
             let service = self.reported[rank].services.get(stage).copied().flatten();
@@ -245,8 +248,8 @@ impl PerformanceModel {
 
     /// Fits works of stages and speeds of ranks to the service times of stages on the ranks that run them under the mapping `present`.
     ///
-    /// Service times on ranks that no longer run the stage are left out: the data may have changed since then, and compared with new times of other
-    /// ranks the change would look like a difference between the ranks. Only the speed that the former rank showed is kept.
+    /// Service times of a stage on ranks that no longer run it are left out: the data may have changed since then, and compared with new times on
+    /// other ranks, the change would look like a difference between the ranks. Only the speed that a former host of the stage showed is kept.
     fn fit(&mut self, present: &Mapping, now: Duration) -> Result<Fit> {
         let is_host = |rank: usize, stage: usize| {
             present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))
@@ -300,12 +303,13 @@ impl PerformanceModel {
 }
 
 impl Model {
-    /// Returns the best mapping found. It is at least as good as every start, except for the tolerance of the planner if ranks share cores.
+    /// Returns the best mapping that the planner's thorough search finds. It is at least as good as every mapping in `starts`, except for the
+    /// tolerance of the planner if ranks share cores.
     pub(crate) fn plan(&self, starts: &[Mapping]) -> Result<Plan> {
         self.search(PlanOptions::default().budget, starts)
     }
 
-    /// Returns the best mapping found in a short search.
+    /// Returns the best mapping that a quick search finds.
     pub(crate) fn quick_plan(&self, starts: &[Mapping]) -> Result<Plan> {
         self.search(QUICK_BUDGET, starts)
     }
@@ -332,14 +336,14 @@ impl Model {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
-    /// Returns the bytes on each edge per item of the source.
+    /// Returns the bytes that pass each edge per item of the source.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<f64> {
         std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
     }
 
-    /// Returns the inputs of the model: by stage the seconds per item of the source on the fastest rank, by rank the speed relative to the fastest
-    /// rank.
+    /// Returns the works and speeds on which the model depends: the seconds of each stage per item of the source on the fastest rank, and the speed
+    /// of each rank relative to the fastest one.
     pub(crate) fn inputs(&self) -> Inputs {
         let speeds = self.platform.speeds();
         let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -349,7 +353,7 @@ impl Model {
         }
     }
 
-    /// Describes the measurements.
+    /// Describes the measurements, for the log.
     pub(crate) fn describe(&self) -> String {
         let speeds = self.platform.speeds();
         let on_root = |s: &StageSpec| format!("{} {}", s.name, seconds(s.work / speeds[0]));

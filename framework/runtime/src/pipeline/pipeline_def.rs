@@ -1,4 +1,4 @@
-//! Definition of a pipeline, whatever the types of its items.
+//! Definition of a pipeline, independent of the types of its items.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Balance, BatchMode, Config};
 
-/// Definition of the pipeline.
+/// Definition of a pipeline: source, stages, codecs and options.
 pub(crate) struct PipelineDef<'p> {
     pub(crate) source_name: String,
     pub(crate) source: Box<dyn ErasedSource + 'p>,
@@ -26,11 +26,11 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
     pub(crate) snapshots: Option<Checkpoint>,
-    /// Option of a stage that was set directly behind the source, where it has no meaning.
+    /// Name of an option for stages that was set before any stage was added.
     pub(crate) misuse: Option<&'static str>,
 }
 
-/// Options of the pipeline that override the settings of the run.
+/// Options of a pipeline that override the settings of the run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(super) name: Option<String>,
@@ -56,7 +56,7 @@ impl PipelineDef<'_> {
     /// Returns the settings of the run with the options of this pipeline.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for a value that cannot be used, and for an option that has no meaning at its place.
+    /// [`ErrorKind::Config`] for a value that cannot be used, and for an option for stages that was set before any stage was added.
     pub(crate) fn settings(&self, config: &Config) -> Result<Config> {
         if let Some(option) = self.misuse {
             let source = &self.source_name;

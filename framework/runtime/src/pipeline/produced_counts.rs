@@ -1,16 +1,16 @@
-//! Number of items per item of the source, where it can differ from one.
+//! Number of items in a batch that were made of each item of the source, for batches behind an expanding stage.
 //!
-//! Most expanding stages produce the same number of items from each item. The numbers are therefore stored in runs, and a batch of thousands of items
-//! has one run or a few.
+//! Most expanding stages produce the same number of items from each item. The numbers are therefore stored in runs of source items with equal
+//! numbers, and a batch of thousands of items has one run or a few.
 
-/// Consecutive places of the source with the same number of items each.
+/// Consecutive source items of a batch, given by their positions, with the same number of produced items each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// First place of the run.
+    /// Position of the first source item of the run.
     pub(crate) place: u32,
-    /// Number of places, at least 1.
+    /// Number of source items in the run, at least 1.
     pub(crate) places: u32,
-    /// Number of items of each place.
+    /// Number of items produced from each source item of the run.
     pub(crate) items: u32,
 }
 
@@ -20,14 +20,14 @@ impl Run {
     }
 }
 
-/// Number of items by place, in order. Places without items are left out.
+/// Number of produced items by position of the source item, in order. Source items without output are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProducedCounts {
     runs: Vec<Run>,
 }
 
 impl ProducedCounts {
-    /// Returns the numbers that were received as runs.
+    /// Returns the numbers of produced items that were received as runs.
     pub(crate) fn of_runs(runs: impl Iterator<Item = Run>) -> Self {
         ProducedCounts { runs: runs.collect() }
     }
@@ -36,7 +36,8 @@ impl ProducedCounts {
         &self.runs
     }
 
-    /// Adds items of `place`, which is behind all other places, or is the last one and gets further items.
+    /// Adds `items` items produced from the source item at position `place`, which is behind all other positions, or is the last one and gets further
+    /// items.
     #[inline]
     pub(crate) fn add(&mut self, place: u32, items: u32) {
         match self.runs.last_mut() {
@@ -46,7 +47,7 @@ impl ProducedCounts {
         }
     }
 
-    /// Removes the last place and adds it again with more items.
+    /// Adds items to the last position, by taking the position from its run and adding it again.
     fn add_to_last(&mut self, place: u32, items: u32) {
         let Some(last) = self.runs.last_mut() else { return };
         let more = last.items + items;
@@ -57,34 +58,34 @@ impl ProducedCounts {
         self.add(place, more);
     }
 
-    /// Returns true if the places ascend and none is greater than `count`. The places of the source are below `count`; items emitted at the end of
-    /// the stream have place `count`.
+    /// Returns true if the positions ascend and none is greater than `count`. The source items have positions below `count`; items emitted at the end
+    /// of the stream have position `count`.
     pub(crate) fn is_in_order(&self, count: u32) -> bool {
         self.runs.is_sorted_by(|a, b| a.end() <= u64::from(b.place))
             && self.runs.last().is_none_or(|last| last.end() <= u64::from(count) + 1)
     }
 
-    /// Returns the total number of items.
+    /// Returns the total number of produced items.
     pub(crate) fn items(&self) -> usize {
         self.runs.iter().map(|run| run.places as usize * run.items as usize).sum()
     }
 
-    /// Returns the number of places that have items.
+    /// Returns the number of source items from which items were produced.
     pub(crate) fn sources(&self) -> usize {
         self.runs.iter().map(|run| run.places as usize).sum()
     }
 
-    /// Returns each place with its number of items.
+    /// Returns the position of each source item with output, and the number of items produced from it.
     pub(crate) fn by_place(&self) -> impl Iterator<Item = (u32, u32)> {
         self.runs.iter().flat_map(|run| (0..run.places).map(|n| (run.place + n, run.items)))
     }
 
-    /// Returns the place of each item.
+    /// Returns, for each produced item, the position of its source item.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// Removes one item for each place in `removed`; the places are in order.
+    /// Removes one produced item for each position of a source item in `removed`, which is sorted.
     pub(crate) fn remove_places(&mut self, removed: Vec<u32>) {
         if removed.is_empty() {
             return;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Progress of a stream at one time.
+/// Progress of a stream at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) now: Duration,
@@ -12,9 +12,9 @@ pub(crate) struct Progress {
     pub(crate) items: u64,
     /// Items drawn from the source.
     pub(crate) drawn: u64,
-    /// Items that have not reached the sink, if the source knows their number.
+    /// Number of items that have not reached the sink, if the length of the source is known.
     pub(crate) left: Option<u64>,
-    /// Number of batches that have reached the sink, and of batches drawn.
+    /// Number of source batches of which all output has reached the sink, and number of batches drawn from the source.
     pub(crate) batches: (u64, u64),
 }
 

@@ -3,16 +3,16 @@
 use super::produced_counts::ProducedCounts;
 use crate::error::Error;
 
-/// Items of the source that a batch represents, and those of them that are no longer in it.
+/// Items of the source from which the items of a batch were made, and which of them have been dropped since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// Number of the first item.
+    /// Number of the first source item, counted from the start of the stream.
     pub(crate) first: u64,
     /// Number of items that the source put into the batch.
     pub(crate) count: u32,
-    /// Places of the items that stages have dropped, from 0 and ascending.
+    /// Positions in the batch of the items that stages have dropped, from 0 and ascending.
     pub(crate) dropped: Vec<u32>,
-    /// Number of items per place, for batches behind an expanding stage and for the end of the stream. Then `dropped` is empty.
+    /// Number of items made of each source item, for batches behind an expanding stage and for the end of the stream. `dropped` is then empty.
     pub(crate) produced: Option<ProducedCounts>,
 }
 
@@ -30,7 +30,7 @@ impl Range {
         }
     }
 
-    /// Returns the places of the items in the batch, in order.
+    /// Returns, for each item in the batch, the position of its source item, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         let mut removed = self.dropped.iter().copied().peekable();
         let count = if self.produced.is_some() { 0 } else { self.count };
@@ -38,30 +38,30 @@ impl Range {
         places.chain(self.produced.iter().flat_map(ProducedCounts::places))
     }
 
-    /// Returns true if the batch holds one item for each item of the source.
+    /// Returns true if the batch holds one item for each of its source items: none was dropped, and no expanding stage was passed.
     pub(super) fn is_full(&self) -> bool {
         self.dropped.is_empty() && self.produced.is_none()
     }
 
-    /// Registers that the items at these ascending places are dropped.
+    /// Registers that the items at the ascending positions `removed` are dropped.
     pub(super) fn remove_places(&mut self, mut removed: Vec<u32>) {
         match &mut self.produced {
             Some(produced) => produced.remove_places(removed),
             None if removed.is_empty() => {}
             None => {
                 self.dropped.append(&mut removed);
-                // The vector consists of two sorted runs, which the sort merges.
+                // A stable sort is fast here: the vector of dropped positions consists of two sorted runs, which it merges.
                 self.dropped.sort();
             }
         }
     }
 
-    /// Returns the number of the item at `position` among the items in the batch.
+    /// Returns the number, in the stream, of the source item from which item number `position` of the batch was made.
     pub(crate) fn number_of(&self, position: usize) -> u64 {
         self.first + u64::from(self.places().nth(position).unwrap_or(self.count))
     }
 
-    /// Adds the items of the batch to an error that concerns the batch as a whole.
+    /// Adds the numbers of the batch's source items to an error that concerns the batch as a whole.
     pub(crate) fn blame(&self, error: Error) -> Error {
         let from = self.number_of(0);
         match self.live() {

@@ -1,9 +1,9 @@
-//! Cost of a change of mapping, in seconds that the stream lost, computed from the times at which items arrived.
+//! Cost of a change of mapping, in seconds that the stream lost, computed from the times at which items reached the sink.
 //!
-//! A change disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The time that the items
-//! arriving meanwhile would have taken undisturbed is no loss: until the change takes effect, at the pace before it; from then on, at the better of
-//! the paces before and after. (With the pace before alone, the disturbance would not show whenever the change makes the stream faster.) The cost of
-//! a change is therefore
+//! A change of mapping disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The time
+//! that the items arriving meanwhile would have taken undisturbed is no loss: until the change takes effect, at the pace before it (seconds per
+//! item); from then on, at the better of the paces before and after. (With the pace before alone, the disturbance would not show whenever the change
+//! makes the stream faster.) The cost of a change is therefore
 //!
 //! > (T1 − n1 · before) + (T2 − n2 · min(before, after)),
 //!
@@ -15,26 +15,26 @@ use std::time::Duration;
 
 use super::progress::Progress;
 
-/// Length of a measurement of the pace, in windows of items.
+/// Length of a measurement of the pace, as a multiple of the number of items in flight.
 const WINDOWS: u64 = 4;
-/// Minimum length of a measurement of the pace, in items. With fewer items, single batches would show.
+/// Minimum length of a measurement of the pace, in items. With fewer items, the arrivals of single batches would distort the pace.
 const LEAST_ITEMS: u64 = 32;
 
-/// Cost of a change.
+/// Cost of a change of mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,
-    /// Cost as a multiple of the time that the items in flight at the change take at the better pace; `None` if there were none.
+    /// Cost as a multiple of the time that the items in flight at the change take at the better pace; `None` if no items were in flight.
     pub(crate) windows: Option<f64>,
 }
 
-/// Update of the cost of the last change.
+/// Update of the cost of the last change of mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CostUpdate {
-    /// The last batch drawn before the change has reached the sink. Compared with the pace before the change, the stream has lost `loss` seconds;
-    /// negative if the stream is faster already.
+    /// The last batch drawn before the change of mapping has reached the sink. Compared with the pace before the change, the stream has lost `loss`
+    /// seconds; the loss is negative if the stream is faster already.
     Drained { loss: f64 },
-    /// The pace after the change is known, and with it the cost.
+    /// The pace after the change of mapping has been measured, so the cost is known.
     Settled(Cost),
 }
 
@@ -63,7 +63,7 @@ impl Point {
         self.seconds_to(later) - self.items_to(later) as f64 * pace
     }
 
-    /// Returns the seconds per item until `later`, if at least `least` items have arrived.
+    /// Returns the seconds per item from this point until `later`, if at least `least` items have reached the sink in between.
     fn pace_to(self, later: Point, least: u64) -> Option<f64> {
         let items = self.items_to(later);
         (items >= least.max(1)).then(|| self.seconds_to(later) / items as f64)
@@ -72,22 +72,22 @@ impl Point {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// No change is in progress.
+    /// No change of mapping is in progress.
     Unchanged,
-    /// A change was ordered.
+    /// A change of mapping was ordered and has not taken effect.
     Preparing { ordered: Point, before: Option<f64> },
-    /// The change has taken effect, and batches drawn before it are in flight.
+    /// The change of mapping has taken effect, and batches drawn before it are in flight.
     Draining { ordered: Point, activated: Point, before: Option<f64>, first_batch: u64, window: u64 },
-    /// All batches drawn before the change have arrived, and the pace is being measured.
+    /// All batches drawn before the change of mapping have reached the sink, and the pace after the change is being measured.
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
-/// Record of a change until the last batch drawn before it had arrived, if the pace before the change is known.
+/// Record of a change of mapping until the last batch drawn before it has reached the sink, if the pace before the change is known.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     before: f64,
     preparing: f64,
-    /// Seconds and items between the switch to the new mapping and the arrival of the last batch drawn before it.
+    /// Seconds and number of items between the switch to the new mapping and the arrival at the sink of the last batch drawn before it.
     draining: (f64, f64),
 }
 
@@ -101,12 +101,12 @@ impl Account {
     }
 }
 
-/// Meter of the cost of changes; see the module documentation.
+/// Meter of the cost of changes of mapping; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct RemapCostMeter {
     phase: Phase,
-    /// Two points of the stream under the current mapping, older and newer: the newer one at most about one span of items old, the older one at most
-    /// two.
+    /// Two points of the stream under the current mapping, from which the pace is measured: the newer one at most about one measurement length of
+    /// items old, the older one at most two.
     points: Option<(Point, Point)>,
 }
 
@@ -115,7 +115,7 @@ impl RemapCostMeter {
         RemapCostMeter { phase: Phase::Unchanged, points: None }
     }
 
-    /// Returns the number of arrived items before which [`see`](RemapCostMeter::see) need not be called.
+    /// Returns the number of items at the sink before which [`see`](RemapCostMeter::see) need not be called.
     pub(crate) fn next(&self, in_flight: u64) -> u64 {
         match (self.phase, self.points) {
             (Phase::Preparing { .. }, _) => u64::MAX,
@@ -126,7 +126,7 @@ impl RemapCostMeter {
         }
     }
 
-    /// Updates the meter with the progress of the stream.
+    /// Updates the meter with the progress of the stream. Returns news about the cost of the last change of mapping.
     pub(crate) fn see(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         match self.phase {
@@ -155,18 +155,19 @@ impl RemapCostMeter {
         }
     }
 
-    /// Registers that another mapping is being prepared. The pace after the previous change is settled now, or stays unknown.
+    /// Registers that another mapping is being prepared. The pace after the previous change of mapping is settled now, or stays unknown.
     pub(crate) fn ordered(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         let update = self.end(s);
-        // While batches drawn before a change are in flight, the pace belongs to no single mapping.
+        // The pace before this change of mapping is unknown while batches drawn before the previous change are in flight: it belongs to no single
+        // mapping.
         let points = self.points.take_if(|_| !matches!(self.phase, Phase::Draining { .. }));
         let before = points.and_then(|(older, _)| older.pace_to(now, s.in_flight()));
         self.phase = Phase::Preparing { ordered: now, before };
         update
     }
 
-    /// Registers that the ordered mapping has taken effect.
+    /// Registers that the mapping being prepared has taken effect.
     pub(crate) fn activated(&mut self, s: Progress) {
         self.points = None;
         self.phase = match self.phase {
@@ -181,7 +182,8 @@ impl RemapCostMeter {
         };
     }
 
-    /// Registers the end of the stream. One window of items after the last change is enough now.
+    /// Registers the end of the stream. A pace measured over as many items as were in flight is now enough for the cost of the last change of
+    /// mapping.
     pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
             Phase::Measuring { window, .. } => self.settle(Point::of(s), window),
@@ -189,7 +191,7 @@ impl RemapCostMeter {
         }
     }
 
-    /// Computes the cost of the last change, if at least `least` items have arrived since the measurement of the pace began.
+    /// Computes the cost of the last change of mapping, if at least `least` items have reached the sink since the measurement of the pace began.
     fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
         let Phase::Measuring { drained, account, window } = self.phase else { return None };
         let after = drained.pace_to(now, least)?;

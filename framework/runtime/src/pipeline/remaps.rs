@@ -1,4 +1,4 @@
-//! Changes of mapping in a run: those requested in advance, and a record of each change.
+//! Changes of the mapping in a run: those that the caller requested in advance, and a record of each change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remap {
-    /// Time since the start of the run.
+    /// Time from the start of the run until the mapping took effect.
     pub at: Duration,
     /// Items that had reached the sink when the mapping took effect.
     pub items: u64,
     /// Text form of the mapping.
     pub to: String,
-    /// Reason for the change, in one sentence.
+    /// Reason for the change of the mapping, in one sentence.
     pub reason: String,
-    /// Predicted production time in seconds, if the mapping was planned.
+    /// Production time in seconds that the planner predicted for the mapping; `None` if the mapping was not planned.
     pub predicted: Option<f64>,
-    /// Measured production time in seconds before the change, if it was measured.
+    /// Measured production time in seconds before the change of the mapping, if it was measured.
     pub before: Option<f64>,
-    /// Measured production time in seconds some time after the change.
+    /// Measured production time in seconds some time after the change of the mapping.
     pub after: Option<f64>,
-    /// Seconds that the stream lost by the change: until the mapping took effect, compared with the pace before, and from then until the last batch
-    /// drawn before it had reached the sink, compared with the better of the paces before and after. Slightly negative if nothing was lost and the
-    /// paces were measured a little too slow. `None` if another change or the end of the stream followed too soon, or if the change itself followed
-    /// another change or the start too soon.
+    /// Seconds that the stream lost by the change of the mapping: until the mapping took effect, compared with the pace before, and from then until
+    /// the last batch drawn before the change had reached the sink, compared with the better of the paces before and after. Slightly negative if
+    /// nothing was lost and the paces were measured a little too slow. `None` if another change or the end of the stream followed too soon, or if the
+    /// change itself followed another change or the start too soon.
     pub cost: Option<f64>,
-    /// Cost as a multiple of the time that the items in flight at the change take at the better pace.
+    /// Cost of the change as a multiple of the time that the items in flight at the change take at the better of the paces before and after.
     pub cost_windows: Option<f64>,
     /// Batches in flight when the mapping took effect.
     pub in_flight: usize,
@@ -80,12 +80,12 @@ impl Remap {
     }
 }
 
-/// Changes of mapping that the caller has requested, by number of items.
+/// Changes of the mapping that the caller has requested, sorted by the number of items at the sink after which they are due.
 #[derive(Debug, Default)]
 pub(crate) struct Script(VecDeque<(u64, Mapping)>);
 
 impl Script {
-    /// Resolves the requested mappings and sorts them by number of items.
+    /// Resolves the mappings that the caller has requested and sorts them by number of items.
     pub(crate) fn resolve(
         requested: Vec<(u64, MappingChoice)>,
         stages: &[StageDef<'_>],
@@ -107,7 +107,7 @@ impl Script {
         self.0.is_empty()
     }
 
-    /// Returns the next mapping, if it is due after `items` items have reached the sink.
+    /// Returns the next requested mapping, if it is due after `items` items have reached the sink.
     pub(crate) fn due(&mut self, items: u64) -> Option<Mapping> {
         self.0.front().filter(|(after, _)| *after <= items)?;
         self.0.pop_front().map(|(_, mapping)| mapping)

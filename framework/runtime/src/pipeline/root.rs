@@ -32,21 +32,21 @@ use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
-/// Phase of a run.
+/// Phase of a pipeline's run on rank 0.
 #[derive(Debug)]
 enum Phase {
-    /// The platform is being measured; ranks answer a probe.
+    /// The ranks answer a probe that measures their speeds and links.
     Probing(Box<Probe>),
     Streaming,
-    /// The ranks are ending the run. The field holds their reports by rank.
+    /// The ranks are ending the run. The field holds the reports that have arrived, by rank.
     Ending(Vec<Option<RankReport>>),
 }
 
-/// Mapping that the ranks prepare.
+/// Next mapping, which the ranks are preparing.
 struct Change {
     mapping: Mapping,
     remap: Remap,
-    /// Ranks that have not reported that they are ready.
+    /// Ranks that have not reported that their stages for the mapping are ready.
     waiting: Vec<usize>,
 }
 
@@ -68,32 +68,32 @@ pub(crate) struct Root<'c, 'p> {
     change: Option<Change>,
     remaps: Vec<Remap>,
     is_calibrating: bool,
-    /// Time at the end of the calibration, and number of items drawn by then.
+    /// Time at the end of the calibration run, and number of items drawn by then.
     calibrated: Option<(Duration, u64)>,
     predicted: Option<f64>,
-    /// Time of the next check for due changes, while the stream runs as planned.
+    /// Time of the next check whether a change of the mapping is due, while the stream runs.
     next_replan: Duration,
     /// Time when the stream ended.
     ended: Duration,
     snapshots: Option<Snapshots>,
-    /// States of the serial stages from which the job continues; taken with the first mapping.
+    /// States of the serial stages in the snapshot from which the job continues; sent to the ranks with the first mapping.
     saved: Vec<SavedStage>,
     sink: SinkEnd,
     code: std::marker::PhantomData<StageHost<'p>>,
 }
 
-/// End of the sink, behind its last item.
+/// Progress of the sink's `finish`, which follows its last item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SinkEnd {
-    /// The sink is to be finished when everything has arrived.
+    /// The sink must be finished when all items have reached it.
     Open,
     Finishing,
-    /// The sink is finished, or needs no end.
+    /// The sink is finished, or needs no call of `finish`.
     Finished,
 }
 
 impl<'c, 'p> Root<'c, 'p> {
-    /// Creates the protocol of rank 0 for a run that starts now.
+    /// Creates the protocol of rank 0 for a run that starts at the present time.
     pub(crate) fn new(
         (machine, observer): (Machine, Observer),
         run_spec: RunSpec<'c>,
@@ -103,7 +103,7 @@ impl<'c, 'p> Root<'c, 'p> {
         let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
         let planned = run_spec.mapping.is_none();
         let balance = match config.balance {
-            // A pipeline without stages has no mapping to change.
+            // Turns remapping off for a pipeline without stages, which has no mapping to change.
             _ if run_spec.expanding.is_empty() => Balance::Off,
             Some(balance) => balance,
             None if planned => Balance::Live,
@@ -147,7 +147,7 @@ impl<'c, 'p> Root<'c, 'p> {
         })
     }
 
-    /// Starts a probe, unless the platform was probed a short time ago.
+    /// Starts a probe of speeds and links, unless the platform was probed a short time ago.
     fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let last = self.run_spec.probed.clone();
         if let Some((when, probed)) = last
@@ -163,7 +163,8 @@ impl<'c, 'p> Root<'c, 'p> {
         Ok(())
     }
 
-    /// Handles the answer of a rank, possibly rank 0 itself, to a probe: its speed, or an echo if `speed` is `None`.
+    /// Handles the answer of a rank, possibly rank 0 itself, to a probe: its speed, or, if `speed` is `None`, the echo of a message that measures the
+    /// link.
     fn on_answer(
         &mut self,
         from: usize,
@@ -189,7 +190,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
     }
 
-    /// Starts the stream, because the platform is known.
+    /// Starts the stream, because speeds and links are known.
     fn probed(&mut self, probed: Probed, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = Phase::Streaming;
         let sharing = self.run_spec.sharing;
@@ -214,7 +215,7 @@ impl<'c, 'p> Root<'c, 'p> {
             (Report::Measurements(measurements), Phase::Streaming) => {
                 self.performance_model.measured(from, measurements, at.now())
             }
-            // The stream ended before the mapping that the ranks prepared was needed.
+            // Ignores reports that arrive after the end of the stream: their mapping or measurements are no longer needed.
             (Report::Ready(_) | Report::Measurements(_), Phase::Ending(_)) => Ok(()),
             (Report::Total(report), Phase::Ending(reports)) => {
                 reports[from] = Some(report);
@@ -235,14 +236,14 @@ impl<'c, 'p> Root<'c, 'p> {
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
     fn is_finished(&self) -> bool {
-        // The source is not read before the first mapping is current.
+        // Before the first mapping is current, the source cannot be finished, because it is not read.
         let snapshots = self.snapshots.as_ref();
         self.machine.epoch() > 0
             && self.machine.source().is_none_or(|s| s.is_finished())
             && !snapshots.is_some_and(Snapshots::is_writing)
     }
 
-    /// Draws a marker if a snapshot is due, and completes a snapshot whose files have been written.
+    /// Draws the marker of a snapshot if a snapshot is due, and completes a snapshot whose files have been written.
     fn advance_snapshots(&mut self, now: Duration, at: &Moment) -> Result<()> {
         let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source_mut()) else {
             return Ok(());
@@ -256,7 +257,7 @@ impl<'c, 'p> Root<'c, 'p> {
         Ok(())
     }
 
-    /// Starts to write a snapshot, because the sink has committed the items before its marker.
+    /// Starts to write the files of a snapshot, because the sink has committed the items before its marker.
     fn on_committed(&mut self, committed: Committed, at: &Moment) -> Result<()> {
         let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source()) else {
             return Ok(());
@@ -265,7 +266,7 @@ impl<'c, 'p> Root<'c, 'p> {
         snapshots.write(committed, is_finished, at.now())
     }
 
-    /// Finishes the sink, if it needs an end and everything has arrived. Returns true if the sink is finished.
+    /// Finishes the sink, if that is needed. Returns true if the sink is finished.
     fn finish_sink(&mut self) -> bool {
         let is_cut = self.machine.source().is_some_and(Source::is_cut);
         match self.sink {
@@ -291,8 +292,11 @@ impl<'c, 'p> Root<'c, 'p> {
         if let Some(source) = self.machine.source().filter(|source| source.is_cut()) {
             let done = source.items_before() + items;
             let total = source.items_left().map(|left| done + left);
-            let dir = self.snapshots.as_ref().map(Snapshots::dir);
-            out.endpoint().stop_run(&kept((done, total), "items", dir))?;
+            let text = match self.snapshots.as_ref().and_then(Snapshots::kept) {
+                Some((items, dir)) => kept((items, total), "items", Some(dir)),
+                None => kept((done, total), "items", None),
+            };
+            out.endpoint().stop_run(&text)?;
         }
         for to in 1..self.size {
             out.send(to, Directive::Finish)?;
@@ -443,7 +447,7 @@ impl<'p> Protocol for Root<'_, 'p> {
 
     fn progress(&mut self) -> Option<observe::Progress> {
         let mapping = self.text(&self.mapping);
-        // Before the first item is drawn, the length of the stream is unknown.
+        // Reports no progress before the first item is drawn, because the length of the stream is unknown until then.
         let source = self.machine.source().filter(|source| source.items_drawn() > 0)?;
         let before = source.items_before();
         let (done, left) = (before + source.items_done(), source.items_left());

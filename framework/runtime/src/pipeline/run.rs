@@ -88,9 +88,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.def.run(session, sink, "run_into").map(Outcome::of)
     }
 
-    /// Runs the pipeline to the end of its stream and writes its output to a file of rank 0, which `f` appends to. The output is written to a
-    /// hidden file next to `path`, and moved to `path` when it is complete. With [snapshots](Pipeline::snapshots), each item is written exactly
-    /// once, in any number of starts of the job.
+    /// Runs the pipeline to the end of its stream and writes its output to a file of rank 0: `f` appends each item. The output is written to a hidden
+    /// file next to `path`, which is renamed to `path` when it is complete. With [snapshots](Pipeline::snapshots), each item is written exactly once,
+    /// in any number of starts of the job.
     ///
     /// # Errors
     /// The errors of [`for_each`](Pipeline::for_each), and errors of the file system. `path` must name a regular file or none.
@@ -225,15 +225,15 @@ impl<'p> PipelineDef<'p> {
                     })
                 }
             };
-            // The scope waits for the compute thread, which may be in user code for a long time. Other ranks must not wait for that, so a failure is
-            // reported first.
+            // Reports a failure to the other ranks before the end of the scope, which waits for the compute thread: that thread may be in user code
+            // for a long time.
             result.inspect_err(|error| endpoint.report(error))
         })
         .and_then(|summary| endpoint.check_run_stopped().map(|()| summary))
     }
 
-    /// Returns the properties of the run that must agree on all ranks. Mappings and the kind of dispatch are not among them: only rank 0 reads them,
-    /// and it sends them to the other ranks.
+    /// Returns the properties of the run that must agree on all ranks. The mapping and the kind of dispatch are not among them, because rank 0 sends
+    /// them to the other ranks.
     fn announcement(&self, sink: &str, method: &str) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());

@@ -1,4 +1,4 @@
-//! Specification of a run on rank 0: the pipeline before it runs, and the ranks.
+//! Specification of a run on rank 0: the pipeline's description, its first mapping, and what is known of the ranks.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::remaps::Script;
 use crate::error::Result;
 use crate::session::{BatchMode, Config, Probed};
 
-/// Properties of the pipeline and the ranks that rank 0 needs. The stages themselves are in the stage host.
+/// Properties of the pipeline and the ranks that rank 0 needs. The stages themselves belong to the stage host.
 #[derive(Debug)]
 pub(crate) struct RunSpec<'s> {
     pub(crate) name: String,
@@ -26,13 +26,13 @@ pub(crate) struct RunSpec<'s> {
     pub(crate) ordered: bool,
     /// Groups of ranks that share cores.
     pub(crate) sharing: &'s [SharedCores],
-    /// Last measurement of speeds and links in this session.
+    /// Last measurement of the speeds and links of the ranks in this session.
     pub(crate) probed: &'s mut Probed,
     pub(crate) script: Script,
 }
 
 impl<'s> RunSpec<'s> {
-    /// Reads the pipeline, and its mapping unless the mapping is to be planned.
+    /// Creates the specification from the pipeline and its settings. Resolves the mapping unless the planner must compute it.
     pub(crate) fn of(
         pipeline: &mut PipelineDef<'_>,
         ranks: usize,
@@ -54,10 +54,10 @@ impl<'s> RunSpec<'s> {
         })
     }
 
-    /// Returns the plan of the source's window under `mapping`.
+    /// Returns the settings of the source's window under `mapping`.
     pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
         WindowPlan {
-            // A single large batch would be all that the calibration could measure.
+            // The calibration run ignores a fixed batch size: a single large batch could be all that it measures.
             batch: if calibrating { BatchMode::Auto } else { config.batch },
             batch_time: config.batch_time,
             fixed: config.window,
@@ -73,7 +73,7 @@ impl<'s> RunSpec<'s> {
         self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
     }
 
-    /// Returns the plan of the source's window at the start of the stream.
+    /// Returns the settings of the source's window at the start of the stream.
     pub(crate) fn first_window(&self, config: &Config) -> WindowPlan {
         self.window(&self.first(), config, self.mapping.is_none())
     }

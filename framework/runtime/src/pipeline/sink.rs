@@ -23,21 +23,22 @@ pub trait Sink: Send {
     /// An error ends the job.
     fn take(&mut self, item: Self::In) -> Result<(), BoxError>;
 
-    /// Makes everything that was taken durable: everything that the pipeline has made of the first `items` items of its source. Returns the state
-    /// from which the sink can resume, such as the length of a file.
+    /// Makes all output durable that the sink has taken, which is everything that the pipeline has made of the first `items` items of its source.
+    /// Returns the state from which the sink can resume, such as the length of a file.
     ///
     /// # Errors
     /// An error ends the job.
     fn commit(&mut self, items: u64) -> Result<Vec<u8>, BoxError>;
 
-    /// Continues behind the commit with these arguments, and undoes everything that was taken after it. The first call of a job that continues
-    /// from a snapshot. A job may have died after a commit and before its snapshot was complete, so the sink may have commits after this one.
+    /// Continues behind the [`commit`](Sink::commit) that was called with `items` and returned `state`, and undoes everything that was taken after
+    /// it. This is the first call in a job that continues from a snapshot. A job may have died after a commit and before its snapshot was complete,
+    /// so the sink may have commits after this one.
     ///
     /// # Errors
     /// An error ends the job.
     fn resume(&mut self, items: u64, state: &[u8]) -> Result<(), BoxError>;
 
-    /// Ends the output: everything was taken and, with snapshots, committed. It may be called again by a later start of the job, after
+    /// Ends the output, when all items have been taken and, with snapshots, committed. A later start of the job may call `finish` again, after
     /// [`resume`](Sink::resume).
     ///
     /// # Errors
@@ -47,7 +48,7 @@ pub trait Sink: Send {
     }
 }
 
-/// Output file as a sink. `F` writes an item.
+/// Output file as a sink. The function `F` writes an item to it.
 pub(crate) struct FileSink<T, F> {
     path: PathBuf,
     output: Option<PartialOutput>,
@@ -60,7 +61,7 @@ impl<T, F> FileSink<T, F> {
         FileSink { path: path.to_path_buf(), output: None, write, item: std::marker::PhantomData }
     }
 
-    /// Returns the open output; creates the file if no commit was resumed.
+    /// Returns the open output file; creates it if the sink did not resume from a commit.
     fn output(&mut self) -> Result<&mut PartialOutput, BoxError> {
         match &mut self.output {
             Some(output) => Ok(output),

@@ -1,14 +1,15 @@
-//! Selection of batches whose size is measured by encoding and decoding them, because no message shows how large their items are.
+//! Selection of batches whose size in bytes is measured by encoding and decoding them. This is needed on edges within a rank, over which no message
+//! is sent.
 
 use std::time::Duration;
 
-/// Number of optional measurements per edge, in addition to the required ones. Items differ, and the mean of a few may be far off; with this number,
-/// the mean is as good as that of as many service times.
+/// Number of optional size measurements per edge, in addition to the required ones. Items differ, and the mean size of a few batches may be far off;
+/// with this number, the mean is as good as that of as many service times.
 const MORE: usize = 61;
-/// Optional measurements take at most one part in 200 of the computing time: half a per cent is not noticeable.
+/// Optional size measurements take at most one part in 200 of the computing time: half a per cent is not noticeable.
 const PARTS: u32 = 200;
 
-/// Remaining measurements by edge, and the time that measurements have taken.
+/// Number of size measurements still to be made on each edge, and the time that they have taken so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     must: Vec<usize>,
@@ -18,7 +19,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Requests measurements of the next `batches` batches of each of `edges` edges, and of further batches while that is cheap.
+    /// Requests size measurements of the next `batches` batches on each of `edges` edges, and of further batches while that is cheap.
     pub(crate) fn take(&mut self, batches: usize, edges: usize) {
         self.must = vec![batches; edges];
         self.may = vec![MORE; edges];
@@ -34,12 +35,12 @@ impl Sizes {
         true
     }
 
-    /// Adds the computing time of a batch.
+    /// Adds the computing time of a batch, of which size measurements may take a small part.
     pub(crate) fn computed(&mut self, took: Duration) {
         self.computing += took;
     }
 
-    /// Adds the time of a measurement.
+    /// Adds the time that a size measurement has taken.
     pub(crate) fn weighed(&mut self, took: Duration) {
         self.weighing += took;
     }
@@ -51,7 +52,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the number of batches of 10 ms that are weighed, if weighing a batch takes `weighing`.
+    /// Returns the number of batches whose size is measured, of `batches` batches that compute for 10 ms each, if a measurement takes `weighing`.
     fn weighed(weighing: Duration, batches: usize) -> usize {
         let mut sizes = Sizes::default();
         assert!(!sizes.is_due(0), "nobody wants to know");

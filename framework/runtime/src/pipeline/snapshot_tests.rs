@@ -10,7 +10,7 @@ use crate::session::{BatchMode, Config, run};
 
 const ITEMS: u64 = 400;
 
-/// Serial stage that numbers its items and emits their count at the end.
+/// Serial stage that numbers its items and emits their count at the end of the stream.
 #[derive(Default)]
 struct Number(u64);
 
@@ -45,7 +45,8 @@ fn config(ranks: usize) -> Config {
     Config::new().ranks(ranks)
 }
 
-/// Runs a pipeline that writes its output to `out` in `dir`, and fails at item `fails_at`. Returns the items that reached the first stage.
+/// Runs a pipeline that writes its output to the file `out` in `dir`, and fails at item `fails_at`. Returns the number of items that reached the
+/// first stage, and the number of items that earlier starts of the job had processed.
 fn job(dir: &Path, ranks: usize, mapping: &str, fails_at: Option<u64>) -> Result<(u64, u64), Error> {
     let seen = AtomicU64::new(0);
     let summary = run(&config(ranks), |session| {
@@ -99,12 +100,12 @@ fn restarted_jobs_write_each_item_once_on_any_ranks_and_mappings() {
     assert!(before > 0, "the job continues from a snapshot");
     assert_eq!(seen, ITEMS - before, "what is before the snapshot is not computed again");
     assert_eq!(std::fs::read_to_string(dir.join("out")).unwrap(), expected());
-    // The job is done, so another start computes nothing and keeps the output.
+    // Another start of a job that is done computes nothing and keeps the output.
     assert_eq!(job(dir, 2, "square+twice+some+number+line+fail@1", None).unwrap(), (0, ITEMS));
     assert_eq!(std::fs::read_to_string(dir.join("out")).unwrap(), expected());
 }
 
-/// Sink that records its calls, and keeps what it has committed.
+/// Sink that records the calls of its methods, and keeps the items that it has committed.
 struct Calls<'a>(&'a std::sync::Mutex<Vec<String>>);
 
 impl Sink for Calls<'_> {
@@ -215,7 +216,7 @@ fn shorter_source_is_an_error_after_a_restart() {
     assert!(error.message().contains("but the source has fewer"), "{error}");
 }
 
-/// The last snapshot is torn after the job has died.
+/// After the job has died, a byte of its last snapshot is changed.
 #[test]
 fn torn_snapshot_falls_back_to_the_one_before() {
     let dir = tempfile::tempdir().unwrap();
@@ -260,4 +261,68 @@ fn unordered_pipeline_is_resumed_without_loss() {
     let mut written: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
     written.sort_unstable();
     assert_eq!(written, (0..ITEMS).map(|x| x * x).collect::<Vec<_>>());
+}
+
+/// The directory of the snapshots becomes a file while the job runs, so that no further snapshot can be written.
+#[test]
+fn job_continues_when_a_snapshot_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    run(&config(2), |session| {
+        let numbers = Pipeline::source("numbers", || 0..ITEMS).map("square", |x| {
+            std::thread::sleep(Duration::from_millis(1));
+            if x == 100 {
+                while !dir.join("kept/manifest").exists() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                std::fs::rename(dir.join("kept"), dir.join("moved")).unwrap();
+                std::fs::write(dir.join("kept"), "").unwrap();
+            }
+            x * x
+        });
+        let numbers =
+            numbers.mapping(MappingChoice::Text("square@1".into())).batch(BatchMode::Fixed(1)).window(4);
+        let numbers = numbers.snapshots(checkpoint(dir));
+        numbers.write_to(session, &dir.join("out"), |x, file| Ok(writeln!(file, "{x}")?))?;
+        Ok(())
+    })
+    .unwrap();
+    let lines: Vec<String> = (0..ITEMS).map(|x| format!("{}\n", x * x)).collect();
+    assert_eq!(std::fs::read_to_string(dir.join("out")).unwrap(), lines.concat());
+    assert!(dir.join("moved/manifest").exists(), "there was a snapshot before");
+}
+
+#[test]
+fn directory_of_a_running_job_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &'static str, until: &(dyn Fn() -> bool + Sync)| {
+        run(&config(1), |session| {
+            let numbers = Pipeline::source("numbers", || 0..2u64).map("wait", |x| {
+                while !until() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                x
+            });
+            let numbers = numbers.mapping(MappingChoice::Serial).name(name).snapshots(checkpoint(dir.path()));
+            numbers.for_each(session, "drop", drop)?;
+            Ok(())
+        })
+    };
+    let (running, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            start("first", &|| {
+                running.store(1, Ordering::Relaxed);
+                refused.load(Ordering::Relaxed) > 0
+            })
+        });
+        while running.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let error = start("second", &|| true).unwrap_err();
+        refused.store(1, Ordering::Relaxed);
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains("Each job needs a separate directory"), "{error}");
+        first.join().unwrap().unwrap();
+    });
 }

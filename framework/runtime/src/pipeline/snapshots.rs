@@ -5,6 +5,7 @@
 //! all stages in order, like a batch, collects the states of the serial stages, and reaches the sink behind the last item before it. So no
 //! state of messages or queues belongs to a snapshot, and only rank 0 writes files.
 
+use std::path::Path;
 use std::time::Duration;
 
 use armature_text::shown;
@@ -20,47 +21,49 @@ use crate::persist::snapshot::{Checkpoint, Manifest, Schedule, SnapshotStore, Sn
 use crate::session::Config;
 use crate::wire;
 
-/// State from which a job continues.
+/// State from which a job continues, as read from the last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
-    /// Position of the snapshot; `None` if there is no snapshot yet.
+    /// Position of the snapshot in the stream; `None` if there is no snapshot yet.
     pub(crate) position: Option<Position>,
     pub(crate) stages: Vec<SavedStage>,
     /// True if the earlier job has processed the whole stream.
     pub(crate) is_finished: bool,
 }
 
-/// Content of the last piece of a snapshot; the pieces before it hold the states of the stages.
+/// Last of the byte strings of which a snapshot consists; the byte strings before it are the states of the stages.
 #[derive(Serialize, Deserialize)]
 struct Record {
     position: Position,
     is_finished: bool,
 }
 
-/// Snapshots of a run on rank 0.
+/// Directory and schedule of the snapshots of a run, on rank 0.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     store: SnapshotStore,
     writer: SnapshotWriter,
     schedule: Schedule,
-    /// Number of the last snapshot, counted through all jobs.
+    /// Number of the last snapshot, counted through all starts of the job.
     number: u64,
-    /// Number of stages.
+    /// Number of stages of the pipeline.
     stages: usize,
+    /// Number of source items before the last complete snapshot, counted through all starts of the job; `None` if there is no snapshot.
+    items: Option<u64>,
     progress: Progress,
-    /// Content of the last snapshot of the stream, if the files of the one before it are still being written.
+    /// Content of the snapshot at the end of the stream, while the files of the snapshot before it are being written.
     last: Option<(Committed, bool)>,
     costs: SnapshotCosts,
 }
 
-/// Progress of the next snapshot.
+/// Progress of the next snapshot of a stream.
 #[derive(Debug)]
 enum Progress {
-    /// No snapshot is due.
+    /// No snapshot is due or in progress.
     Idle,
-    /// A marker is to be drawn, or has been drawn and has not reached the sink.
+    /// The marker of a snapshot is due, or has been drawn and has not reached the sink.
     Marked,
-    /// The files are being written.
+    /// The files of a snapshot are being written.
     Writing { items: u64, bytes: u64, took: Duration, since: Duration },
 }
 
@@ -68,9 +71,9 @@ enum Progress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotCosts {
-    /// Number of complete snapshots.
+    /// Number of snapshots that were completed.
     pub count: u64,
-    /// Total time in which stages saved their states and the sink committed.
+    /// Total time in which stages saved their states and the sink committed its items.
     pub took: Duration,
     /// Time between the starts of two snapshots, as scheduled at the end of the run.
     pub period: Duration,
@@ -98,6 +101,7 @@ impl Snapshots {
         let writer = store.writer(0, endpoint.capabilities().threads);
         let schedule = Schedule::new(checkpoint.every, config, endpoint.clock().now());
         let costs = SnapshotCosts::default();
+        let items = resumed.position.as_ref().map(|position| position.items);
         if let Some(Position { items, .. }) = &resumed.position {
             let (name, dir) = (shown(pipeline.name()), armature_text::path(&checkpoint.dir));
             match resumed.is_finished {
@@ -113,6 +117,7 @@ impl Snapshots {
             schedule,
             number,
             stages,
+            items,
             progress: Progress::Idle,
             last: None,
             costs,
@@ -120,12 +125,12 @@ impl Snapshots {
         Ok((snapshots, resumed))
     }
 
-    /// Returns the directory of the snapshots.
-    pub(crate) fn dir(&self) -> &std::path::Path {
-        self.store.dir()
+    /// Returns the number of source items before the last complete snapshot, and the directory of the snapshots; `None` if there is no snapshot.
+    pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
+        self.items.map(|items| (items, self.store.dir()))
     }
 
-    /// Returns true if a marker is to be drawn at time `now`.
+    /// Returns true if the marker of a snapshot must be drawn at time `now`.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let is_due = matches!(self.progress, Progress::Idle) && self.schedule.is_due(now);
         if is_due {
@@ -135,13 +140,15 @@ impl Snapshots {
         is_due
     }
 
-    /// Starts to write a snapshot, because the sink has committed the items before its marker. If `is_finished` is true, no items follow.
+    /// Starts to write the files of a snapshot, because the sink has committed the items before its marker. If `is_finished` is true, no items
+    /// follow.
     ///
     /// # Errors
     /// If the thread that writes cannot be started.
     pub(crate) fn write(&mut self, committed: Committed, is_finished: bool, now: Duration) -> Result<()> {
         if self.is_writing() {
-            // Only the marker at the end of the stream is drawn without waiting for the snapshot before it.
+            // The snapshot at the end of the stream waits for the files of the snapshot before it. No other marker is drawn before the last snapshot
+            // is complete.
             self.last = Some((committed, is_finished));
             return Ok(());
         }
@@ -162,8 +169,8 @@ impl Snapshots {
         self.writer.save(self.number, pieces)
     }
 
-    /// Completes a snapshot whose files have been written. Returns its event. If the files cannot be written, the snapshot before it stays valid, and
-    /// the run continues with a warning.
+    /// Completes a snapshot whose files have been written. Returns the event for the event log. If the files cannot be written, the snapshot before
+    /// it stays valid, and the run continues with a warning.
     ///
     /// # Errors
     /// If the thread that writes cannot be started.
@@ -182,6 +189,7 @@ impl Snapshots {
                 None
             }
             Ok(_) => {
+                self.items = Some(items);
                 self.schedule.completed(took);
                 self.costs.count += 1;
                 self.costs.took += took;
@@ -200,7 +208,7 @@ impl Snapshots {
         Ok(event)
     }
 
-    /// Returns true if files are being written.
+    /// Returns true if the files of a snapshot are being written.
     pub(crate) fn is_writing(&self) -> bool {
         matches!(self.progress, Progress::Writing { .. })
     }
@@ -211,7 +219,7 @@ impl Snapshots {
     }
 }
 
-/// Reads a snapshot of a pipeline with this number of stages.
+/// Reads a snapshot of a pipeline that has `stages` stages.
 fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<Resumed> {
     let wrong = || checkpoint.refused("it does not hold the snapshot of a pipeline");
     let units = stages as u64 + 1;
@@ -224,7 +232,8 @@ fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<R
 }
 
 impl PipelineDef<'_> {
-    /// Returns the text that identifies the pipeline in its snapshots: its name, and the names and item types of its source and its stages.
+    /// Returns the text that identifies the pipeline in its snapshots: the names and item types of its source and its stages, behind the name of the
+    /// pipeline.
     fn description(&self) -> String {
         let mut text = format!("{}: {} {}", self.name(), self.source_name, self.codecs[0].item());
         for (stage, codec) in self.stages.iter().zip(&self.codecs[1..]) {
@@ -237,7 +246,7 @@ impl PipelineDef<'_> {
     /// Checks that the pipeline can have snapshots.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if its sink would lose items.
+    /// [`ErrorKind::Config`] if the pipeline's sink would lose items.
     pub(super) fn check_snapshots(&self, method: &str) -> Result<()> {
         if self.snapshots.is_none() || !matches!(method, "collect" | "collect_on_all") {
             return Ok(());

@@ -17,18 +17,18 @@ use crate::wire::Item;
 pub(crate) struct Drawn {
     pub(crate) items: Items,
     pub(crate) count: usize,
-    /// True if the stream has ended behind the batch.
+    /// True if the batch is the last one of the stream.
     pub(crate) ended: bool,
-    /// Number of remaining items, if the iterator knows it.
+    /// Number of items of the source that are left, if the iterator knows it.
     pub(crate) left: Option<u64>,
 }
 
 /// Source that draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// Draws the next batch. `first` is the number of its first item. The first draw begins at this item.
+    /// Draws the next batch, whose first item has number `first`. The first draw skips the items before it, which an earlier job has processed.
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
 
-    /// Returns an empty batch, and draws nothing.
+    /// Returns a batch without items, and draws nothing.
     fn empty(&self) -> Drawn;
 }
 
@@ -57,7 +57,7 @@ fn too_short(count: u64) -> Error {
     Error::new(ErrorKind::Config, text)
 }
 
-/// Iterator as a source. It is created at the first draw, on the thread that draws. `make` receives the number of items to leave out.
+/// Iterator as the source of a pipeline. It is created at the first draw, on the thread that draws. `make` receives the number of items to leave out.
 pub(crate) struct SourceOf<M, I> {
     make: Option<M>,
     iter: Option<I>,
@@ -71,7 +71,7 @@ impl<M, I> SourceOf<M, I> {
     }
 }
 
-/// Iterator over results as a source. The first error ends the job.
+/// Iterator over results as the source of a pipeline. The first error ends the job.
 pub(crate) struct TrySourceOf<M, I>(SourceOf<M, I>);
 
 impl<M, I> TrySourceOf<M, I> {
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// Draws a batch. `more` draws a number of items and returns true if the stream has ended.
+/// Draws a batch. `more` draws a given number of items and returns true if the stream has ended.
 fn draw<M, I, T: Item>(
     source: &mut SourceOf<M, I>,
     fill: Fill,
@@ -141,7 +141,7 @@ where
         }
         let Some(iter) = &mut source.iter else { return Ok(true) };
         let Some(limit) = fill.time else { return more(iter, &mut items, fill.items) };
-        // The first item may take long; from then on no item waits much longer than the limit.
+        // The time limit of the batch begins only when the first item has been drawn, which may take long.
         let mut start = None;
         while items.len() < fill.items {
             let want = items.len().clamp(1, CLOCK_EVERY).min(fill.items - items.len());
@@ -164,7 +164,7 @@ where
 }
 
 impl<M, I: Iterator> SourceOf<M, I> {
-    /// Returns the number of remaining items, if it is known exactly: an estimate would be taken for the length of the stream.
+    /// Returns the number of remaining items only if the iterator knows it exactly, because rank 0 relies on the length of the stream.
     fn left(&self) -> Option<u64> {
         match self.iter.as_ref().map(Iterator::size_hint) {
             Some((least, Some(most))) if least == most => Some(least as u64),
@@ -178,7 +178,7 @@ fn empty<T: Item, M, I: Iterator>(source: &SourceOf<M, I>) -> Drawn {
     Drawn { items: Box::new(Vec::<T>::new()), count: 0, ended: source.ended, left: source.left() }
 }
 
-/// Sink of a run, with its name.
+/// Sink of a pipeline, with its name for messages.
 pub(super) struct NamedSink<'p> {
     pub(super) name: String,
     pub(super) sink: Box<dyn ErasedSink + 'p>,
@@ -188,28 +188,28 @@ pub(super) struct NamedSink<'p> {
 pub(crate) trait ErasedSink: Send {
     fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;
 
-    /// Returns true if the sink commits, so that a job that continues from a snapshot does not pass items to it again.
+    /// Returns true if the sink can commit its items, so that a job that continues from a snapshot does not pass the items to the sink again.
     fn commits(&self) -> bool {
         false
     }
 
-    /// Makes everything that was taken durable, which are the items made of the first `items` items of the source. Returns the state of the sink.
+    /// Makes all output durable that the sink has taken, which was made of the first `items` items of the source. Returns the state of the sink.
     fn commit(&mut self, _items: u64) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
 
-    /// Continues where an earlier job has committed the sink.
+    /// Lets the sink continue where it committed its items in an earlier job.
     fn resume(&mut self, _: &Position) -> Result<()> {
         Ok(())
     }
 
-    /// Ends the sink, which has taken all items.
+    /// Ends the output of the sink, which has taken all items.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// User's sink, which is created on rank 0 when it is first used.
+/// Implementation of [`Sink`] by the user, which is created on rank 0 when it is first used.
 pub(crate) struct CommittingSink<M, S> {
     make: Option<M>,
     sink: Option<S>,
@@ -264,7 +264,7 @@ impl<M: FnOnce() -> Result<S, BoxError> + Send, S: Sink> ErasedSink for Committi
     }
 }
 
-/// Function as a sink.
+/// Function as the sink of a pipeline.
 pub(crate) struct SinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> SinkOf<F, T> {
@@ -273,7 +273,7 @@ impl<F, T> SinkOf<F, T> {
     }
 }
 
-/// Function that returns a result, as a sink. The first error ends the job.
+/// Function that returns a result, as the sink of a pipeline. The first error ends the job.
 pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> TrySinkOf<F, T> {

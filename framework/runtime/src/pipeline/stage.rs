@@ -50,8 +50,8 @@ pub trait Stage: Send {
 
     /// Returns the last item of the stage at the end of the stream, behind all other items: the last record, the rest of a buffer, a sum.
     ///
-    /// Only serial stages may return an item. Each replica of another stage has processed only some of the items, so an item that it returns is an
-    /// error, which ends the job. The stages behind it process the item like any other item and finish after that. A stage that has moved to another
+    /// Only serial stages may return an item here. Each replica of another stage has processed only some of the items, so an item that it returns is
+    /// an error, which ends the job. Later stages process the item like any other item and finish after that. A stage that has migrated to another
     /// rank finishes there, once.
     ///
     /// ```
@@ -94,10 +94,9 @@ pub trait Stage: Send {
         Ok(None)
     }
 
-    /// Returns the state of a serial stage as bytes, if the stage can continue from it on another rank.
+    /// Returns the state of a serial stage as bytes, if the stage can continue from this state on another rank.
     ///
-    /// `None`, the default, means that it cannot: the framework then leaves the stage on the rank where it started. A stage without state returns
-    /// `Some(Vec::new())`.
+    /// With `None`, the default, the stage stays on the rank where it started. A stage without state returns `Some(Vec::new())`.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
@@ -155,7 +154,7 @@ mod tests {
     use crate::pipeline::Pipeline;
     use crate::session::{Config, run};
 
-    /// Stage that produces a zero at the end, or fails at the end if its field is true.
+    /// Stage that emits a zero at the end of the stream, or fails there if its field is true.
     struct Zero(bool);
 
     impl Stage for Zero {

@@ -1,4 +1,4 @@
-//! Compute side of a rank: the stages that it hosts, and on rank 0 the source and the sink.
+//! Part of a rank that runs user code: the stages that the rank hosts, and on rank 0 the source and the sink.
 //!
 //! A stage host runs one job after another on the calling thread. It does not communicate with other ranks.
 
@@ -34,10 +34,10 @@ pub(crate) struct StageHost<'p> {
     clock: Clock,
     core: StealTime,
     monitor: bool,
-    /// True if serial stages must be able to save their states.
+    /// True if serial stages must be able to save their states for snapshots.
     has_snapshots: bool,
     rank: usize,
-    /// Contexts by stage.
+    /// By stage: the context that the stage's function receives.
     contexts: Vec<Context>,
     defs: Vec<StageDef<'p>>,
     live: Vec<Option<Box<dyn ErasedStage + 'p>>>,
@@ -45,21 +45,21 @@ pub(crate) struct StageHost<'p> {
     source: Box<dyn ErasedSource + 'p>,
     source_name: String,
     sink: NamedSink<'p>,
-    /// By index of a first stage: timing of the sequence of stages that runs in one job from that stage on.
+    /// Timing of each sequence of stages that runs in one job, by index of the first stage of the sequence.
     stage_runs: Vec<Times>,
     /// Counters of the source, of each stage, and of the sink, in this order.
     stats: Vec<StageStats>,
-    /// True if there is an event log.
+    /// True if the rank writes an event log.
     logs: bool,
     sizes: Sizes,
     activity: Arc<Activity>,
 }
 
-/// Selection of the sampled batches of a sequence of stages, and time per item of its last sampled batch.
+/// Timing of a sequence of stages: selection of the batches that are timed (sampled), and time per item in the last sampled batch.
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
-    /// Creates the stage host of a pipeline.
+    /// Creates the stage host of a rank for a pipeline.
     pub(crate) fn new(
         pipeline: PipelineDef<'p>,
         sink: NamedSink<'p>,
@@ -104,7 +104,7 @@ impl<'p> StageHost<'p> {
         (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
     }
 
-    /// Ends a job of the source or the sink on `items` items that started at `begin`. Returns the cost of the job.
+    /// Returns the cost of a job of the source or the sink, which has processed `items` items since `begin`, and adds it to the counters.
     fn end(&mut self, kind: usize, begin: Duration, items: u64) -> JobCost {
         let took = self.clock.now().saturating_sub(begin);
         let stats = &mut self.stats[kind];
@@ -114,7 +114,7 @@ impl<'p> StageHost<'p> {
         JobCost { took, ..JobCost::default() }
     }
 
-    /// Encodes and decodes a batch, if its size is to be measured.
+    /// Measures the size of a batch by encoding and decoding it, if that is due.
     fn weigh(
         &mut self,
         edge: usize,
@@ -137,19 +137,19 @@ impl<'p> StageHost<'p> {
         items
     }
 
-    /// Checks that some of the new items could be sent. Returns true if any item was checked.
+    /// Checks that a sample of the new items can be encoded. Returns true if any item was checked.
     fn check(&self, edge: usize, items: &Items, range: &Range) -> Result<bool> {
         self.codecs[edge].check(items).map_err(|error| self.produced_by(edge, range, error))
     }
 
-    /// Attributes an encoding error to the stage that produced the items.
+    /// Adds the name of the stage that produced the items to an encoding error.
     fn produced_by(&self, edge: usize, range: &Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
 
-    /// Creates the `hosted` stages that do not exist yet. Other stages are kept: they may have batches to finish, and a stage that returns to this
-    /// rank is warm.
+    /// Creates the `hosted` stages that do not exist yet. Existing stages that are not in `hosted` are kept: they may have batches to finish, and a
+    /// stage that returns to this rank later need not be created again.
     fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
         let mut done = SetUp::default();
         for &stage in hosted {
@@ -171,7 +171,7 @@ impl<'p> StageHost<'p> {
         Ok(done)
     }
 
-    /// Creates a stage. Returns the duration of its factory call.
+    /// Creates an instance of a stage. Returns the duration of the call of its factory.
     fn make(&mut self, stage: usize) -> Result<Duration> {
         self.activity.set(Doing::Stage { stage, item: 0 });
         let start = self.clock.now();
@@ -191,7 +191,7 @@ impl<'p> StageHost<'p> {
         saved.map_err(|e| self.in_stage(stage, e))
     }
 
-    /// Saves the state of a serial stage and drops the stage. The rank that continues with it creates a new instance.
+    /// Saves the state of a serial stage and drops the stage, which continues on another rank in a new instance.
     fn release(&mut self, stage: usize) -> Result<Vec<u8>> {
         let saved = self.save(stage)?;
         self.live[stage] = None;
@@ -216,7 +216,8 @@ impl<'p> StageHost<'p> {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
-    /// Runs one stage on the items of a batch. Without items, an expanding stage that has made `produced` pieces of the batch makes the next one.
+    /// Runs one stage on the items of a batch. If the batch has no items, because an expanding stage has made `produced` pieces of it, the stage
+    /// makes the next piece.
     fn call(
         &mut self,
         stage: usize,
@@ -240,7 +241,6 @@ impl<'p> StageHost<'p> {
             let items = live.run(items, &mut batch.range, cx)?;
             Ran { items, input_items, dropped: input_items - batch.range.live(), is_cut: false }
         };
-        // After the last item of the stream, a stage may add an item of its output type.
         if let BatchKind::Marker(states) = &mut batch.kind
             && def.serial
         {
@@ -261,7 +261,7 @@ impl<'p> StageHost<'p> {
         Ok(ran)
     }
 
-    /// Runs stages on a batch.
+    /// Runs some consecutive stages on a batch.
     fn process(
         &mut self,
         stages: std::ops::Range<usize>,
@@ -325,12 +325,12 @@ impl<'p> StageHost<'p> {
             let weighed = cost.edge_sizes.len();
             items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
             if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
-                // Checks and size measurements do not count as work of the next stage.
+                // The time of the next stage begins after the checks and size measurements of the items in front of it.
                 stage_time = Some(self.clock.now());
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
             if is_cut {
-                // Other ranks may be free to process the pieces.
+                // Stops behind the expanding stage whose output was cut, because other ranks may be free to process the pieces.
                 end = stage + 1;
                 break;
             }
@@ -358,12 +358,12 @@ impl<'p> StageHost<'p> {
     }
 }
 
-/// Returns the state of a serial stage; `None` if the stage cannot continue elsewhere.
+/// Returns the saved state of a serial stage; `None` if the stage cannot continue on another rank.
 fn state_of(def: &StageDef<'_>, live: &dyn ErasedStage) -> Result<Option<Vec<u8>>> {
     if def.stateless { Ok(Some(Vec::new())) } else { live.save() }
 }
 
-/// Returns the error that a serial stage cannot be part of a snapshot.
+/// Returns the error for a pipeline with snapshots in which a serial stage cannot save its state.
 fn no_state(def: &StageDef<'_>) -> Error {
     let text = format!(
         "snapshots are set, but the serial stage {} cannot save its state: implement `Stage::save` and `Stage::restore`, or \
@@ -376,15 +376,15 @@ fn no_state(def: &StageDef<'_>) -> Error {
 /// Output of a stage for a batch.
 pub(super) struct Ran {
     pub(super) items: Items,
-    /// Number of input items, or of items that were started.
+    /// Number of input items; for an expanding stage, number of input items that were started.
     pub(super) input_items: usize,
-    /// Number of items counted in `input_items` that produced no output.
+    /// Number of the input items in `input_items` that produced no output.
     pub(super) dropped: usize,
-    /// True if `items` is not the whole output for the batch.
+    /// True if `items` is a piece and not the whole output for the batch.
     pub(super) is_cut: bool,
 }
 
-/// Returns the items of a payload, decoded if they were received.
+/// Returns the items of a batch's payload, decoded if they were received from another rank.
 fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<Items> {
     match (payload, codec) {
         (Payload::Items(items), _) => Ok(items),
@@ -400,8 +400,8 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
     }
 }
 
-/// Makes the next piece of a batch with an expanding stage that has made `produced` pieces of it. Without `items`, the stage holds the items of the
-/// batch already.
+/// Lets an expanding stage that has made `produced` pieces of a batch make the next piece. Without `items`, the stage holds the items of the batch
+/// already.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, produced): (Option<Items>, u64),
@@ -439,7 +439,7 @@ impl UserCode for StageHost<'_> {
                 let cost = self.end(0, begin, drawn.count as u64);
                 let mut range = Range::new(first, drawn.count as u32);
                 if kind == BatchKind::End {
-                    // Items that are emitted at the end belong to no item of the source.
+                    // Items that are emitted at the end of the stream belong to no item of the source.
                     range.produced = Some(ProducedCounts::default());
                 }
                 self.check(0, &drawn.items, &range)?;
@@ -516,7 +516,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        // A factory may take long to load its data.
+        // A job that creates stages may take long, because a factory may load data.
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 
@@ -525,7 +525,7 @@ impl UserCode for StageHost<'_> {
             .then_some(cost.took)
     }
 
-    /// Counts items and times by source, stages and sink.
+    /// Adds the items and times of a job to the tally of source, stages and sink.
     fn tally((done, cost): &Self::Outcome, tally: &mut Tally) {
         match done {
             Done::Drawn { batch, .. } => {
@@ -541,7 +541,7 @@ impl UserCode for StageHost<'_> {
                     tally.add(stage + 1, Some(batch.range.first), items as u64, took);
                 }
             }
-            // The items are counted in items of the source, so that the number of items in flight can be derived from the log.
+            // At the sink, items of the source are counted, so that the number of items in flight can be derived from the log.
             Done::Consumed(consumed) => {
                 tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
             }
@@ -580,7 +580,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // The executor refuses a job once the compute thread has ended.
+                // The loop ends when the executor refuses a job, because the compute thread has ended.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

@@ -15,7 +15,7 @@ pub struct StageStats {
     pub items: u64,
     /// Number of input items that produced no output.
     pub dropped: u64,
-    /// Number of output items.
+    /// Number of items that the stage produced.
     pub made: u64,
     /// Number of input batches.
     pub batches: u64,
@@ -23,11 +23,11 @@ pub struct StageStats {
     pub timed_items: u64,
     /// Total time of the timed items.
     pub timed: Duration,
-    /// Time of sampled batches in which the rank was ready to compute and other threads had its core. Of short batches only some are sampled.
+    /// Time in sampled batches in which the rank was ready to compute while other threads had its core. Of short batches, only some are sampled.
     pub lost: Duration,
-    /// Time of the stage's factory on this rank.
+    /// Time of the calls of the stage's factory on this rank.
     pub warm_up: Duration,
-    /// Maximum number of batches that waited in front of the stage's block.
+    /// Maximum number of batches that waited in front of the stage's block on this rank.
     pub longest_queue: usize,
 }
 
@@ -50,9 +50,9 @@ impl StageStats {
 pub struct RankReport {
     /// Counters by stage; stages that never ran on the rank have no items.
     pub stages: Vec<StageStats>,
-    /// Idle time because no batch had arrived.
+    /// Time in which the rank was idle because no batch had arrived.
     pub waiting_input: Duration,
-    /// Idle time because no receiver had requested the finished batches, or (rank 0) because the window was closed.
+    /// Time in which the rank was idle because no receiver had requested its finished batches, or (rank 0) because the window was closed.
     pub waiting_downstream: Duration,
     /// Bytes of batches sent to other ranks.
     pub sent_bytes: u64,
@@ -62,13 +62,13 @@ pub struct RankReport {
     pub sent_batches: u64,
     /// Batches received from other ranks.
     pub received_batches: u64,
-    /// Batches that arrived or waited under an earlier mapping and were forwarded.
+    /// Batches that the rank sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
     pub forwarded: u64,
-    /// Serial stages sent to another rank.
+    /// Number of serial stages that migrated from this rank to another one.
     pub handed_over: u64,
-    /// Changes of mapping while a serial stage was migrating on this rank.
+    /// Number of times that the mapping changed while a serial stage was migrating from or to this rank.
     pub overtaken: u64,
-    /// Time in the source and in the sink, on rank 0.
+    /// Time in the pipeline's source and sink, on rank 0.
     pub source_and_sink: Duration,
 }
 
@@ -89,14 +89,15 @@ impl RankReport {
     }
 }
 
-/// Selection of the batches whose processor time is measured. Reading the processor time is a system call, so short batches are sampled.
+/// Selection of the batches whose processor time is measured (samples). Reading the processor time is a system call, so only some short batches are
+/// measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sampler {
     skip: u8,
 }
 
 impl Sampler {
-    /// Returns true if the next batch is sampled.
+    /// Returns true if the processor time of the next batch must be measured.
     #[inline]
     pub(crate) fn due(&mut self) -> bool {
         match self.skip {
@@ -108,7 +109,7 @@ impl Sampler {
         }
     }
 
-    /// Sets the number of batches to skip from the mean time per stage of a sampled batch.
+    /// Sets the number of batches that are not sampled after a sampled one, from the mean time per stage of the sampled batch.
     pub(crate) fn timed(&mut self, took: Duration) {
         self.skip = match took.as_micros() {
             0..20 => 15,
@@ -119,18 +120,18 @@ impl Sampler {
     }
 }
 
-/// Code of stage 0 in [`Activity`]; smaller codes are other activities.
+/// Code of stage 0 in [`Activity`]; smaller codes mean the source, the sink or no activity.
 const FIRST_STAGE: usize = 3;
 
-/// Current activity of the compute side, read by the thread that communicates.
+/// Current activity of the thread that runs user code, read by the thread that communicates.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// 0: nothing, 1: drawing from the source, 2: feeding the sink, [`FIRST_STAGE`] + n: stage n.
+    /// 0: no activity, 1: drawing from the source, 2: passing items to the sink, [`FIRST_STAGE`] + n: running stage n.
     what: AtomicUsize,
     item: AtomicU64,
 }
 
-/// Activity of the compute side at one time.
+/// Activity of the thread that runs user code, at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Doing {
     Nothing,

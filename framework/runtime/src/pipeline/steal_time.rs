@@ -1,28 +1,29 @@
-//! Time in which a thread was ready to compute and other threads had its core.
+//! Steal time: time in which a thread was ready to compute while other threads had its core.
 
 use std::thread::ThreadId;
 use std::time::Duration;
 
 use crate::comm::run_delay::RunDelay;
 
-/// Minimum gap that is examined: shorter than a time slice of the scheduler, longer than an interrupt.
+/// Minimum gap between elapsed time and processor time that is examined: shorter than a time slice of the scheduler, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
-/// Gaps are examined if they are at least one part in 64 of the time. Shorter gaps change no decision.
+/// Gaps between elapsed time and processor time are examined if they are at least one part in 64 of the elapsed time. Smaller gaps change no
+/// decision.
 const GAP_PART: u32 = 64;
-/// Without an account of the kernel, a thread that computes for less than one part in 8 of its time counts as waiting for something.
+/// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for
+/// something.
 const WAITING_PART: u32 = 8;
 
 /// Meter of steal time.
 ///
 /// Time that passes on a clock but not in processor time was either lost to other threads or spent on waiting for something, such as a disk or a
-/// server. Only
-/// Linux's account of the time in which a thread was ready and had no core separates the two.
+/// server. Only Linux's account of the time in which a thread was ready and had no core separates the two.
 #[derive(Debug, Default)]
 pub(crate) struct StealTime {
     account: Option<Account>,
 }
 
-/// Account of one thread.
+/// Kernel's account of the time in which one thread was ready and had no core.
 #[derive(Debug)]
 struct Account {
     thread: ThreadId,
@@ -40,7 +41,8 @@ impl StealTime {
         let thread = std::thread::current().id();
         let account = match &mut self.account {
             Some(account) if account.thread == thread => account,
-            // A new account includes earlier waits of the thread. The first result may be too large, but never exceeds the gap.
+            // A new account includes waits of the thread before the last period. The first result may be too large, but never exceeds the gap between
+            // elapsed time and processor time.
             other => other.insert(Account { thread, delay: RunDelay::of_this_thread() }),
         };
         match account.delay.since_last() {
@@ -68,7 +70,7 @@ mod tests {
             took += stage_time;
             lost += core.lost(stage_time, clock.cpu().saturating_sub(cpu));
         }
-        // A busy machine may wake the thread late, but not by as much as the thread slept.
+        // The thread sleeps for 100 ms. A busy machine may wake it late, but not by as much as it slept.
         assert!(took >= Duration::from_millis(100) && lost < took / 2, "{lost:?} of {took:?}");
     }
 

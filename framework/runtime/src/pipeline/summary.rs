@@ -1,4 +1,4 @@
-//! Summary of a run.
+//! Summary of a pipeline's run.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Summary {
     pub stages: Vec<String>,
     /// Mapping at the end of the run.
     pub mapping: armature_planner::pipeline::Mapping,
-    /// Text form of `mapping`.
+    /// Text form of the mapping at the end of the run.
     pub mapping_text: String,
     /// Items drawn from the source.
     pub items: u64,
@@ -30,15 +30,15 @@ pub struct Summary {
     pub delivered: u64,
     /// Time from the start of the run to the end of the stream.
     pub elapsed: Duration,
-    /// Part of `elapsed` before an automatic mapping was planned; zero otherwise.
+    /// Part of `elapsed` until the calibration run ended and the mapping was planned; zero if the mapping was given.
     pub calibration: Duration,
-    /// Items drawn by the end of the calibration.
+    /// Number of items drawn from the source by the end of the calibration run.
     pub calibration_items: u64,
     /// Production time in seconds that the planner predicted for the mapping planned after the calibration.
     pub predicted: Option<f64>,
     /// Items of the source that earlier starts of the job had processed, if the job continued from a snapshot.
     pub items_before: u64,
-    /// Number and cost of the snapshots, if they are set.
+    /// Number and cost of the snapshots, if the pipeline has snapshots.
     pub snapshots: Option<SnapshotCosts>,
     /// Mappings that took effect, including the first one.
     pub remaps: Vec<Remap>,
@@ -52,7 +52,8 @@ impl Summary {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
     }
 
-    /// Returns the headline's text with the number of dropped items, or with the number of output items if a stage produces several items from one.
+    /// Returns the part of the headline about the output: the number of dropped items, or the number of output items if a stage produces several
+    /// items from one.
     fn outcome(&self) -> String {
         let dropped: u64 = (0..self.stages.len()).map(|stage| self.dropped(stage)).sum();
         match self.items.checked_sub(dropped) {
@@ -61,7 +62,7 @@ impl Summary {
         }
     }
 
-    /// Returns the measured production time after the calibration, in seconds.
+    /// Returns the production time in seconds that was measured after the calibration run.
     pub fn production_time(&self) -> Option<f64> {
         let items = self.items - self.calibration_items.min(self.items);
         let time = self.elapsed.saturating_sub(self.calibration);
@@ -70,7 +71,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// Writes the mapping, and for each change its time, its reason, its effect and its cost.
+    /// Writes the mapping, and for each change of the mapping its time, reason, effect and cost.
     fn write_mappings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changes = match self.remaps.split_first() {
             Some((first, changes)) if !changes.is_empty() => {
@@ -79,7 +80,7 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // If the mapping has changed many times, only the last changes are listed.
+        // Maximum number of changes of the mapping that are listed; of more changes, only the last ones.
         const LISTED: usize = 8;
         if changes.len() > LISTED {
             write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;
@@ -108,7 +109,7 @@ impl Summary {
                     n => format!("{n} batches"),
                 };
                 match remap.cost_windows {
-                    // A cost slightly below zero is noise.
+                    // A cost of a change slightly below zero is noise, and is shown as no cost.
                     _ if cost <= 0.0 => {
                         write!(f, "\n  the change cost the stream nothing, with {window} in flight")?
                     }

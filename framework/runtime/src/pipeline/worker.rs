@@ -17,7 +17,7 @@ use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Ta
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of the measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Protocol of a rank that carries out rank 0's directives.
+/// Protocol of a rank other than 0, which carries out rank 0's directives.
 pub(crate) struct Worker<'p> {
     machine: Machine,
     observer: Observer,
@@ -25,9 +25,9 @@ pub(crate) struct Worker<'p> {
     events: Option<PathBuf>,
     /// True if rank 0 uses measurements of this rank for decisions.
     is_balanced: bool,
-    /// Time of the next measurement of the speed while the rank is parked.
+    /// Time of the next measurement of the rank's speed, while the rank runs no stage.
     next_probe: Duration,
-    /// True if rank 0 has requested the speed.
+    /// True if rank 0 has requested a measurement of the rank's speed.
     is_probed: bool,
     is_finished: bool,
     code: std::marker::PhantomData<StageHost<'p>>,
@@ -65,7 +65,7 @@ impl<'p> Worker<'p> {
         Ok(())
     }
 
-    /// Starts the preparation of a mapping.
+    /// Starts to prepare the mapping of a directive from rank 0.
     fn prepare(&mut self, prepare: Prepare, at: &Moment) {
         let Prepare { table, weigh, elapsed, measure_every, saved, links } = prepare;
         self.observer.log_events(self.events.as_deref(), elapsed, at);
@@ -75,7 +75,8 @@ impl<'p> Worker<'p> {
         self.machine.prepare(table, weigh, stamps, saved);
     }
 
-    /// Measures the speed of a rank without stages periodically: nothing else shows that a competing load has started or ended.
+    /// Measures the speed of a rank without stages periodically, because without stages nothing else shows that a competing load has started or
+    /// ended.
     fn probe_if_parked(&mut self, now: Duration) {
         if !self.machine.is_parked() || self.machine.awaits_result() || now < self.next_probe {
             return;

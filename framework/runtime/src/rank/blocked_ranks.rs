@@ -1,4 +1,4 @@
-//! Finds, from heartbeats, the ranks that other ranks wait for. This module has no clock and no transport.
+//! Finds, from the heartbeats of all ranks, the ranks that other ranks wait for. This module has no clock and no transport.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use super::heartbeat_state::{HeartbeatState, Occupation};
 use crate::comm::Reminder;
 use crate::comm::waiting::FIRST_REMINDER;
 
-/// Last known state of a rank.
+/// Last known state of a rank, from its last heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastState<'s> {
     pub(super) rank: usize,
     pub(super) heartbeat_state: &'s HeartbeatState,
-    /// Age of the last heartbeat.
+    /// Age of the rank's last heartbeat.
     pub(super) silent: Duration,
 }
 
 impl LastState<'_> {
-    /// Returns true if the rank may be stuck, or too busy to send heartbeats.
+    /// Returns true if no recent heartbeat shows that the rank is alive: the rank may be stuck, or too busy to send heartbeats.
     pub(super) fn is_silent(&self) -> bool {
         self.silent >= FIRST_REMINDER
     }
@@ -37,7 +37,7 @@ impl LastState<'_> {
     }
 }
 
-/// Schedules messages about waiting ranks.
+/// Schedules the log messages about ranks that wait for other ranks.
 #[derive(Debug)]
 pub(super) struct BlockedRanks {
     reminder: Reminder,
@@ -48,9 +48,9 @@ impl BlockedRanks {
         BlockedRanks { reminder: Reminder::new() }
     }
 
-    /// Returns the message that is due, if any: the ranks that have waited for ten seconds or more, and the ranks that they wait for. Ranks
-    /// are waited for if they compute, however short their jobs are, or if they are silent; the message describes the one that has not
-    /// changed its state for the longest time.
+    /// Returns the log message that is due, if any: the ranks that have waited for ten seconds or more, and a rank that they wait for. Ranks are
+    /// taken to wait for those ranks that compute, however short their jobs are, or that are silent; the message describes the rank among these
+    /// that has not changed its state for the longest time.
     pub(super) fn due_message(&mut self, ranks: &[LastState<'_>]) -> Option<String> {
         let waiting: Vec<&LastState<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
         let waited = waiting.iter().map(|rank| rank.heartbeat_state.unchanged_for).max()?;
@@ -72,7 +72,7 @@ impl BlockedRanks {
     }
 }
 
-/// Formats ascending ranks: `ranks 0, 3-5`.
+/// Formats ascending rank numbers: `ranks 0, 3-5`.
 pub(crate) fn ranks_of(ranks: &[usize]) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &rank in ranks {
@@ -98,7 +98,7 @@ mod tests {
         HeartbeatState { occupation, unchanged_for: unchanged_for * S, ..HeartbeatState::new(false, state) }
     }
 
-    /// Returns the message for ranks with these heartbeats and their ages in seconds.
+    /// Returns the log message for ranks with the given heartbeats and the ages of these heartbeats in seconds.
     fn due_message(blocked_ranks: &mut BlockedRanks, ranks: &[(HeartbeatState, u32)]) -> Option<String> {
         let last_states = ranks.iter().enumerate().map(|(rank, (heartbeat_state, silent))| LastState {
             rank,
@@ -118,7 +118,7 @@ mod tests {
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
         assert_eq!(replaced.as_deref(), Some(expected));
         let replaced = due_message(&mut BlockedRanks::new(), &[busy(0), waits(10), busy(3)]);
-        // Rank 0 runs one short job after another; rank 2 has been in one job for 4 s.
+        // Rank 0 runs one short job of user code after another; rank 2 has been in one job for 4 s.
         let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
         assert_eq!(replaced.as_deref(), Some(expected));
     }

@@ -1,4 +1,4 @@
-//! The loop of a rank: receives messages, fetches results, submits tasks, and waits.
+//! The loop of a rank that runs a skeleton: each turn receives messages, fetches results of user code, submits tasks to it, and waits.
 
 use std::time::Duration;
 
@@ -14,36 +14,36 @@ use crate::error::Result;
 use crate::observe::{Display, Doing, Recorder};
 use crate::session::{Config, Progress};
 
-/// Maximum number of messages received before the rank checks its own work; large enough that the check costs little compared with the
-/// messages.
+/// Maximum number of messages received before the rank checks its own work. The number is large enough that the check costs little compared with
+/// the messages.
 pub(crate) const BURST: usize = 16;
-/// Maximum number of inline jobs of less than a microsecond between two polls for messages: a poll costs as much as one such job.
+/// Maximum number of calls of user code that take less than a microsecond between two polls for messages: a poll costs as much as one such call.
 const TINY_BURST: u32 = 8;
-/// Longest sleep of a parked rank between two polls, which is also the longest delay of its waking.
+/// Longest sleep between two polls of a parked rank, which has no work until a message wakes it; therefore also the longest delay of its waking.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
-/// Runs a [`Protocol`] on a rank.
+/// Runs a skeleton's [`Protocol`] on a rank.
 pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     executor: Executor<'scope, 'env, C>,
     clock: Clock,
     /// True on a real machine. In a simulator, messages progress without polls and no rank can be silent, so the driver does not send heartbeats.
     real_time: bool,
     backoff: Backoff,
-    /// True if `backoff` has the longer sleeps of a parked rank.
+    /// True if `backoff` has the longer sleeps of a parked rank, which has no work until it is woken.
     is_parked: bool,
     heartbeat: Heartbeat,
-    /// `activity_count` counts started jobs, ended jobs and busy turns. `last_change` holds the count and the time of the last heartbeat that
-    /// reported a new count.
+    /// `activity_count` counts started jobs of user code, ended jobs, and turns of the loop that did other work. `last_change` holds the count
+    /// and the time of the last heartbeat that reported a new count.
     activity_count: u64,
     last_change: (u64, Duration),
     display: Display,
     turns: u32,
-    /// True if user code ran on this thread after the last empty poll.
+    /// True if user code ran on this thread after the last poll that found no message.
     computed_since_poll: bool,
     recorder: Recorder,
 }
 
-/// Result of a turn of the driver's loop.
+/// Result of one turn of the driver's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Busy,
@@ -62,7 +62,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Driver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
     }
 
-    /// Like [`new`](Driver::new), for user code with several `kinds` of jobs, which the event log names.
+    /// Creates a driver like [`new`](Driver::new), for user code whose jobs have several `kinds`, which the event log names.
     pub(crate) fn of_kinds(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -71,7 +71,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         kinds: Vec<String>,
     ) -> Self {
         let begin = endpoint.clock().now();
-        // Progress is not shown in a simulator, whose clock shows simulated time.
+        // Progress is not shown in a simulator, because the clock shows simulated time there.
         let is_shown = endpoint.rank() == 0 && endpoint.capabilities().real_time;
         let progress = if is_shown { config.progress } else { Progress::Off };
         Driver {
@@ -93,7 +93,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// Runs `protocol` until it has finished. Returns the user code and the time of the end.
     ///
     /// # Errors
-    /// The first error of user code, of the transport or of the protocol, with the rank; the death or silence of a rank that the job needs.
+    /// The first error of user code, of the transport or of the protocol, with the number of this rank; the death or silence of a rank that the
+    /// job needs.
     pub(crate) fn run<P: Protocol<Code = C>>(
         mut self,
         endpoint: &mut Endpoint,
@@ -104,7 +105,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok((self.finish()?, end))
     }
 
-    /// Like [`run`](Driver::run), but does not wait for user code that is still busy; [`finish`](Driver::finish) does.
+    /// Runs `protocol` like [`run`](Driver::run), but does not wait for user code that is still busy; [`finish`](Driver::finish) does.
     pub(crate) fn run_until_finished<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -124,12 +125,12 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(())
     }
 
-    /// Returns the activity of a rank that is not waiting.
+    /// Returns the current activity of this rank if it is not waiting.
     fn doing(&self) -> Doing {
         if self.executor.leaves_the_core() { Doing::Communicating } else { Doing::Computing }
     }
 
-    /// Returns the content of this rank's next heartbeat.
+    /// Creates the content of this rank's next heartbeat.
     fn heartbeat_state<P: Protocol<Code = C>>(&mut self, protocol: &P, now: Duration) -> HeartbeatState {
         if self.last_change.0 != self.activity_count {
             self.last_change = (self.activity_count, now);
@@ -138,7 +139,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .or_computes(!self.executor.is_idle())
     }
 
-    /// Accounts for the time since the last call, if there is an event log.
+    /// Adds the time since the last call to the account of this rank's activities, if there is an event log.
     fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
             let (now, thread) = (self.clock.now(), self.executor.thread_id());
@@ -146,27 +147,27 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Makes heartbeats frequent enough for a limit of silence of `limit`.
+    /// Makes heartbeats frequent enough that this rank is not silent for as long as `limit`.
     pub(crate) fn with_heartbeats_within(mut self, limit: Duration) -> Self {
         self.heartbeat.hurry(limit);
         self
     }
 
-    /// Submits a task before the protocol begins.
+    /// Submits a task to user code before the protocol begins.
     pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
         self.executor.submit(task)
     }
 
-    /// Ends the event log, waits until user code is idle, and returns it.
+    /// Ends the event log, waits until user code is idle, and returns the user code.
     pub(crate) fn finish(mut self) -> Result<C> {
         self.recorder.end();
         self.executor.finish()
     }
 
-    /// Begins a protocol whose jobs the caller runs itself on this thread, between calls of [`step`](Driver::step).
+    /// Begins a protocol whose jobs the caller runs on this thread, between calls of [`step`](Driver::step).
     ///
     /// # Errors
-    /// The errors of [`run`](Driver::run), without the rank.
+    /// The errors of [`run`](Driver::run), without the number of this rank.
     pub(crate) fn begin<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -176,7 +177,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// Continues until `protocol` has a job for the caller or has finished. `done` is the outcome of the job that the caller has just run.
-    /// Returns the user code, which holds the job.
+    /// Returns the user code, in which the caller finds the next job.
     ///
     /// # Errors
     /// The errors of [`run`](Driver::run), without the rank.
@@ -225,7 +226,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Moment::new((self.clock, self.real_time), &self.executor, self.computed_since_poll)
     }
 
-    /// Receives pending messages, fetches outcomes and submits tasks.
+    /// Does one turn of the loop: receives pending messages, fetches outcomes of user code and submits tasks to it.
     fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {
@@ -254,7 +255,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Passes all available outcomes to the protocol. Returns true if there was one.
+    /// Passes all available outcomes of user code to the protocol. Returns true if there was an outcome.
     fn take_outcomes<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -273,7 +274,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(has_done)
     }
 
-    /// Fetches outcomes and submits tasks until the protocol or the executor has to wait.
+    /// Fetches outcomes of user code and submits tasks to it, until the protocol or the executor has to wait.
     fn work<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         let (mut tiny, mut has_turned) = (0, false);
@@ -312,15 +313,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             } else if self.executor.is_tiny() {
                 tiny += 1;
             } else if self.executor.is_inline() {
-                // The job may have been long, so a tick is due now: other ranks may wait for a heartbeat.
+                // The job of user code may have been long, so the periodic work is due now: other ranks may wait for a heartbeat.
                 self.turns = P::TURNS_PER_TICK;
-                // The outcome is fetched in the next turn, after a poll for messages.
+                // The outcome of the job is fetched in the next turn of the loop, after a poll for messages.
                 return Ok(turn);
             }
         }
     }
 
-    /// Does the periodic work: time accounting, progress, heartbeats. Returns true if a task can be submitted now.
+    /// Does the periodic work of a rank: time accounting, display of progress, heartbeats. Returns true if a task can be submitted now.
     fn tick<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
         self.record(endpoint, protocol, self.doing());
@@ -332,7 +333,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 record_done(endpoint, protocol);
             }
         }
-        // A simulator detects deadlocks itself, so its ranks send no heartbeats.
+        // Ranks in a simulator send no heartbeats, because the simulator detects deadlocks itself.
         if !self.real_time {
             return Ok(has_task);
         }
@@ -354,13 +355,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(has_task)
     }
 
-    /// Waits until a message or the compute thread wakes the rank, or until the backoff ends.
+    /// Waits until a message or the compute thread wakes the rank, or until its sleep has ended.
     ///
-    /// A thread that only communicates leaves the core to the compute thread and sleeps even while the compute thread is idle: a rank that
-    /// others wait for has either short jobs, which run inline, or jobs of a millisecond or more, compared with which a wake-up is short. A
-    /// spinning rank would also keep compute threads of other ranks from waking up on its core: a pipeline of one item on two ranks would
-    /// take twice as long. While a job runs, the first sleep is longer, because this rank rarely needs a message during a job: input is
-    /// requested ahead.
+    /// A thread that only communicates leaves the core to the compute thread, and sleeps instead of spinning even while the compute thread is
+    /// idle. The reason: a rank that others wait for has either short jobs of user code, which run on the communicating thread, or jobs of a
+    /// millisecond or more, compared with which a wake-up is short. A spinning rank would also keep compute threads of other ranks from waking
+    /// up on its core: a pipeline of one item on two ranks would take twice as long. While a job runs, the first sleep is longer, because this
+    /// rank rarely needs a message during a job: input is requested ahead.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;
@@ -384,7 +385,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 }
 
-/// Writes the number of completed items, tasks or units to the job status.
+/// Writes the number of completed items, tasks or units to the job status, the file that shows the state of the job.
 fn record_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
     if let Some(progress) = protocol.progress() {
         endpoint.record_done(progress.done);

@@ -1,4 +1,4 @@
-//! Tests of the driver with a simple protocol: which calls the driver makes, and in which order.
+//! Tests of the driver, which runs a skeleton on a rank, with a simple protocol: which methods the driver calls, and in which order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,12 +44,12 @@ impl UserCode for Doubling {
     }
 }
 
-/// Protocol in which rank 1 doubles numbers for rank 0, and one additional number after its first tick.
+/// Protocol in which rank 1 doubles numbers for rank 0, and sends one additional number after its first periodic work.
 #[derive(Default)]
 struct Numbers {
     is_root: bool,
     to_do: Vec<u8>,
-    /// Results on rank 0, sent numbers on rank 1.
+    /// Results on rank 0, numbers that have been sent on rank 1.
     seen: Vec<u8>,
     expected: usize,
     has_ticked: bool,
@@ -124,7 +124,7 @@ impl Protocol for Numbers {
     }
 }
 
-/// Runs rank `rank` of `world`.
+/// Runs the protocol of the tests on rank `rank` of `world`.
 fn run(world: &Arc<World>, rank: usize, choice: Choice, mut numbers: Numbers) -> Result<Vec<u8>> {
     let transport = LocalTransport::open(world.clone(), rank);
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));

@@ -4,8 +4,8 @@
 //! communicating thread when jobs become so short that passing them to another thread costs more than the jobs, and back when jobs become
 //! long.
 //!
-//! The simulator gives a rank one thread. User code then runs on that thread, but its declared time passes concurrently with communication,
-//! as on a real rank with a compute thread.
+//! In the simulator a rank has only one thread. User code then runs on that thread, but its declared time passes concurrently with
+//! communication, as on a real rank with a compute thread.
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,43 +21,43 @@ use crate::observe::SharedTally;
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
-/// Hysteresis between the two placements: user code moves inline when the mean job time is below `THREADED_ABOVE / GAP`. A gap of 1 would
-/// let jobs of varying length move user code back and forth.
+/// Hysteresis between the two threads that may run user code: user code moves from the compute thread to the communicating thread when the mean
+/// job time is below `THREADED_ABOVE / GAP`. A gap of 1 would let jobs of varying length move user code back and forth.
 const GAP: u32 = 5;
-/// Minimum number of jobs before user code moves: the decayed mean covers about the last eight jobs.
+/// Minimum number of jobs before user code moves to another thread: the decayed mean covers about the last eight jobs.
 const JOBS_BEFORE_CHANGE: u32 = 16;
-/// Jobs shorter than this are queued two at a time on the compute thread, so that it does not wait for the next job. Longer jobs are not
-/// queued, because another rank might run them sooner.
+/// Jobs of user code that take less than this time are queued two at a time on the compute thread, so that the thread does not wait for the next
+/// job. Longer jobs are not queued, because another rank might run them sooner.
 pub(crate) const SHORT: Duration = Duration::from_micros(500);
 
-/// Time of a job below which the job costs less than one poll for messages.
+/// Duration of a job of user code below which the job costs less than one poll for messages.
 const TINY: Duration = Duration::from_micros(1);
 
-/// Runs user code inline or on a compute thread.
+/// Runs user code on the communicating thread (inline) or on a compute thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
-    /// Scope of the compute thread; `None` if user code always runs inline.
+    /// Scope (`std::thread::scope`) in which the compute thread is started; `None` if user code always runs on the communicating thread.
     scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,
-    /// True if the user has chosen [`Driver::Inline`].
+    /// True if the user has chosen that user code always runs on the communicating thread ([`Driver::Inline`]).
     is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,
-    /// True if the first task has to start the compute thread, because the time of a task is unknown.
+    /// True if the first task has to start the compute thread, because the time of a task is still unknown.
     is_new: bool,
-    /// Outcome of the last inline task that has not been fetched.
+    /// Outcome of the last task that ran on the communicating thread, if the outcome has not been fetched.
     ready: Option<Result<W::Outcome>>,
-    /// Set in a simulator, which has no second thread, unless the user has chosen [`Driver::Inline`].
+    /// Timing of user code in a simulator, which has no second thread; `None` on a real machine, or if the user has chosen [`Driver::Inline`].
     simulated: Option<SimulatedThread>,
     outstanding: usize,
     mean: Duration,
     jobs: u32,
-    /// Thread id of the compute thread; 0 until it has started.
+    /// System thread id of the compute thread; 0 until the thread has started.
     thread_id: Arc<AtomicI32>,
     work_log: WorkLog,
 }
 
-/// Updates the tally of the event log on the thread that runs user code.
+/// Updates the counts and times of the event log on the thread that runs user code.
 #[derive(Clone)]
 struct WorkLog {
     tally: SharedTally,
@@ -65,19 +65,19 @@ struct WorkLog {
 }
 
 impl WorkLog {
-    /// Records that a task starts at `now`.
+    /// Records that a task of user code starts at `now`.
     fn begins<W: UserCode>(&self, task: &W::Task, now: impl FnOnce() -> Duration) {
         if W::answers(task) {
             self.tally.with(|tally| tally.begin_job(now(), W::is_work(task)));
         }
     }
 
-    /// Records that the task has ended.
+    /// Records that the current task of user code has ended.
     fn ends(&self, now: impl FnOnce() -> Duration) {
         self.tally.with(|tally| tally.end_job(now()));
     }
 
-    /// Records that the outcome of the first ended task has been fetched; it is `None` if the task failed.
+    /// Records that the outcome of the first ended task has been fetched; `outcome` is `None` if the task failed.
     fn fetched<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
         self.tally.with(|tally| {
             tally.fetched();
@@ -87,7 +87,7 @@ impl WorkLog {
         });
     }
 
-    /// Runs a task on a compute thread and records it.
+    /// Runs a task on a compute thread and records its times.
     fn run<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         self.begins::<W>(&task, || self.clock.now());
         let outcome = user_code.run(task);
@@ -95,8 +95,9 @@ impl WorkLog {
         outcome
     }
 
-    /// Runs a task inline. Work is not recorded, because its outcome contains its duration and no other thread reads the tally meanwhile. In a
-    /// simulator nothing is recorded, because reading the clock takes time.
+    /// Runs a task on the communicating thread. The times of a task that is an item or unit of the skeleton are not recorded, because its
+    /// outcome contains its duration and no other thread reads the records meanwhile. In a simulator nothing is recorded, because reading the
+    /// clock takes time.
     fn run_inline<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         if W::is_work(&task) || self.clock.is_simulated() {
             user_code.run(task)
@@ -120,18 +121,19 @@ enum State<'scope, W: UserCode> {
     Threaded {
         tasks: Sending<W::Task>,
         outcomes: Receiving<Result<W::Outcome>>,
-        /// Holds the user code after the thread has ended.
+        /// Holder of the user code after the compute thread has ended.
         left: Left<W>,
         thread: ScopedJoinHandle<'scope, ()>,
     },
-    /// User code is moving, or its thread has died.
+    /// User code is moving to another thread, or its thread has died.
     Nowhere,
 }
 
 type Left<W> = Arc<Mutex<Option<Box<W>>>>;
 
 impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
-    /// Starts user code inline or on a compute thread, according to `choice`. `waker` wakes the calling thread when a job has ended.
+    /// Starts user code on the communicating thread or on a compute thread, according to `choice`. `waker` wakes the calling thread when a job
+    /// has ended.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         rank: usize,
@@ -147,9 +149,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(executor)
     }
 
-    /// Like [`new`](Executor::new), but starts the thread with the first task, because runs without tasks, which take microseconds, need no
-    /// thread. `usual` is the job time if it is known; no thread is started while jobs are short. Without a `scope`, user code always runs
-    /// inline.
+    /// Creates an executor like [`new`](Executor::new), but starts the compute thread with the first task, because runs without tasks, which
+    /// take microseconds, need no thread. `usual` is the duration of a job if it is known; no thread is started while jobs are short. Without a
+    /// `scope`, user code always runs on the communicating thread.
     pub(crate) fn at_first_task(
         scope: Option<&'scope Scope<'scope, 'env>>,
         rank: usize,
@@ -162,7 +164,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let simulated = (clock.is_simulated() && choice != Driver::Inline)
             .then_some(SimulatedThread { start: Duration::ZERO, done: Duration::ZERO });
         let is_inline_by_choice = choice == Driver::Inline;
-        // A simulator controls the threads of its ranks, so user code must run on these threads.
+        // User code of a simulated rank must run on the rank's only thread, because a simulator controls the threads of its ranks.
         let choice = if clock.is_simulated() || scope.is_none() { Driver::Inline } else { choice };
         let is_short = choice == Driver::Auto && usual.is_some_and(|usual| usual < W::THREADED_ABOVE / GAP);
         Executor {
@@ -183,12 +185,12 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if user code runs on the communicating thread although the user has not chosen that.
+    /// Returns true if user code runs on the communicating thread although the user has not chosen this thread.
     pub(crate) fn is_interleaved(&self) -> bool {
         self.is_inline() && !self.is_inline_by_choice
     }
 
-    /// Returns the user code if it runs inline.
+    /// Returns the user code if it runs on the communicating thread.
     pub(crate) fn inline(&mut self) -> Option<&mut W> {
         match &mut self.state {
             State::Inline(user_code) => Some(user_code),
@@ -196,12 +198,12 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns the tally of user code, which counts only if there is an event log.
+    /// Returns the counts and times of user code, which are updated only if there is an event log.
     pub(crate) fn tally(&self) -> SharedTally {
         self.work_log.tally.clone()
     }
 
-    /// Sets the outcome of an inline task that the caller has computed itself.
+    /// Sets the outcome of a task that the caller has computed on the communicating thread.
     pub(crate) fn answer(&mut self, outcome: W::Outcome) {
         self.ready = Some(Ok(outcome));
     }
@@ -220,7 +222,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if user code never moves, whatever the job times are.
+    /// Returns true if user code never moves to another thread, whatever the durations of its jobs are.
     pub(crate) fn is_fixed(&self) -> bool {
         self.choice != Driver::Auto
     }
@@ -239,12 +241,12 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.simulated.as_ref().filter(|_| self.ready.is_some())
     }
 
-    /// Returns true if jobs run inline and take less than [`TINY`] on average.
+    /// Returns true if jobs of user code run on the communicating thread and take less than [`TINY`] on average.
     pub(crate) fn is_tiny(&self) -> bool {
         self.is_inline() && self.jobs >= JOBS_BEFORE_CHANGE && self.mean < TINY
     }
 
-    /// Returns true if another task can be submitted now.
+    /// Returns true if another task can be submitted to user code now.
     pub(crate) fn has_room(&self) -> bool {
         match self.state {
             State::Inline(_) => self.ready.is_none(),
@@ -252,7 +254,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if no task is in progress and no outcome waits to be fetched.
+    /// Returns true if no task of user code is in progress and no outcome waits to be fetched.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding == 0 && self.ready.is_none()
     }
@@ -263,13 +265,14 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.is_inline() || self.is_idle()
     }
 
-    /// Submits a task. An inline task has ended when the call returns.
+    /// Submits a task to user code. If user code runs on the communicating thread, the task has ended when the call returns.
     pub(crate) fn submit(&mut self, task: W::Task) -> Result<()> {
         let answers = W::answers(&task);
         if let State::Inline(user_code) = &self.state
             && (self.is_new || self.choice == Driver::Auto && user_code.may_block(&task))
         {
-            // Other ranks need heartbeats while the task runs.
+            // The task may be long, so user code moves to a compute thread: the communicating thread must send heartbeats to other ranks
+            // meanwhile.
             self.jobs = 0;
             self.move_to_thread()?;
         }
@@ -301,7 +304,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Err(self.thread_died())
     }
 
-    /// Returns the next outcome, if there is one.
+    /// Returns the next outcome of user code, if there is an outcome.
     pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
         let pending = self.in_hand().is_some_and(|task| task.done > self.work_log.clock.now());
         let outcome = match &mut self.state {
@@ -334,9 +337,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(outcome)
     }
 
-    /// Updates the mean job time and moves user code if jobs have become short or long.
+    /// Updates the mean duration of jobs, and moves user code to another thread if jobs have become short or long.
     fn weigh(&mut self, took: Duration) -> Result<()> {
-        // A weight of one eighth: one long item alone does not move user code.
+        // The last job has a weight of one eighth in the mean, so that one long item alone does not move user code to another thread.
         self.mean = (self.mean * 7 + took) / 8;
         self.jobs = self.jobs.saturating_add(1);
         if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {
@@ -353,7 +356,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if no task must be submitted now, because user code is to move inline, for which the queue must be empty.
+    /// Returns true if no task may be submitted now, because user code is to move to the communicating thread, for which the queue must be
+    /// empty.
     pub(crate) fn wants_pause(&self) -> bool {
         self.choice == Driver::Auto
             && !self.is_inline()
@@ -382,7 +386,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let thread_id = self.thread_id.clone();
         let left = Left::default();
         let leaves = Arc::clone(&left);
-        // The closure is boxed, so that the standard library's code for threads is compiled once instead of once for each type of user code.
+        // The closure of the thread is boxed, so that the standard library's code for threads is compiled once instead of once for each type of
+        // user code.
         let compute: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             name_rank(rank);
             thread_id.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
@@ -430,7 +435,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Threaded { thread, outcomes, .. } => match thread.join() {
                 Err(panic) => user_code::in_framework(&*panic).at_rank(self.rank),
-                // The thread ends after an error of user code, which may not have been fetched yet.
+                // The thread has ended after an error of user code, which may still be among the outcomes that have not been fetched.
                 Ok(()) => std::iter::from_fn(|| outcomes.next())
                     .find_map(Result::err)
                     .unwrap_or_else(|| self.framework_panic("the compute thread ended early".to_string())),
@@ -443,7 +448,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Error::new(ErrorKind::Panic, format!("in the framework itself: {text}")).at_rank(self.rank)
     }
 
-    /// Ends an idle executor and returns the user code.
+    /// Ends the compute thread, if there is one, and returns the user code, which must be idle.
     pub(crate) fn finish(mut self) -> Result<W> {
         self.move_inline()?;
         match self.state {

@@ -1,10 +1,10 @@
-//! Tests of the executor: the load that it reports, and the times that it records for the event log.
+//! Tests of the executor, which runs user code: the load that it reports, and the times that it records for the event log.
 
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// User code whose task waits for a message from outside.
+/// User code whose task waits until the test sends a message to it.
 struct Waits;
 
 impl UserCode for Waits {
@@ -47,7 +47,7 @@ fn core_is_free_while_the_compute_thread_waits() {
     });
 }
 
-/// A job counts from its start to its end, however late its outcome is fetched.
+/// A job of user code counts as work from its start to its end, however late its outcome is fetched.
 #[test]
 fn job_counts_as_work_from_start_to_end() {
     const LONG: Duration = Duration::from_millis(30);
@@ -73,7 +73,7 @@ fn job_counts_as_work_from_start_to_end() {
         within_10_s(&|| work() >= LONG);
         assert!(clock.now().saturating_sub(submitted) >= LONG, "it runs for longer than it is there");
         first.send(()).expect("it is waited for");
-        // The job has ended if its recorded time no longer grows.
+        // The job has ended if the work time that is recorded for it no longer grows.
         within_10_s(&|| {
             let before = work();
             std::thread::sleep(Duration::from_millis(5));

@@ -1,8 +1,8 @@
 //! The flight record of a rank: the number of its current task, in memory that outlives the rank.
 //!
-//! A task that kills its process leaves no time for a message. A rank that is a process therefore records each chunk, task and closure,
-//! unless it is short, in an anonymous file in memory. Rank 0, or a sub-master, on the same machine keeps the file open and reads it when the
-//! process has ended. Flight records of ranks on other machines cannot be read.
+//! A task that kills its process leaves no time for a message. A rank that is a process therefore records the start of each chunk, task and
+//! closure, unless the work is short, in an anonymous file in memory. Rank 0, or a sub-master, on the same machine keeps the file open and reads
+//! it when the process has ended. Flight records of ranks on other machines cannot be read.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -18,21 +18,22 @@ use crate::comm::process::Process;
 /// that recording costs less than 1 %.
 pub(crate) const MIN_RECORDED: Duration = Duration::from_micros(200);
 
-/// Location of a flight record.
+/// Location of a rank's flight record, which holds the number of the task that the rank is running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FlightRecordLocation {
     pub(crate) process: Process,
     pub(crate) file: i32,
 }
 
-/// Content of a flight record: the number of the current chunk plus one, or 0 for none, followed by the number of the current task in the same form.
+/// Content of a flight record: the number of the current chunk plus one, or 0 for none, followed by the number of the current task, also plus
+/// one.
 type FlightRecord = [u8; 16];
 
-/// Writer of a flight record, for the rank itself.
+/// Writer of a rank's flight record, for the rank itself.
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     file: File,
-    /// True if the last record names a chunk or task.
+    /// True if the last record names a chunk or a task that is running.
     names_task: bool,
 }
 
@@ -48,7 +49,7 @@ impl FlightRecorder {
         FlightRecordLocation { process: Process::own(), file: self.file.as_raw_fd() }
     }
 
-    /// Records that chunk `id`, or its task `task`, starts.
+    /// Records that the chunk of tasks `id`, or its task `task`, starts.
     pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
         let mut record = FlightRecord::default();
         record[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());
@@ -57,7 +58,7 @@ impl FlightRecorder {
         self.write(&record);
     }
 
-    /// Records that no chunk is running.
+    /// Records that no chunk of tasks is running.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.names_task) {
             self.write(&FlightRecord::default());
@@ -65,12 +66,12 @@ impl FlightRecorder {
     }
 
     fn write(&self, record: &FlightRecord) {
-        // A write is unlikely to fail, because the space was reserved at creation. If it fails, the record is missing.
+        // An error of the write is ignored: it is unlikely, because the space was reserved at creation, and only the record is missing then.
         let _ = self.file.write_all_at(record, 0);
     }
 }
 
-/// Reader of a flight record, for rank 0 or a sub-master.
+/// Reader of another rank's flight record, for rank 0 or a sub-master.
 #[derive(Debug)]
 pub(crate) struct FlightRecordReader(File);
 
@@ -84,7 +85,7 @@ impl FlightRecordReader {
         File::open(path).ok().map(FlightRecordReader)
     }
 
-    /// Returns the last started chunk that has not ended, and its task, as far as they are recorded.
+    /// Returns the last started chunk of tasks that has not ended, and the last started task of the chunk, as far as they are recorded.
     pub(crate) fn read(&self) -> Option<(u64, Option<u64>)> {
         let mut record = FlightRecord::default();
         self.0.read_exact_at(&mut record, 0).ok()?;

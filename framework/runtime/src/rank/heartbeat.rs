@@ -1,7 +1,7 @@
 //! Heartbeats between rank 0 and the other ranks, and the error messages about ranks whose heartbeats stop.
 //!
-//! Workers need not know each other: each worker exchanges heartbeats with rank 0 only, unless its protocol asks for more. The silence of a rank is
-//! counted by `comm/liveness`, in time in which this rank polled for messages.
+//! Workers need not know each other: each worker exchanges heartbeats with rank 0 only, unless its protocol asks for more. The time since the
+//! last message of a rank is counted by `comm/liveness`, and includes only time in which this rank polled for messages.
 
 use std::time::Duration;
 
@@ -15,41 +15,42 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::wire;
 
-/// Minimum number of heartbeats within a limit of silence, so that a rank with one late heartbeat does not exceed the limit.
+/// Minimum number of heartbeats within the time after which a silent rank counts as dead, so that a rank with one late heartbeat does not count
+/// as dead.
 const HEARTBEATS_PER_LIMIT: u32 = 4;
 
-/// Supervision of one rank by another.
+/// Supervision of one rank by another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// No supervision.
+    /// No supervision of the rank.
     No,
-    /// Only the end of the process is detected.
+    /// Only the end of the rank's process is detected.
     Process,
-    /// Rank 0 and each other rank exchange heartbeats, within the limits of the session.
+    /// Rank 0 and each other rank exchange heartbeats. The session's settings limit the time without a heartbeat.
     Usual,
-    /// The two ranks exchange heartbeats, within this limit.
+    /// The two ranks exchange heartbeats.
     Within {
-        /// Longest silence allowed.
+        /// Longest allowed time without a message from the rank.
         limit: Duration,
-        /// True if the rank has reached the skeleton.
+        /// True if the rank has reached the skeleton, and no longer runs the program's code before it.
         has_joined: bool,
     },
 }
 
-/// A rank whose process has ended or whose silence has reached its limit.
+/// A rank that may be dead: its process has ended, or it has been silent for as long as permitted.
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) rank: usize,
-    /// True if the process has ended.
+    /// True if the process of the rank has ended.
     pub(crate) has_ended: bool,
     /// Time since the last message of the rank.
     pub(crate) silent: Duration,
-    /// Error that names the rank and its last state; on rank 0 also the states of all other ranks.
+    /// Error that names the rank and its last state. On rank 0 it also contains the states of all other ranks.
     pub(crate) error: Error,
 }
 
 impl Silence {
-    /// Returns true if the rank may be dead; false if its process is known to run, or if ranks are threads.
+    /// Returns true if the rank may be dead; false if the process of the rank is known to run, or if ranks are threads.
     pub(crate) fn may_be_death(&self, endpoint: &Endpoint) -> bool {
         self.has_ended || (endpoint.is_process() && !endpoint.is_seen(self.rank))
     }
@@ -58,27 +59,27 @@ impl Silence {
 /// Heartbeats that a rank sends and receives. By default rank 0 exchanges heartbeats with all ranks, and the other ranks only with rank 0.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// Name of the skeleton, for messages.
+    /// Name of the skeleton, for error messages.
     name: &'static str,
     every: Duration,
     next: Duration,
     peer_limit: Duration,
     join_limit: Duration,
-    /// True if user code may block this rank, which its heartbeats report; `None` before the first turn.
+    /// True if user code may block this rank, which this rank's heartbeats then report; `None` before the first turn of its loop.
     is_interleaved: Option<bool>,
-    /// Last heartbeat in this run, by rank.
+    /// Last heartbeat of each rank in this run.
     heartbeat_states: Vec<Option<HeartbeatState>>,
-    /// True for ranks that have sent a message in this run.
+    /// For each rank: true if the rank has sent a message in this run.
     has_joined: Vec<bool>,
-    /// Time since which no rank has computed although rank 0 waits for results. Only on rank 0, by the clock of the failure detector.
+    /// Time since which no rank has computed although rank 0 waits for results, on the clock that runs only while rank 0 polls. Only on rank 0.
     standstill: Option<Duration>,
-    /// Schedules messages about ranks that have not reached the skeleton.
+    /// Schedules log messages about ranks that have not reached the skeleton.
     reminder: Reminder,
     blocked_ranks: BlockedRanks,
 }
 
 impl Heartbeat {
-    /// Begins a run; earlier messages do not count.
+    /// Begins the exchange of heartbeats for a run of a skeleton; earlier messages do not count.
     pub(crate) fn new(endpoint: &mut Endpoint, config: &Config, name: &'static str) -> Self {
         let (now, size) = (endpoint.clock().now(), endpoint.size());
         endpoint.record_poll(now);
@@ -101,7 +102,7 @@ impl Heartbeat {
         }
     }
 
-    /// Makes heartbeats frequent enough for a limit of silence of `limit`.
+    /// Makes heartbeats frequent enough that this rank is not silent for as long as `limit`.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         let every = self.every.min(limit / HEARTBEATS_PER_LIMIT);
         self.next -= self.every - every;
@@ -109,17 +110,17 @@ impl Heartbeat {
     }
 
     /// Sets whether user code may block this rank. Returns true if a heartbeat must report a change at once. The first call returns false,
-    /// because a longer limit applies to a rank that has sent no heartbeat.
+    /// because other ranks tolerate a longer silence of a rank that has sent no heartbeat.
     pub(crate) fn replace_interleaved(&mut self, is_interleaved: bool) -> bool {
         self.is_interleaved.replace(is_interleaved).is_some_and(|replaced| replaced != is_interleaved)
     }
 
-    /// Returns true if a [`beat`](Heartbeat::beat) is due.
+    /// Returns true if a call of [`beat`](Heartbeat::beat), which sends and checks heartbeats, is due.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.heartbeat_states.len() > 1 && now >= self.next
     }
 
-    /// Returns the heartbeat in a message, if it is one. Every message shows that its sender has reached the skeleton.
+    /// Returns the heartbeat in a message, if the message is a heartbeat. Every message shows that its sender has reached the skeleton.
     pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&HeartbeatState>> {
         self.has_joined[message.from] = true;
         if !message.is(Control::Heartbeat) {
@@ -128,15 +129,15 @@ impl Heartbeat {
         Ok(Some(self.heartbeat_states[message.from].insert(wire::from_bytes(&message.body)?)))
     }
 
-    /// Returns the other ranks with their supervision; `Watch::Usual` is resolved to limits.
+    /// Returns the other ranks with their supervision; `Watch::Usual` is replaced by the limit of silence that applies to the rank.
     fn others(&self, endpoint: &Endpoint, watch: &dyn Fn(usize) -> Watch) -> Vec<(usize, Watch)> {
         let me = endpoint.rank();
         let within_limits = |other: usize| match watch(other) {
             Watch::Usual if endpoint.is_lost(other) || (me != 0 && other != 0) => Watch::No,
             Watch::Usual => match &self.heartbeat_states[other] {
-                // The rank may still run the caller's code before the skeleton.
+                // The longer limit of silence applies, because the rank may still run the program's code before the skeleton.
                 None => Watch::Within { limit: self.join_limit, has_joined: false },
-                // The rank may be in a call that takes longer than earlier calls.
+                // The longer limit of silence applies, because user code may block the rank in a call that takes longer than earlier calls.
                 Some(heartbeat_state) if heartbeat_state.is_interleaved && !endpoint.is_stopped(other) => {
                     Watch::Within { limit: self.peer_limit.max(self.join_limit), has_joined: true }
                 }
@@ -147,7 +148,7 @@ impl Heartbeat {
         (0..endpoint.size()).filter(|&other| other != me).map(|other| (other, within_limits(other))).collect()
     }
 
-    /// Sends a heartbeat to the ranks with which this rank exchanges them, according to `watch`.
+    /// Sends a heartbeat to the ranks with which this rank exchanges heartbeats, according to `watch`.
     pub(crate) fn send(
         &self,
         endpoint: &mut Endpoint,
@@ -156,7 +157,8 @@ impl Heartbeat {
     ) -> Result<()> {
         let mine = &HeartbeatState { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
-            // A lost rank that is still present waits for rank 0 until the end of the job, and needs its heartbeats.
+            // A heartbeat is also sent to a rank that was taken for dead and is still present: the rank waits for rank 0 until the end of the
+            // job.
             let stays = endpoint.rank() == 0 && endpoint.is_staying(to);
             if stays || matches!(watch, Watch::Within { .. }) {
                 endpoint.send(to, Control::Heartbeat, mine)?;
@@ -165,8 +167,8 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Sends heartbeats and checks the silence of the ranks that `watch` supervises. `awaits_results` is true on rank 0 if it waits for results.
-    /// `on_lost` decides whether the job continues without a rank.
+    /// Sends heartbeats, and checks how long the ranks that `watch` supervises have been silent. `awaits_results` is true on rank 0 if it waits
+    /// for results. `on_lost` decides whether the job continues without a rank.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] if a rank that the job needs has died or has been silent for too long, or if no rank has made progress for too
@@ -211,9 +213,10 @@ impl Heartbeat {
                 pause = pause.min(limit - silent);
             }
         }
-        // The next heartbeat is due no later than the first limit that can be reached, so that the error states that limit.
+        // The next exchange of heartbeats is due no later than the first moment at which a rank may have been silent for too long, so that the
+        // error states the right limit.
         self.next = now + pause;
-        // This check follows the checks of silence, because the last reported state of a silent rank is outdated.
+        // The check for a standstill follows the checks of silence, because the last reported state of a silent rank is outdated.
         if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }
     }
 
@@ -248,7 +251,7 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the message about a rank that has died or is silent.
+    /// Returns the error message about a rank that has died or is silent.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
         let last = self.heartbeat_states[other].as_ref();
         let last = last.map_or("it has sent no heartbeat".to_string(), |heartbeat_state| {
@@ -261,8 +264,8 @@ impl Heartbeat {
         format!("has waited {seconds:.0} s for a heartbeat from rank {other}; {last}")
     }
 
-    /// Returns an error with the state of every rank if rank 0 has waited for results for longer than the peer limit while no rank computed,
-    /// which is a fault of the framework.
+    /// Returns an error with the state of every rank if rank 0 has waited for results for longer than the longest permitted silence of a rank
+    /// while no rank computed, which is a fault of the framework.
     fn check_standstill(
         &mut self,
         mine: &HeartbeatState,
@@ -271,8 +274,8 @@ impl Heartbeat {
     ) -> Result<()> {
         let is_quiet = !mine.is_computing()
             && !self.heartbeat_states.iter().skip(1).flatten().any(HeartbeatState::is_computing);
-        // The limit counts from the first check at which no rank computes, and not from the start of rank 0's wait, during which another rank may
-        // have computed for longer than the limit.
+        // The time of a standstill counts from the first check at which no rank computes, and not from the start of rank 0's wait, during which
+        // another rank may have computed for longer than the limit.
         if !awaits_results || !is_quiet {
             self.standstill = None;
             return Ok(());
@@ -290,7 +293,7 @@ impl Heartbeat {
         Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
     }
 
-    /// Returns the state of every rank, one line each. Only on rank 0.
+    /// Returns the last known state of every rank, one line each. Only on rank 0.
     fn all(&self, mine: &HeartbeatState) -> String {
         let mut lines = vec![format!("  rank 0: {}", mine.state)];
         for (rank, heartbeat_state) in self.heartbeat_states.iter().enumerate().skip(1) {

@@ -1,4 +1,4 @@
-//! Content of a heartbeat.
+//! Content of a heartbeat: the state of the rank that sends it.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Occupation {
-    /// The rank waits for other ranks.
+    /// The rank waits for messages of other ranks.
     Waits,
-    /// The rank computes.
+    /// The rank runs user code.
     Computes,
     /// The rank has nothing to do, and no other rank waits for it.
     Rests,
@@ -19,32 +19,32 @@ pub(crate) enum Occupation {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HeartbeatState {
     pub(crate) occupation: Occupation,
-    /// True if user code runs on the communicating thread although the user has not chosen that: the rank sends nothing during a call, which
-    /// may take longer than earlier calls.
+    /// True if user code runs on the communicating thread although the user has not chosen this thread: the rank then sends nothing during a
+    /// call of user code, which may take longer than earlier calls.
     pub(crate) is_interleaved: bool,
-    /// Time, measured from heartbeat to heartbeat, in which the rank has started no job, ended no job and done no other work. Set by the
-    /// driver.
+    /// Time, measured from heartbeat to heartbeat, in which the rank has started no job of user code, ended no job and done no other work. Set
+    /// by the driver of the rank.
     pub(crate) unchanged_for: Duration,
-    /// Description of the activity for messages, after "rank 3: ".
+    /// Description of the rank's activity for error messages, after "rank 3: ".
     pub(crate) state: String,
-    /// Data of the skeleton's protocol, encoded by the protocol.
+    /// Additional data of the skeleton's protocol, in its own encoding.
     pub(crate) details: Vec<u8>,
 }
 
 impl HeartbeatState {
-    /// Creates the content of a heartbeat without data of the protocol.
+    /// Creates the content of a heartbeat without additional data of the skeleton's protocol.
     pub(crate) fn new(is_computing: bool, state: impl Into<String>) -> Self {
         let occupation = if is_computing { Occupation::Computes } else { Occupation::Waits };
         let (unchanged_for, details) = (Duration::ZERO, Vec::new());
         HeartbeatState { occupation, is_interleaved: false, unchanged_for, state: state.into(), details }
     }
 
-    /// Sets the activity to computing if the executor is busy.
+    /// Sets the activity to computing if `computes` is true.
     pub(crate) fn or_computes(self, computes: bool) -> Self {
         HeartbeatState { occupation: if computes { Occupation::Computes } else { self.occupation }, ..self }
     }
 
-    /// Sets the activity to resting if the rank is not needed.
+    /// Sets the activity to resting if `rests` is true: the rank has nothing to do and no other rank waits for it.
     pub(crate) fn or_rests(self, rests: bool) -> Self {
         let rests = rests && !self.is_computing();
         HeartbeatState { occupation: if rests { Occupation::Rests } else { self.occupation }, ..self }

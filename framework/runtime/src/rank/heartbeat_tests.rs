@@ -1,4 +1,4 @@
-//! Tests of heartbeats over time: which rank is lost at which time, and the messages about it.
+//! Tests of heartbeats over time: which rank is taken for dead at which time, and the error messages about it.
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
@@ -57,7 +57,7 @@ fn silent_rank_is_named_with_its_last_heartbeat() {
     );
 }
 
-/// The calls of the rank were short so far, but the next call may take long.
+/// A rank whose calls of user code were short may be silent for longer, because the next call may take long.
 #[test]
 fn interleaved_rank_has_the_longer_silence_limit() {
     let (mut heartbeat, mut endpoint) = heartbeat();
@@ -89,8 +89,8 @@ fn dispensable_rank_is_lost_once() {
     assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
 }
 
-/// A rank that has not arrived is still in the program's own code, and no rank can replace it, whatever `on_lost`
-/// returns.
+/// A rank that has not reached the skeleton is still in the program's own code, and no other rank can run this code in its place: the job ends,
+/// whatever `on_lost` returns.
 #[test]
 fn rank_that_never_joined_ends_the_job() {
     let (mut heartbeat, mut endpoint) = heartbeat();
@@ -122,7 +122,8 @@ fn silence_is_detected_at_the_limit() {
         endpoint.reset_silence(1);
         Ok(())
     };
-    // Heartbeats are one second apart, and the last heartbeat arrives between two of them.
+    // The silence of rank 1 stays below the limit of 10 s in the first two phases: heartbeats are one second apart, and the last heartbeat
+    // arrives between two of them.
     silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
     let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
     assert!(error.to_string().contains("has waited 10 s for a heartbeat from rank 1"), "{error}");

@@ -1,7 +1,7 @@
 //! A channel between two threads, most of whose code is compiled once for all types of content.
 //!
-//! The standard channel carries one `()` for each value, and reports when the other end was dropped; the values are in a separate queue. A
-//! standard channel compiles to several hundred functions for each type of content, and a rank has two channels for each type of task.
+//! The standard channel carries one `()` for each value, and reports that an end was dropped; the values are in a separate queue. A standard
+//! channel compiles to several hundred functions for each type of content, and a rank has two channels for each type of task.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -9,21 +9,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Queue<T> = Arc<Mutex<VecDeque<T>>>;
 
-/// Sending end of a channel.
+/// Sending end of a channel between two threads.
 #[derive(Debug)]
 pub(super) struct Sending<T> {
     queue: Queue<T>,
     signal: Sender<()>,
 }
 
-/// Receiving end of a channel.
+/// Receiving end of a channel between two threads.
 #[derive(Debug)]
 pub(super) struct Receiving<T> {
     queue: Queue<T>,
     signal: Receiver<()>,
 }
 
-/// Creates a channel.
+/// Creates a channel between two threads.
 pub(super) fn mailbox<T>() -> (Sending<T>, Receiving<T>) {
     let (queue, (sender, receiver)) = (Queue::default(), channel());
     (Sending { queue: Arc::clone(&queue), signal: sender }, Receiving { queue, signal: receiver })
@@ -32,7 +32,7 @@ pub(super) fn mailbox<T>() -> (Sending<T>, Receiving<T>) {
 impl<T> Sending<T> {
     /// Sends a value. Returns false if the receiving end was dropped.
     pub(super) fn send(&self, value: T) -> bool {
-        // An operation on the queue cannot panic halfway, so a poisoned queue is consistent.
+        // A poisoned lock of the queue is ignored: no operation on the queue panics halfway, so the queue is consistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(value);
         self.signal.send(()).is_ok()
     }
@@ -61,7 +61,7 @@ impl<T> Receiving<T> {
     }
 }
 
-/// The sending end of a channel was dropped.
+/// Error of a receive: the sending end of the channel was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Disconnected;
 

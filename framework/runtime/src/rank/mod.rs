@@ -1,4 +1,5 @@
-//! Behaviour of every rank, independent of the skeleton that runs on it. `README.md` in this directory describes the parts.
+//! Loop, executor of user code and heartbeats of a rank, independent of the skeleton that runs on it. `README.md` in this directory describes
+//! the parts.
 
 pub(crate) mod blocked_ranks;
 pub(crate) mod driver;

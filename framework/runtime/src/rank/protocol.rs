@@ -1,5 +1,5 @@
-//! A skeleton's protocol on one rank, as the [driver](super::driver) runs it: messages, outcomes and time are its input; messages and jobs
-//! are its output.
+//! A skeleton's protocol on one rank, as the [driver](super::driver) runs it. Its inputs are messages, outcomes of user code, and time; its
+//! outputs are messages, and tasks for user code.
 
 use std::time::Duration;
 
@@ -12,49 +12,50 @@ use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::observe::{Progress, Tally};
 
-/// Tasks of the user code of a protocol.
+/// Task for the user code of a protocol.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
-/// Outcomes of the user code of a protocol.
+/// Outcome of a task of a protocol's user code.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
-/// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols whose messages need answers: an answer is delayed by less than 2 % of a
-/// job.
+/// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols whose messages need answers: an answer is delayed by less than 2 % of the
+/// duration of a job.
 pub(crate) const FREQUENT_POLLS: u32 = 64;
 
 /// Protocol of a skeleton on one rank. A protocol has no thread and no transport, and its events carry their time.
 ///
 /// A method sends its messages before it returns. An error ends the job; the driver adds the rank to the error.
 pub(crate) trait Protocol: Sized {
-    /// User code of the rank.
+    /// User code that the rank runs in this protocol.
     type Code: UserCode;
 
-    /// Frequency of polls for messages during a job in a simulator: with n, a message waits for at most one n-th of the time that the job has
-    /// run. 1 if no message needs an answer before the job ends; more polls only slow down the simulation.
+    /// Frequency of polls for messages during a job of user code in a simulator: with the value n, a message waits for at most one n-th of the
+    /// time that the job has run. The value is 1 if no message needs an answer before the job ends; more polls only slow down the simulation.
     const POLLS_PER_SIMULATED_JOB: u32 = 1;
 
-    /// Number of messages received between two inline jobs. One by default, so that the sender can continue as soon as it has its answer;
-    /// more for protocols whose decisions need messages of many ranks.
+    /// Number of messages received between two jobs of user code on the communicating thread. The value is one by default, so that the sender
+    /// can continue as soon as it has its answer; it is higher for protocols whose decisions need messages of many ranks.
     const MESSAGES_BETWEEN_JOBS: usize = 1;
 
-    /// Number of turns between two ticks while there is work. Reading the clock costs a fraction of a turn with tiny jobs, and 256 such
-    /// turns take about a millisecond. Lower for protocols with long turns.
+    /// Number of turns of the rank's loop between two calls of [`on_tick`](Protocol::on_tick) while there is work. Reading the clock costs a
+    /// fraction of a turn with tiny jobs, and 256 such turns take about a millisecond. The number is lower for protocols with long turns.
     const TURNS_PER_TICK: u32 = 256;
 
-    /// True if outcomes are fetched before messages are received, for a protocol whose messages need the data that an outcome returns.
+    /// True if outcomes of user code are fetched before messages are received, for a protocol whose messages need the data that an outcome
+    /// returns.
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
 
-    /// True if other ranks wait for answers of this rank while it has nothing to compute. The rank then spins at first even if user code has a
-    /// thread, and its sleeps during jobs are short.
+    /// True if other ranks wait for answers of this rank while it has nothing to compute. The rank then spins before it sleeps even if user code
+    /// has a separate thread, and its sleeps during jobs are short.
     const ANSWERS_SOON: bool = false;
 
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// Handles a message of the skeleton.
+    /// Handles a message of the skeleton from another rank.
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
-    /// Handles an outcome of user code.
+    /// Handles an outcome of a task of user code.
     fn on_done(&mut self, done: Outcome<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
     /// Does periodic work that is due at `now`. Called before each wait, and periodically while there is work. Returns true if
@@ -69,7 +70,7 @@ pub(crate) trait Protocol: Sized {
         Ok(())
     }
 
-    /// Called before each wait of a rank that computes nothing and has nothing to compute.
+    /// Called before each wait of a rank whose user code is idle and has no further task.
     fn on_idle(&mut self, _at: &Moment) {}
 
     /// Handles a heartbeat of another rank.
@@ -83,16 +84,16 @@ pub(crate) trait Protocol: Sized {
     }
 
     /// Handles the death or the silence of a rank. Returns an error if the job cannot continue without the rank. The rank is reported again
-    /// unless [`watch`](Protocol::watch) returns [`Watch::No`] for it or the endpoint counts it as lost.
+    /// unless [`watch`](Protocol::watch) returns [`Watch::No`] for it or the endpoint has recorded its death.
     fn on_lost(&mut self, silence: Silence, _out: &mut Outgoing<'_>) -> Result<()> {
         Err(silence.error)
     }
 
-    /// Returns the next task. Called only if the executor has room for a task.
+    /// Returns the next task for user code. Called only if another task can be submitted.
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>>;
 
-    /// Returns true if the next inline job may start without a poll for messages: for jobs that are short compared with a poll, as long as
-    /// no rank waits for an answer.
+    /// Returns true if the next job on the communicating thread may start without a poll for messages. Intended for jobs that are short compared
+    /// with a poll, as long as no rank waits for an answer.
     fn may_skip_poll(&self) -> bool {
         false
     }
@@ -103,27 +104,28 @@ pub(crate) trait Protocol: Sized {
         Watch::Usual
     }
 
-    /// Returns true if the content of the next heartbeat has changed and other ranks need it now. Called in each turn.
+    /// Returns true if the content of the next heartbeat has changed and other ranks need it now. Called in each turn of the rank's loop.
     fn has_urgent_change(&mut self, _at: &Moment) -> bool {
         false
     }
 
-    /// Returns true if user code outside of the executor, whose calls have been short so far, may block this rank.
+    /// Returns true if user code that the protocol calls itself (for example a sink), and whose calls have been short so far, may block this
+    /// rank.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// Does other work of the rank in each turn, after messages and outcomes. Returns true if there was any.
+    /// Does other work of the rank in each turn of its loop, after messages and outcomes of user code. Returns true if there was other work.
     fn on_turn(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }
 
-    /// Returns true if the rank has finished although user code is still busy with a task whose outcome is not needed.
+    /// Returns true if the rank has finished its part of the run although user code is still busy with a task whose outcome is not needed.
     fn is_dismissed(&self) -> bool {
         false
     }
 
-    /// Returns true if the rank may spin while it waits, because no other thread and no command of the rank computes.
+    /// Returns true if the rank may poll without sleeping while it waits, because no other thread and no command of the rank computes.
     fn leaves_the_core(&self) -> bool {
         true
     }
@@ -136,10 +138,11 @@ pub(crate) trait Protocol: Sized {
     /// Returns the state of the rank for its heartbeats.
     fn heartbeat_state(&self) -> HeartbeatState;
 
-    /// Adds to `tally` the work that the protocol has measured itself since the last call, and the running commands.
+    /// Adds to the record of times and counts in `tally` the work that the protocol has measured itself since the last call, and the running
+    /// commands.
     fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
 
-    /// Returns the progress of the run, if it is known. Called on rank 0 when progress is shown.
+    /// Returns the progress of the run, if it is known. Called on rank 0 when the progress is displayed.
     fn progress(&mut self) -> Option<Progress> {
         None
     }
@@ -150,39 +153,40 @@ pub(crate) trait Protocol: Sized {
     }
 }
 
-/// Next action of a rank.
+/// Next action of a rank in a skeleton's protocol.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
-    /// Run this task.
+    /// Run this task of user code.
     Task(T),
-    /// Wait for a message, an outcome, or the next tick.
+    /// Wait for a message, an outcome of user code, or the next periodic work.
     Wait,
-    /// Poll for messages again at once, because sends progress only in polls, or because a decision needs all messages that have arrived.
+    /// Poll for messages again at once, because MPI makes progress on sends only in polls, or because a decision needs all messages that have
+    /// arrived.
     PollAgain,
-    /// The rank has finished its part.
+    /// The rank has finished its part of the run.
     Finished,
 }
 
-/// Time of an event on a rank, and the state of its executor.
+/// Time of an event on a rank, and the state of the rank's user code.
 #[derive(Debug)]
 pub(crate) struct Moment {
     clock: Clock,
     /// True if messages progress while user code runs, because user code runs on another thread or in a simulator. A thread that runs user
     /// code does not poll meanwhile, and MPI may transfer a large message only in polls.
     pub(crate) messages_progress: bool,
-    /// True if user code ran on this thread after the last empty poll, so that a message may have arrived some time ago.
+    /// True if user code ran on this thread after the last poll that found no message, so that a message may have arrived some time ago.
     pub(crate) computed_since_poll: bool,
     pub(crate) user_code: Place,
 }
 
-/// Placement of the user code of a rank, and whether it is idle.
+/// Thread of a rank's user code, and whether user code is idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// True if user code runs on the communicating thread and blocks it.
     pub(crate) is_inline: bool,
-    /// True if user code never moves, whatever the job times are.
+    /// True if user code never moves to another thread, whatever the durations of its jobs are.
     pub(crate) is_fixed: bool,
-    /// True if user code has nothing to do.
+    /// True if user code has no task.
     pub(crate) is_idle: bool,
 }
 
@@ -197,15 +201,15 @@ impl Moment {
         Moment { clock, messages_progress: !is_inline || !real_time, computed_since_poll, user_code }
     }
 
-    /// Returns a moment for tests, at time zero, on a rank whose user code runs on a compute thread.
+    /// Returns a `Moment` for tests, at time zero, on a rank whose user code runs on a compute thread.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
         let user_code = Place { is_inline: false, is_fixed: true, is_idle: true };
         Moment { clock: Clock::stopped(), messages_progress: true, computed_since_poll: false, user_code }
     }
 
-    /// Returns the time by the rank's clock. The clock is read only on demand, because a reading costs as much as the rest of a turn with
-    /// jobs of a microsecond.
+    /// Returns the time by the rank's clock. The clock is read only on demand, because a reading costs as much as the rest of a turn of the
+    /// rank's loop with jobs of a microsecond.
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()
@@ -217,7 +221,7 @@ impl Moment {
     }
 }
 
-/// Sends the messages of a protocol.
+/// Sends the messages of a skeleton's protocol.
 pub(crate) struct Outgoing<'e>(&'e mut Endpoint);
 
 impl<'e> Outgoing<'e> {
@@ -225,7 +229,7 @@ impl<'e> Outgoing<'e> {
         Outgoing(endpoint)
     }
 
-    /// Returns the number of the run, with which every message begins.
+    /// Returns the number of the current run of a skeleton, with which every message begins.
     pub(crate) fn run(&self) -> u32 {
         self.0.run()
     }
@@ -239,17 +243,17 @@ impl<'e> Outgoing<'e> {
         self.0.send_ready(to, message)
     }
 
-    /// Returns true if all messages have been sent. MPI may transfer a large message only while both sides poll.
+    /// Returns true if all messages have been sent. MPI may transfer a large message only while sender and receiver poll.
     pub(crate) fn sends_done(&mut self) -> Result<bool> {
         self.0.transport().sends_done()
     }
 
-    /// Returns the number of the last message, for [`has_left`](Outgoing::has_left).
+    /// Returns the number of the last message that was sent, for [`has_left`](Outgoing::has_left).
     pub(crate) fn last_sent(&mut self) -> u64 {
         self.0.transport().sends()
     }
 
-    /// Returns true if the buffers of the message with this number are free.
+    /// Returns true if the message with this number has been sent, so that its buffers are free.
     pub(crate) fn has_left(&mut self, number: u64) -> bool {
         self.0.transport().has_left(number)
     }

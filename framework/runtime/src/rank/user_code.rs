@@ -1,47 +1,47 @@
-//! User code as the [executor](super::executor) runs it.
+//! User code of a rank, as the [executor](super::executor) calls it.
 
 use std::time::Duration;
 
 use crate::error::Result;
 use crate::observe::Tally;
 
-/// Mean job time above which user code needs a compute thread, so that the rank answers soon enough.
+/// Mean duration of a job above which user code needs a separate compute thread, so that the rank answers messages soon enough.
 pub(crate) const THREADED_ABOVE: Duration = Duration::from_millis(5);
 
-/// User code of a rank. Implementations catch its panics.
+/// User code of a rank. Implementations catch panics of the user code.
 pub(crate) trait UserCode: Send {
-    /// A job for user code.
+    /// A job for user code, such as a batch of items or a chunk of tasks.
     type Task: Send;
-    /// Result of a task.
+    /// Result of a task of user code.
     type Outcome: Send;
 
-    /// Runs one task. An error ends the job.
+    /// Runs one task of user code. An error ends the job.
     fn run(&mut self, task: Self::Task) -> Result<Option<Self::Outcome>>;
 
-    /// Returns true if the task has an outcome.
+    /// Returns true if the task has an outcome, which the protocol receives.
     fn answers(task: &Self::Task) -> bool;
 
-    /// Returns true if the task is an item, a task or a unit of the skeleton, and false if it is set-up.
+    /// Returns true if the task processes items, tasks or units of the skeleton, and false for other tasks, such as setting up a stage.
     fn is_work(_: &Self::Task) -> bool {
         true
     }
 
-    /// Returns true if the task may take long although earlier tasks did not.
+    /// Returns true if the task may take long although earlier tasks were short.
     fn may_block(&self, task: &Self::Task) -> bool;
 
     /// Returns the time that the task took; `None` if this time does not predict the times of later tasks.
     fn took(outcome: &Self::Outcome) -> Option<Duration>;
 
-    /// Adds the outcome to the tally for the event log.
+    /// Adds the outcome of a task to the counts and times for the event log.
     fn tally(outcome: &Self::Outcome, tally: &mut Tally) {
         if let Some(took) = Self::took(outcome) {
             tally.add(0, None, 1, took);
         }
     }
 
-    /// Mean job time above which user code needs a compute thread.
+    /// Mean duration of a job above which user code needs a separate compute thread.
     const THREADED_ABOVE: Duration = THREADED_ABOVE;
 
-    /// Name of a job in the event log.
+    /// Name of a job of user code in the event log.
     const KIND: &'static str = "task";
 }

@@ -1,4 +1,5 @@
-//! Agreement: before a run of a skeleton begins, each rank compares its announcement of the run with that of rank 0.
+//! Agreement of all ranks on what to run: before a run of a skeleton or collective operation begins, each rank compares its announcement of the
+//! run with that of rank 0.
 //!
 //! Results are correct only if every rank runs the same program. Therefore the first message of each run comes from rank 0 and describes
 //! the run. A rank that is about to run something else ends the job before it has computed or sent anything in that run. Rank 0 does not
@@ -19,14 +20,14 @@ use crate::comm::waiting::{Limits, Waits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
-/// Announcement of the next run of a rank.
+/// Description of the run that a rank is about to begin, for comparison with the run of rank 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     /// Description of the run, in words that follow "rank 1": `runs the farm "a"`.
     what: String,
     /// Names and values of the options and parts that must be equal on all ranks.
     details: Vec<(String, Detail)>,
-    /// True if the run can continue without dead ranks.
+    /// True if the run can continue without ranks that have died.
     survives: bool,
 }
 
@@ -50,35 +51,36 @@ impl Write for Hashed {
 }
 
 impl Announcement {
-    /// Creates the announcement of a collective operation; `what` describes it in words that follow "rank 1".
+    /// Creates the announcement of a collective operation; `what` describes the operation in words that follow "rank 1".
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Announcement { what: what.into(), details: Vec::new(), survives: false }
     }
 
-    /// Returns an announcement of a run that continues without dead ranks.
+    /// Returns the announcement of a run that continues without ranks that have died.
     pub(crate) fn without_the_dead(self) -> Self {
         Announcement { survives: true, ..self }
     }
 
-    /// Adds an option whose value must be equal on all ranks. `name` is the name by which the program sets it.
+    /// Adds an option whose value must be equal on all ranks. `name` is the method by which the program sets the option.
     pub(crate) fn with(mut self, name: &str, value: impl Display) -> Self {
         self.details.push((name.to_string(), Detail::Text(value.to_string())));
         self
     }
 
-    /// Adds an optional value that must be equal on all ranks, and is too long for a message: all ranks compare a checksum of
-    /// its `Debug` text. `name` is a noun without an article, such as `plan`.
+    /// Adds an optional value that must be equal on all ranks, and is too long for a message: ranks compare only a checksum of the value's
+    /// `Debug` text. `name` is a noun without an article, such as `plan`.
     pub(crate) fn with_checksum(mut self, name: &str, value: Option<&impl Debug>) -> Self {
         if let Some(value) = value {
             let mut text = Hashed(crc32fast::Hasher::new());
-            // Neither `Hashed` nor a derived `Debug` fails.
+            // An error of the write is ignored, because neither `Hashed` nor a derived `Debug` fails.
             let _ = write!(text, "{value:?}");
             self.details.push((name.to_string(), Detail::Checksum(text.0.finalize())));
         }
         self
     }
 
-    /// Returns the first difference from the announcement of rank 0, as a sentence that follows "rank 1: "; `None` if there is none.
+    /// Returns the first difference from the announcement of rank 0, as a sentence that follows "rank 1: "; `None` if both announcements are
+    /// equal.
     pub(super) fn differs_from(&self, root: &Announcement) -> Option<String> {
         if self == root {
             return None;
@@ -90,7 +92,7 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
-        // Several details may have the same name, for example two stages of a pipeline.
+        // Details are first compared by position, because several details may have the same name, for example two stages of a pipeline.
         let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
         let pairs =
             pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));
@@ -115,22 +117,24 @@ impl Announcement {
     }
 }
 
-/// Start of the first message of a run: of an announcement, or of the first piece of a broadcast value.
+/// Start of the first message of a run, which is an announcement or the first piece of a broadcast value.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Opening {
     pub(super) what: Announcement,
-    /// Lost ranks, ascending. Only rank 0 detects deaths. After this message no rank waits for a lost rank, and all ranks leave out the same ranks.
+    /// Ranks that are taken for dead, ascending. Only rank 0 detects deaths. After this message no rank waits for these ranks, so that all ranks
+    /// leave out the same ranks.
     pub(super) lost: Vec<usize>,
 }
 
-/// Remedy at the end of each error message about a disagreement.
+/// Remedy at the end of each error message about ranks that are about to run different skeletons.
 const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; they must \
                       not depend on values that only rank 0 has, such as the results of a farm";
 
-/// Difference between the delays with which two consecutive ranks report a disagreement. It is several times the time of a message, so that a rank
-/// receives the report of a lower rank before its own is due. If it is too short, several ranks report.
+/// Difference between the delays with which two consecutive ranks report that they disagree with rank 0. The difference is several times the
+/// time of a message, so that a rank receives the report of a lower rank before its own is due. With a smaller difference several ranks would
+/// report.
 const TURN: Duration = Duration::from_millis(50);
-/// Maximum delay of a report, so that the job ends within a second.
+/// Maximum delay of a report that a rank disagrees with rank 0, so that the job ends within a second.
 const LAST_TURN: Duration = Duration::from_millis(400);
 
 impl Endpoint {
@@ -154,7 +158,7 @@ impl Endpoint {
         joined.inspect_err(|error| self.report(error))
     }
 
-    /// Like [`begin_run`](Endpoint::begin_run), for a run that does not begin if the job was asked to stop.
+    /// Begins the next run like [`begin_run`](Endpoint::begin_run), unless the job was asked to stop.
     ///
     /// # Errors
     /// The errors of [`begin_run`](Endpoint::begin_run); [`ErrorKind::Stopped`] on all ranks if the job was asked to stop.
@@ -164,7 +168,7 @@ impl Endpoint {
             return self.check_run_stopped().map(|()| run);
         }
         let run = self.next_run_of(mine).inspect_err(|error| self.report(error))?;
-        // The other ranks must learn of the stop before the announcement lets them begin.
+        // The other ranks must receive the notice of the stop before the announcement of the run lets them begin.
         let is_stopped =
             self.is_stop_requested(self.clock().now()).and_then(|is_requested| match is_requested {
                 true => self.stop_run(&format!("the job {} when it is continued", mine.what)),
@@ -188,17 +192,18 @@ impl Endpoint {
             mine.what,
             self.lost()
         );
-        // A restarted job has all ranks again, so the error permits a restart.
+        // A restarted job has all ranks again, so this error about dead ranks permits a restart.
         Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()))
     }
 
-    /// Sends the announcement of rank 0 to all ranks. Lost ranks receive it as well, because a rank that was only slow would wait for it.
+    /// Sends the announcement of rank 0 to all ranks. Ranks that were taken for dead receive it as well, because a rank that was only slow would
+    /// wait for it.
     fn announce(&mut self, mine: &Announcement) -> Result<()> {
         let opening = Opening { what: mine.clone(), lost: self.lost().to_vec() };
         (1..self.size()).try_for_each(|to| self.send(to, Control::Announce, &opening))
     }
 
-    /// Waits for the first message of a run and compares its announcement. Returns the message and the lost ranks in it.
+    /// Waits for the first message of a run and compares its announcement. Returns the message and the dead ranks that rank 0 lists in it.
     ///
     /// # Errors
     /// The errors of [`begin_run`](Endpoint::begin_run); they are not reported.
@@ -225,8 +230,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits for another rank's failure, for a time that increases with the number of this rank, so that only one of many ranks that
-    /// disagree with rank 0 reports.
+    /// Waits for the failure message of another rank, for a time that increases with the number of this rank, so that only one of the ranks that
+    /// disagree with rank 0 reports the disagreement.
     ///
     /// # Errors
     /// The failure of the other rank.
@@ -238,7 +243,8 @@ impl Endpoint {
         let before = u32::try_from(self.rank()).unwrap_or(u32::MAX).saturating_sub(1);
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
-            // Failures of other ranks are errors of the poll; all other messages stay in their queue.
+            // Failures of other ranks are received as errors of this poll, for which no message is wanted; all other messages stay in their
+            // queue.
             self.poll_for(|_, _| false)?;
             self.transport().wait(Some(TURN / 10))?;
         }

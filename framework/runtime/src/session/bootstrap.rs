@@ -21,34 +21,34 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::{attempt_directory, join_attempt};
 use crate::session::topology::{self, Topology};
 
-/// Time for which an idle rank spins before it sleeps, if it has its own core.
+/// Time for which an idle rank polls for messages in a loop before it sleeps, if it has its own core.
 const SPIN: Duration = Duration::from_micros(300);
 
-/// Registration of a rank.
+/// First message of a rank to rank 0: the rank's settings, node and program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Register {
     pub(super) version: String,
     pub(super) transport: String,
-    /// [`Config::split_bytes`]: both sides of a message must expect the same pieces.
+    /// [`Config::split_bytes`]: sender and receiver of a message must split it into the same pieces.
     pub(super) split_bytes: usize,
-    /// [`Config::peer_limit`]: the period of heartbeats follows from it.
+    /// [`Config::peer_limit`]: the period of a rank's heartbeats follows from this limit.
     pub(super) peer_limit: Duration,
-    /// `None` for simulated ranks: all of them run on this machine and not on their simulated hosts. The name of the machine and the start time of
-    /// the simulation would also change the length of the message, and with it simulated time.
+    /// Node of the rank. `None` for simulated ranks: all of them run on this machine and not on their simulated hosts. The name of the machine
+    /// and the start time of the simulation would also change the length of the message, and with it simulated time.
     pub(super) node: Option<Node>,
 }
 
-/// Node and process of a rank.
+/// Node of a rank, its process, and the program that it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
     pub(super) topology: Topology,
     pub(super) process: Process,
-    /// `None` if ranks are threads of one process, and on rank 0 after the comparison of programs.
+    /// Program of the rank. `None` if ranks are threads of one process, and on rank 0 after the comparison of programs.
     pub(super) program: Option<Program>,
 }
 
 impl Register {
-    /// Returns the registration of this rank, one of `size` ranks.
+    /// Returns the first message of this rank, one of `size` ranks, to rank 0.
     fn own(transport: String, size: usize, capabilities: Capabilities, config: &Config) -> Self {
         let is_compared = capabilities.processes && size > 1;
         let node = || Node {
@@ -65,7 +65,7 @@ impl Register {
         }
     }
 
-    /// Settings that must be equal on all ranks.
+    /// Returns the settings that must be equal on all ranks.
     fn settings(&self) -> Announcement {
         Announcement::new("runs")
             .with("ARMATURE_SPLIT_BYTES", self.split_bytes)
@@ -73,8 +73,9 @@ impl Register {
     }
 }
 
-/// Runs the exchange on every rank, binds ranks if configured, and logs the table of ranks on rank 0. `attempt` is the number of the
-/// [attempt](crate::observe::newest_attempt) that rank 0 has reserved for the log of events, 0 if events are not logged.
+/// Runs the start-up on every rank: registers the ranks with rank 0, binds them to cores if configured, and logs the table of ranks on rank 0.
+/// `attempt` is the number of the [attempt](crate::observe::newest_attempt) that rank 0 has reserved for the log of events, 0 if events are not
+/// logged.
 ///
 /// Returns the directory of the attempt and, on rank 0, the groups of ranks that share cores.
 pub(super) fn exchange(
@@ -103,14 +104,14 @@ pub(super) fn exchange(
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
-    // The other ranks of the node may be in other groups.
+    // The number of cores is limited by the settings of a group, because the other ranks of the node may be in other groups.
     placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
     endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
     endpoint.set_cores(placement.cores);
     Ok((sharing, events))
 }
 
-/// Receives the registrations of all ranks on rank 0, and answers each with its placement.
+/// Receives the registrations of all ranks on rank 0, and answers each rank with its placement on the cores of its node.
 fn place_ranks(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -145,7 +146,7 @@ fn place_ranks(
             format!("for rank(s) {silent:?} to start")
         },
     )?;
-    // The start is recorded in the job status before the other ranks continue, because they may write a failure to it.
+    // The start is recorded in the job status before the other ranks continue, because the other ranks may write a failure to it.
     endpoint.started()?;
     if !others.is_empty() {
         log::warn!(
@@ -160,7 +161,7 @@ fn place_ranks(
     let topologies: Vec<&Topology> = nodes.iter().map(|node| &node.topology).collect();
     let places = if known { places(&topologies, config.bind) } else { vec![Placement::UNKNOWN; size] };
     if size > 1 {
-        // Ranks that are threads of one process all have the same placement, so the table is of little interest.
+        // Ranks that are threads of one process all have the same placement, so the table of ranks is logged only at level `debug`.
         let Capabilities { processes, real_time, .. } = endpoint.capabilities();
         let level = if real_time && !processes { Level::Debug } else { Level::Info };
         let table = if known { table(&topologies, &places) } else { String::new() };
@@ -168,14 +169,15 @@ fn place_ranks(
     }
     let root = if known { nodes[0].process.clone() } else { Process::default() };
     for (to, place) in places.iter().enumerate().skip(1) {
-        // The number of the attempt is encoded with a fixed length, because simulated time depends on the length of the message.
+        // The number of the attempt (start of the job) is encoded with a fixed length, because simulated time depends on the length of the
+        // message.
         endpoint.send(to, Control::Placement, &(place, &root, attempt.to_le_bytes()))?;
     }
     let sharing = sharing(&topologies, &places);
     Ok((places[0].clone(), sharing))
 }
 
-/// Registers a rank other than 0 with rank 0. Returns the placement and the number of the attempt.
+/// Registers a rank other than 0 with rank 0. Returns the placement of the rank and the number of the attempt (start of the job).
 fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<(Placement, u32)> {
     endpoint.send(0, Control::Register, mine)?;
     let (placement, root, attempt): (Placement, Process, [u8; 4]) = endpoint.wait_until(
@@ -190,7 +192,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
     Ok((placement, u32::from_le_bytes(attempt)))
 }
 
-/// Parses the registration of a rank. Another version of armature may use another format.
+/// Parses the first message of a rank. Another version of armature may use another format.
 fn read(message: Message) -> Result<Register> {
     let from = message.from;
     message.expect(Control::Register)?.value().map_err(|error| {
@@ -203,8 +205,8 @@ fn read(message: Message) -> Result<Register> {
     })
 }
 
-/// Compares the registration of a rank with that of rank 0, and removes the program from the rank's registration. Returns true if the rank runs
-/// another build and [`Config::check_build`] is off.
+/// Compares the registration of a rank with that of rank 0, and then removes the description of the program from the rank's registration.
+/// Returns true if the rank runs another build and [`Config::check_build`] is off.
 ///
 /// # Errors
 /// [`ErrorKind::Config`] if rank 0 could misinterpret messages of the rank.

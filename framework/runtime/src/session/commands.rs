@@ -1,4 +1,4 @@
-//! Start of commands that are tasks.
+//! Start of the commands that are tasks of workflows.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use armature_commands::{Options, Starter};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Settings for commands as tasks of a [workflow](crate::workflow). A separate process for each rank starts the commands; it is created
-/// before the rank becomes part of an MPI job. The type requires the feature `workflow`.
+/// Settings for commands as tasks of a [workflow](crate::workflow). A separate process for each rank starts the commands; this process is
+/// created before the rank becomes part of an MPI job. The type requires the feature `workflow`.
 #[derive(Clone, Debug)]
 pub struct Commands {
     cores: u32,
     output: Option<PathBuf>,
-    /// True if the output goes to the directory of rank 0 only.
+    /// True if the output of commands goes to the directory of rank 0 only.
     is_collected: bool,
     program: Option<PathBuf>,
 }
@@ -25,7 +25,7 @@ impl Default for Commands {
 }
 
 impl Commands {
-    /// Allows commands on one core of each rank and drops their output.
+    /// Allows commands on one core of each rank, and drops their output.
     pub fn new() -> Self {
         Commands::default()
     }
@@ -43,23 +43,22 @@ impl Commands {
         self
     }
 
-    /// Sets a directory on the host of rank 0 for the output of commands, for ranks without a shared directory. It is created if it does
-    /// not exist. The output of other ranks is copied there when a workflow that [sends files](crate::workflow::Workflow::send_files) ends,
-    /// to `rank-n.out`, or to `2-rank-n.out` and so on if earlier runs have left files. The output of other workflows is dropped on these
-    /// ranks.
+    /// Sets a directory on the host of rank 0 for the output of commands, for ranks without a shared directory. The directory is created if it
+    /// does not exist. The output of other ranks is copied there when a workflow that [sends files](crate::workflow::Workflow::send_files) ends,
+    /// to `rank-n.out`, or to `2-rank-n.out` and so on if earlier runs have left files. The output of other workflows is dropped on these ranks.
     pub fn output_on_root(mut self, directory: impl Into<PathBuf>) -> Self {
         (self.output, self.is_collected) = (Some(directory.into()), true);
         self
     }
 
-    /// Sets the program of the process that starts commands; the default is this program. It must call `armature_commands::enter` first, which a test
-    /// harness does not do.
+    /// Sets the program of the process that starts commands; the default is this program. The program must call `armature_commands::enter`
+    /// first, which a test harness does not do.
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = Some(program.into());
         self
     }
 
-    /// Starts the process that starts commands for a rank.
+    /// Starts the process that will start the commands of a rank.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process cannot be started.
@@ -90,12 +89,12 @@ pub(crate) fn output_file(rank: usize) -> String {
     format!("rank-{rank}.out")
 }
 
-/// Starter of the commands of a rank.
+/// Process that starts the commands of a rank.
 #[derive(Debug)]
 pub(crate) struct RankCommands {
     pub(crate) starter: Starter,
-    /// Number of cores for commands.
+    /// Number of cores that commands of this rank may occupy at a time.
     pub(crate) cores: u32,
-    /// Directory in which rank 0 collects the output of all ranks, if it does.
+    /// Directory in which rank 0 collects the output of the commands of all ranks; `None` if the output is not collected.
     pub(crate) collected: Option<PathBuf>,
 }

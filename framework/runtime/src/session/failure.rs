@@ -1,9 +1,9 @@
 //! End of a failed job whose ranks are processes: every rank that can answer returns the error.
 //!
-//! The rank on which the error arose has printed it and sent it to all ranks ([`Endpoint::report`]). Each rank reports to rank 0 when its user code has
-//! ended and its messages have been received. When all ranks have reported, rank 0 dismisses them, and all finalise MPI, which needs all of
-//! them. A rank that does not report, because its user code is still running or because it hangs, cannot be ended by the others:
-//! `MPI_Abort` ends the job then. Ranks that have died are not waited for; MPI is not finalised without them.
+//! The rank on which the error arose has printed it and sent it to all ranks ([`Endpoint::report`]). Each rank reports to rank 0 when its user
+//! code has ended and its messages have been received. When all ranks have reported, rank 0 dismisses them, and all ranks finalise MPI together.
+//! A rank that does not report, because its user code is still running or because it hangs, cannot be ended by the others: `MPI_Abort` ends the
+//! job then. Ranks that have died are not waited for; MPI is not finalised without them.
 //!
 //! If the program has started MPI and runs on some of its processes, the others know of no failure and may wait for these ranks in a call of
 //! MPI. The job is aborted at once.
@@ -14,11 +14,11 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Control;
 use crate::error::Result;
 
-/// Time in which all ranks have to answer after a failure. A larger value delays the end of a job in which a rank does not answer. A smaller value
-/// aborts a job whose ranks would have finished a short task.
+/// Time in which all ranks have to report to rank 0 after a failure. A larger value delays the end of a job in which a rank does not answer. A
+/// smaller value aborts a job whose ranks would have finished a short task.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Leaves the job after a failure. Does not return if a rank does not answer.
+/// Leaves the job after a failure. Does not return if a rank does not answer, because the job is then aborted.
 pub(super) fn leave(endpoint: &mut Endpoint) {
     if !endpoint.is_process() {
         return;

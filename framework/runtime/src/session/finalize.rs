@@ -1,8 +1,8 @@
 //! End of the job on each rank: every rank reports to rank 0 that it leaves, and rank 0 dismisses all ranks when all have reported.
 //!
-//! A rank that waits here sends heartbeats, so that the death of a rank is detected soon. A rank that has not arrived yet may be busy with
-//! the program's own code, in which it sends no heartbeats; its death is detected only on the same machine. Ranks that a farm has lost are
-//! not waited for. If any other rank dies before all have reported, the job has failed, because the work of that rank is missing.
+//! A rank that waits here sends heartbeats, so that the death of a rank is detected soon. A rank that has not reported yet may be busy with the
+//! program's own code, in which it sends no heartbeats; its death is detected only on the same machine. Ranks that a farm has lost are not
+//! waited for. If any other rank dies before all have reported, the job has failed, because the work of that rank is missing.
 
 use std::io::Write;
 use std::time::Duration;
@@ -23,17 +23,18 @@ pub(super) fn end() -> Announcement {
 /// Leaves the job on this rank.
 ///
 /// # Errors
-/// [`ErrorKind::Config`] if rank 0 continues with another run; [`ErrorKind::Timeout`] if a rank does not arrive, or rank 0 is dead; errors
-/// of the transport.
+/// [`ErrorKind::Config`] if rank 0 continues with another run; [`ErrorKind::Timeout`] if a rank does not report, or rank 0 is dead; errors of
+/// the transport.
 pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.begin_run(&end(), config.join_limit)?;
     endpoint.deliver(config.join_limit, config.peer_limit)?;
     if endpoint.rank() == 0 {
         wait_for_all(endpoint, config)?;
-        // All ranks have finished their part. A rank that dies or hangs from here on does not change the result of the job.
+        // The job has finished: all ranks have finished their part. A rank that dies or hangs from here on does not change the result of the
+        // job.
         endpoint.finish()?;
-        // If the launcher permits ranks to end early, no lost rank counts as present. MPI is then not finalised, so that the end of the job does not
-        // depend on lost ranks.
+        // Ranks that were taken for dead but still exist can finalise MPI with the others. If the launcher permits ranks to end early, they are
+        // not waited for: MPI is not finalised, so that the end of the job does not depend on them.
         let back = |rank: usize| {
             endpoint.is_staying(rank) && !endpoint.has_ended(rank) && !endpoint.capabilities().ranks_may_end
         };
@@ -46,7 +47,7 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
             );
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
-        // Lost ranks are dismissed as well, because a rank that was only slow waits for the message.
+        // Ranks that were taken for dead are dismissed as well, because a rank that was only slow waits for the message.
         for to in 1..endpoint.size() {
             endpoint.send(to, Control::Dismiss, &lost)?;
         }
@@ -64,8 +65,9 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.close()
 }
 
-/// Waits on rank 0 until all ranks have reported. Ranks that a farm has lost are not waited for, with one exception: if the launcher would
-/// have ended the job at the death of a rank, a lost rank may only have been silent, and is waited for up to the peer limit.
+/// Waits on rank 0 until all ranks have reported that they leave. Ranks that a farm has lost are not waited for, with one exception: if the
+/// launcher would have ended the job at the death of a rank, the lost rank may only have been silent, and is waited for up to the longest
+/// permitted silence.
 fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let mut here = vec![false; endpoint.size()];
     here[0] = true;
@@ -87,7 +89,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_arrive(r));
         let missing: Vec<usize> = (1..endpoint.size()).filter(is_missing).collect();
         if missing.is_empty() {
-            // A rank that died after its report has not completed the job either.
+            // Dead ranks count even if they have reported: a rank that died after its report has not completed the job either.
             return endpoint.check_alive(|| "for all ranks to leave".to_string());
         }
         if watch.is_due(endpoint) {
@@ -120,7 +122,8 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
             watch.record_message(endpoint);
             match message.tag::<Control>()? {
                 Control::Dismiss => return message.expect(Control::Dismiss)?.value(),
-                // Rank 0 is waiting as well and sends a heartbeat every second.
+                // From the first heartbeat of rank 0 on, the shorter limit of silence applies: rank 0 is waiting as well and sends a heartbeat
+                // every second.
                 Control::Heartbeat => limit = config.peer_limit,
                 _ => {}
             }
@@ -137,13 +140,13 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
     }
 }
 
-/// Times of a wait for other ranks to leave: the last message and the next heartbeat.
+/// Times of a wait until all ranks have left the job: the last message and the next heartbeat.
 struct LeaveWatch {
-    /// Current time on the clock of the failure detector.
+    /// Time of the last check, on a clock that runs only while this rank polls.
     here: Duration,
     last: Duration,
     next: Duration,
-    /// Start of the wait, on the clock of the failure detector.
+    /// Start of the wait, on a clock that runs only while this rank polls.
     start: Duration,
     reminder: Reminder,
     backoff: Backoff,
@@ -170,12 +173,12 @@ impl LeaveWatch {
         self.backoff.reset();
     }
 
-    /// Returns the duration of the wait, as of the last check.
+    /// Returns the duration of the wait for other ranks to leave, as of the last check.
     fn waited(&self) -> Duration {
         self.here.saturating_sub(self.start)
     }
 
-    /// Returns true if heartbeats are due.
+    /// Returns true if this rank must send heartbeats now.
     fn is_due(&mut self, endpoint: &mut Endpoint) -> bool {
         let now = endpoint.clock().now();
         self.here = endpoint.record_poll(now);
@@ -186,7 +189,7 @@ impl LeaveWatch {
         due
     }
 
-    /// Logs at increasing intervals what the rank waits for.
+    /// Logs at increasing intervals what this rank waits for before it can leave the job.
     ///
     /// # Errors
     /// If no message has arrived for longer than `limit`.

@@ -1,4 +1,4 @@
-//! Tests that the bytes of messages that belong to no skeleton do not change.
+//! Tests that the bytes of the session's messages, which are not part of a skeleton, do not change from version to version.
 
 use super::agreement::{Announcement, Opening};
 use super::bootstrap::{Node, Register};

@@ -18,7 +18,7 @@ pub(super) fn start(process_rank: Option<usize>) {
         PROCESS_RANK.get_or_init(|| rank);
     }
     let filter = env_logger::Env::default().default_filter_or("warn,armature=info");
-    // An error means that a logger exists already: that of the program, or the one of an earlier run.
+    // An error is ignored: it means that the program or an earlier run has set up a logger already.
     let _ = env_logger::Builder::from_env(filter)
         .format(|out, record| {
             let rank = THREAD_RANK.get().or(PROCESS_RANK.get().copied());
@@ -31,14 +31,14 @@ pub(super) fn start(process_rank: Option<usize>) {
         .try_init();
 }
 
-/// Returns the text of a record. Messages of the framework contain names and paths from outside: terminal control characters in them are escaped, and
-/// lines after the first are indented, so that no line can be mistaken for another record. The program's own messages are unchanged.
+/// Returns the text of a log record. Messages of the framework contain names and paths from outside: terminal control characters in them are
+/// escaped, and lines after the first are indented, so that no line can be mistaken for another record. The program's own messages are
+/// unchanged.
 fn text(record: &log::Record<'_>) -> String {
     let is_own = record.target().split("::").next() != Some("armature");
     if is_own { record.args().to_string() } else { armature_text::indented(record.args()) }
 }
 
-/// Sets the rank that is shown in log lines of the calling thread.
 pub(crate) fn name_rank(rank: usize) {
     THREAD_RANK.set(Some(rank));
 }

@@ -50,7 +50,7 @@ use placement::Sharing;
 pub use run::run;
 pub(crate) use values::{NextPiece, PIECE};
 
-/// A running job as one rank sees it: its number, the number of ranks, and the settings.
+/// A running job as one rank sees it: the rank's number, the number of ranks, and the settings.
 ///
 /// Skeletons run on a session. [`run`] creates sessions.
 pub struct Session {
@@ -62,7 +62,7 @@ pub struct Session {
     probed: Probed,
     endpoint: Endpoint,
     commands: Option<RankCommands>,
-    /// Communicator for the program, once the program has asked for it.
+    /// Communicator for MPI calls of the program, once the program has asked for it.
     #[cfg(feature = "mpi")]
     communicator: Option<crate::comm::mpi::Communicator>,
 }
@@ -70,15 +70,15 @@ pub struct Session {
 /// Measured speeds and links of the ranks, with the time of the measurement.
 pub(crate) type Probed = Option<(Duration, crate::balance::probe::Probed)>;
 
-/// Parts of a session that a run of a skeleton uses at the same time.
+/// Parts of a session that a running skeleton uses at the same time.
 pub(crate) struct Parts<'s> {
     pub(crate) config: &'s Config,
     pub(crate) endpoint: &'s mut Endpoint,
-    /// Starter of this rank's commands, if there is one.
+    /// Process that starts this rank's commands, if commands are enabled.
     pub(crate) commands: &'s mut Option<RankCommands>,
-    /// Groups of ranks that share cores; known on rank 0.
+    /// Groups of ranks that share cores with each other; known on rank 0.
     pub(crate) sharing: &'s Sharing,
-    /// Last measurement of speeds and links on rank 0, for skeletons that run soon after each other.
+    /// Last measurement of the speeds and links of the ranks, kept on rank 0, for skeletons that run soon after each other.
     pub(crate) probed: &'s mut Probed,
 }
 
@@ -110,17 +110,17 @@ impl Session {
         self.endpoint.place().threads
     }
 
-    /// Returns true on rank 0, which reads the source, runs the sink and plans.
+    /// Returns true on rank 0, which reads the source, runs the sink and plans the distribution of the work.
     pub fn is_root(&self) -> bool {
         self.rank == 0
     }
 
-    /// Returns the settings of this run.
+    /// Returns the settings of the job.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Returns the name of the transport: `local…`, or `mpi…` with the name and version of the library.
+    /// Returns the name of the transport: `local…`, or `mpi…` with the name and version of the MPI library.
     pub fn transport(&self) -> &str {
         &self.transport
     }
@@ -152,13 +152,13 @@ impl Session {
         Stopwatch(self.endpoint.clock())
     }
 
-    /// Borrows the parts that a run of a skeleton uses.
+    /// Borrows the parts of the session that a running skeleton uses.
     pub(crate) fn parts(&mut self) -> Parts<'_> {
         let Session { config, endpoint, commands, sharing, probed, .. } = self;
         Parts { config, endpoint, commands, sharing, probed }
     }
 
-    /// Borrows the endpoint and the settings.
+    /// Borrows the endpoint, which sends and receives messages, and the settings.
     pub(crate) fn endpoint(&mut self) -> (&mut Endpoint, &Config) {
         (&mut self.endpoint, &self.config)
     }
@@ -205,7 +205,7 @@ impl Session {
         Error::new(ErrorKind::Stopped, self.endpoint.stop_here(&kept.to_string()))
     }
 
-    /// Opens the session of a rank: all ranks register with rank 0, which answers with the hosts of all ranks.
+    /// Opens the session of a rank: all ranks register with rank 0, which answers each rank with its placement on the cores of its host.
     fn open(
         transport: Box<dyn Transport>,
         config: &Config,
@@ -218,13 +218,19 @@ impl Session {
             Ok(writer) => endpoint.keep(writer),
             Err(error) => return Err((Box::new(endpoint), error)),
         }
-        // In a simulator ranks share a process, and the time is not that of the signals.
+        // Simulated ranks do not handle requests to stop: they share a process, and signals arrive in real time.
         if endpoint.capabilities().real_time {
             let file = config.run_directory.as_ref().filter(|_| endpoint.rank() == 0);
             endpoint.accept_stops(StopRequests::new(
                 config.handle_signals,
                 file.map(|directory| directory.join("stop")),
             ));
+        }
+        if let Some(end) =
+            config.end_time.filter(|_| endpoint.capabilities().real_time && endpoint.rank() == 0)
+            && endpoint.ends_at(end).is_none()
+        {
+            log::warn!("the end time of the job has passed before its start, and is ignored");
         }
         match bootstrap::exchange(&mut endpoint, config, number) {
             Ok((sharing, events)) => Ok(Session {
@@ -254,11 +260,11 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// State of a rank before its session is opened.
+/// Resources of a rank that are created before its session is opened.
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,
-    /// Set on rank 0 if events are logged.
+    /// On rank 0: the directory of this start of the job, if events are logged.
     attempt: Option<Attempt>,
 }
 
@@ -268,15 +274,15 @@ impl Prepared {
     }
 }
 
-/// End of a session on a rank that has left it in order.
+/// State of a rank that has left its session without a failure.
 struct Left {
-    /// Ranks that have died.
+    /// Ranks that have died during the session.
     lost: Vec<usize>,
-    /// Error with which the session ends, if it was stopped.
+    /// Error with which the session ends, if the job was asked to stop.
     stopped: Option<Error>,
 }
 
-/// Runs one rank from start to end.
+/// Runs the user's function on one rank, from the registration of the rank to its end.
 fn on_rank(
     transport: Box<dyn Transport>,
     config: &Config,
@@ -305,9 +311,9 @@ fn on_rank(
     };
     let rank = session.rank;
     let result = user_code::call(|| body(&mut session)).map_err(|e| e.at_rank(rank));
-    // The session is dropped with its MPI objects before MPI is finalised.
+    // The session is dropped, with the MPI objects in it, before MPI is finalised.
     let mut endpoint = session.into_endpoint();
-    // The program may have replaced the error of a stopped run by its own.
+    // The error of the stop is taken from the endpoint, because the program may have replaced the error of a stopped run by its own.
     let stopped = endpoint.stopped();
     let result = result.or_else(|error| match (&stopped, error.kind()) {
         (Some(_), ErrorKind::Stopped | ErrorKind::User) => Ok(()),
@@ -325,7 +331,7 @@ fn on_rank(
             }
             let lost = endpoint.lost().to_vec();
             if !lost.is_empty() {
-                // MPI may still read messages to dead ranks.
+                // The endpoint is leaked, because MPI may still read messages to dead ranks.
                 std::mem::forget(endpoint);
             }
             Ok(Left { lost, stopped })

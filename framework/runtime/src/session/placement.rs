@@ -11,15 +11,15 @@ use crate::session::topology::{self, Core, Topology};
 /// Placement of a rank on its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Placement {
-    /// Number of cores that the rank may use without taking them from other ranks, 0 if the node has fewer cores than ranks. A node of
-    /// which nothing is known counts as one with a core for each rank.
+    /// Number of cores that the rank may use without taking them from other ranks, 0 if the node has fewer cores than ranks. If nothing is known
+    /// of a node, it counts as a node with a core for each rank.
     pub(super) cores: usize,
     /// Processing units to which the rank is bound; `None` leaves the rank's binding unchanged.
     pub(super) units: Option<Vec<usize>>,
 }
 
 impl Placement {
-    /// Placement of a rank of which nothing is known.
+    /// Placement of a rank on a node of which nothing is known.
     pub(super) const UNKNOWN: Placement = Placement { cores: 1, units: None };
 
     pub(super) fn has_shared_cores(&self) -> bool {
@@ -27,7 +27,7 @@ impl Placement {
     }
 }
 
-/// Groups of ranks with fewer cores than ranks.
+/// Groups of ranks that run on the same cores and outnumber these cores.
 pub(crate) type Sharing = Vec<SharedCores>;
 
 /// Returns the placement of each rank: whether its node has fewer cores than ranks, and the cores to which it is bound.
@@ -41,7 +41,7 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
         let of_node = || ranks.iter().map(|&rank| topologies[rank]);
         let masks: Vec<BTreeSet<usize>> = of_node().map(|t| t.processing_units().collect()).collect();
         let bound = topology::launcher_has_bound(&masks);
-        // All cores that any rank of the node may use, without duplicates.
+        // All cores that at least one rank of the node may use, without duplicates.
         let cores: BTreeMap<usize, &Core> =
             of_node().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
         let cores: Vec<Core> = cores.into_values().cloned().collect();
@@ -57,15 +57,16 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
         }
         for (own, &rank) in allowed.iter().zip(ranks) {
             let share: f64 = own.iter().map(|core| 1.0 / f64::from(users[core])).sum();
-            // The number is at least 1 for a rank that shares every core. The small addend compensates for rounding, for example of three thirds.
+            // A rank gets at least 1 core even if it shares all of its cores, unless its node has fewer cores than ranks. The small addend
+            // compensates for rounding, for example of the sum of three thirds.
             places[rank].cores = if is_shared { 0 } else { ((share + 1e-6) as usize).max(1) };
         }
     }
     places
 }
 
-/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores. Ranks that are bound to other cores of the node are
-/// not members of the group.
+/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores. Ranks of the node that are bound to other cores
+/// are not members of the group.
 pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
     for (rank, topology) in topologies.iter().enumerate().filter(|&(rank, _)| places[rank].has_shared_cores())
@@ -73,7 +74,7 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
         let host = topology.host.as_str();
         let mut cores: BTreeSet<usize> = cores_of(topology, &places[rank]).into_iter().collect();
         let mut ranks = vec![rank];
-        // Merges all groups with cores that this rank may use.
+        // All groups of ranks that share a core with this rank are merged into the group of this rank.
         groups.retain(|(of, theirs, members)| {
             let apart = *of != host || theirs.is_disjoint(&cores);
             if !apart {
@@ -93,14 +94,14 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
     groups.into_iter().map(group).collect()
 }
 
-/// Returns the cores that a rank may use. The first processing unit identifies its core, so that two hardware threads of a core count once.
+/// Returns the cores that a rank may use, each identified by its first processing unit, so that two hardware threads of a core count once.
 fn cores_of(topology: &Topology, place: &Placement) -> Vec<usize> {
     let is_allowed = |unit: &usize| place.units.as_ref().is_none_or(|units| units.contains(unit));
     let cores = topology.cores.iter().filter(|core| core.processing_units.iter().any(is_allowed));
     cores.map(|core| core.processing_units[0]).collect()
 }
 
-/// Returns the start-up table, which begins with a newline: host, cores and memory of every rank.
+/// Returns the table of ranks that is logged at start-up, which begins with a newline: host, cores and memory of every rank.
 pub(super) fn table(topologies: &[&Topology], places: &[Placement]) -> String {
     let mut text =
         format!("\n{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
@@ -120,7 +121,7 @@ pub(super) fn table(topologies: &[&Topology], places: &[Placement]) -> String {
     text
 }
 
-/// Formats numbers as ranges: `0-3,8`.
+/// Formats numbers of processing units as ranges: `0-3,8`.
 fn ranges(mut units: Vec<usize>) -> String {
     units.sort_unstable();
     let runs = units.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(cores(&free(3), Bind::None), [2, 2, 2], "eight thirds each");
         assert_eq!(cores(&free(8), Bind::None), [1; 8]);
         assert_eq!(cores(&free(9), Bind::Core), [0; 9], "they share cores");
-        // The launcher has bound two ranks to each package.
+        // The launcher has bound two ranks to each of two packages.
         let packages = [bound(&all[..4]), bound(&all[..4]), bound(&all[4..]), bound(&all[4..])];
         assert_eq!(cores(&packages, Bind::Core), [2; 4]);
         let one_core = [bound(&[0]), bound(&[0]), bound(&all[1..])];

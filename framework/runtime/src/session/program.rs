@@ -12,28 +12,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Program of a rank.
+/// Program that a rank runs: its build and its command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Program {
     /// Path of the executable, or of the shared library that contains the program.
     pub(super) file: String,
-    /// Build id of that file, or a checksum of its bytes; `None` if it cannot be read.
+    /// Build id of the executable or library, or a checksum of its bytes; `None` if the file cannot be read.
     pub(super) build: Option<String>,
-    /// Arguments without `argv[0]`, escaped, one per line; only the first [`SENT`] bytes.
+    /// Command-line arguments without `argv[0]`, escaped, one per line; only the first [`SENT`] bytes.
     pub(super) arguments: String,
-    /// Checksum of all arguments.
+    /// Checksum of all command-line arguments.
     pub(super) checksum: u32,
 }
 
-/// Maximum size in bytes of the arguments that a rank sends. A command line may have megabytes, and rank 0 receives those of all ranks.
+/// Maximum size in bytes of the arguments that a rank sends. A command line may have megabytes, and rank 0 receives the command lines of all
+/// ranks.
 const SENT: usize = 4 << 10;
 /// Maximum number of characters of an argument in an error message.
 const SHOWN: usize = 80;
-/// Number of characters before the first difference that an error message shows of a long argument.
+/// Number of characters of a long argument that an error message shows before the first difference.
 const BEFORE: usize = 20;
 
 impl Program {
-    /// Returns the program of this process.
+    /// Returns the build and the command line of this process.
     pub(super) fn own() -> Self {
         static OWN: OnceLock<Program> = OnceLock::new();
         OWN.get_or_init(|| {
@@ -53,7 +54,7 @@ impl Program {
         .clone()
     }
 
-    /// Creates a program from its executable, build and escaped `arguments`.
+    /// Creates the description of a program from its executable, build and escaped `arguments`.
     fn new(file: &Path, build: Option<String>, arguments: impl Iterator<Item = String>) -> Self {
         let mut arguments = arguments.collect::<Vec<_>>().join("\n");
         let checksum = crc32fast::hash(arguments.as_bytes());
@@ -67,7 +68,7 @@ impl Program {
         self.build.is_some() && other.build.is_some() && self.build != other.build
     }
 
-    /// Compares the build of a rank with that of `root`, which is rank 0. Both are named with their host in an error message.
+    /// Compares the build of a rank with that of `root`, which is rank 0. An error message names the hosts of both ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the builds differ.
@@ -87,7 +88,7 @@ impl Program {
         Err(Error::new(ErrorKind::Config, text))
     }
 
-    /// Compares the arguments of a rank with those of `root`, which is rank 0.
+    /// Compares the command-line arguments of a rank with those of `root`, which is the program of rank 0.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the arguments differ, with the first difference.
@@ -119,7 +120,7 @@ impl Program {
     }
 }
 
-/// Returns two differing arguments in the form used in error messages: a long one is cut to the part around the first difference.
+/// Returns two differing arguments in the form used in error messages: a long argument is cut to the part around the first difference.
 fn excerpts(one: Option<&str>, other: Option<&str>) -> (String, String) {
     let chars = |text: Option<&str>| text.unwrap_or_default().chars().collect::<Vec<_>>();
     let same = chars(one).iter().zip(&chars(other)).take_while(|(one, other)| one == other).count();
@@ -142,7 +143,7 @@ fn code_file() -> io::Result<PathBuf> {
     let here = code_file as fn() -> io::Result<PathBuf> as usize;
     let maps = std::fs::read("/proc/self/maps")?;
     let maps = String::from_utf8_lossy(&maps);
-    // 55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711      /home/me/app
+    // Format of a line of `/proc/self/maps`: 55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711      /home/me/app
     let is_here = |line: &&str| {
         let range = line.split(' ').next().and_then(|range| range.split_once('-'));
         let number = |text| usize::from_str_radix(text, 16).ok();
@@ -152,7 +153,7 @@ fn code_file() -> io::Result<PathBuf> {
     };
     let path = maps.lines().find(is_here).and_then(|line| line.find('/').map(|at| &line[at..]));
     match path {
-        // The file was replaced; `/proc/self/exe` leads to the running one.
+        // The program's file was replaced after its start; `/proc/self/exe` leads to the file that is running.
         Some(path) if path.ends_with(" (deleted)") => Ok("/proc/self/exe".into()),
         Some(path) => Ok(path.into()),
         None => Err(io::ErrorKind::NotFound.into()),
@@ -182,11 +183,11 @@ mod elf {
 
     /// First bytes of a 64-bit ELF file in the byte order of this machine.
     const START: [u8; 6] = [0x7f, b'E', b'L', b'F', 2, if cfg!(target_endian = "little") { 1 } else { 2 }];
-    /// Type of a segment with notes.
+    /// Type code of an ELF segment with notes.
     const NOTES: u32 = 4;
-    /// Type of a note of the owner `GNU` that contains a build id.
+    /// Type code of an ELF note of the owner `GNU` that contains a build id.
     const BUILD_ID: u32 = 3;
-    /// Maximum number of bytes that are read of a segment with notes.
+    /// Maximum number of bytes that are read of an ELF segment with notes.
     const LARGEST: u64 = 64 << 10;
 
     /// Returns the build id of an ELF file, if it has one.
@@ -208,7 +209,7 @@ mod elf {
         })
     }
 
-    /// Returns the build id of a segment of notes.
+    /// Returns the build id in an ELF segment of notes, if there is a build id.
     fn build_id_of(mut notes: &[u8], alignment: usize) -> Option<Vec<u8>> {
         loop {
             let (name, length) = (u32_at(notes, 0)? as usize, u32_at(notes, 4)? as usize);
@@ -309,7 +310,7 @@ mod tests {
         let text = refused(&[&long("1")], &[&long("2")]);
         assert!(text.chars().count() < 300, "{text}");
         assert!(text.contains(&format!("…{}1b", "a".repeat(20))) && text.contains("a2b"), "{text}");
-        // Only the first part of a command line is sent.
+        // The command line is longer than the part of it that a rank sends.
         let names: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
         let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
         let root = names.clone();
@@ -329,7 +330,7 @@ mod tests {
         let copy = dir.path().join("copy");
         std::fs::copy(&own, &copy).unwrap();
         assert_eq!(build(&own).unwrap(), build(&copy).unwrap());
-        // A file without a build ID, such as a script, is compared by its content.
+        // A file without a build id, such as a script, is compared by its content.
         let [one, same, other] = ["one", "same", "other"].map(|name| dir.path().join(name));
         for (file, text) in [(&one, "a program"), (&same, "a program"), (&other, "b program")] {
             std::fs::write(file, text).unwrap();

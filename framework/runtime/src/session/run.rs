@@ -1,4 +1,4 @@
-//! Start of the ranks as threads or as processes.
+//! Start of the ranks of a job, as threads or as MPI processes.
 
 #[cfg(feature = "mpi")]
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ use crate::job_status::writer::StatusWriter;
 /// their number, 1 by default.
 ///
 /// # Errors
-/// The error or panic of the first rank that failed, with its rank. It ends the job: all ranks return an error, with which the program
-/// should end. A rank on which the error did not arise returns one of [`ErrorKind::Peer`] with the text of the error.
+/// The error or panic of the first rank that failed, with its rank. The error ends the job: all ranks return an error, with which the program
+/// should end. A rank on which the error did not arise returns an error of the kind [`ErrorKind::Peer`] with the text of the original error.
 ///
 /// If ranks are processes, the rank on which the error arose also prints it on standard error at once, because a launcher may end all processes as
 /// soon as the first one has failed. If user code of a rank does not return within two seconds after the failure, or a rank does not answer, the job
@@ -37,7 +37,7 @@ use crate::job_status::writer::StatusWriter;
 /// ```
 pub fn run<R: Send>(config: &Config, body: impl Fn(&mut Session) -> Result<R, BoxError> + Sync) -> Result<R> {
     let result = Mutex::new(None);
-    // The calling thread is rank 0 if ranks are threads; results of other threads are dropped.
+    // Only the result of the calling thread is kept: it is rank 0 if ranks are threads.
     let caller = thread::current().id();
     let body = |session: &mut Session| {
         let value = body(session)?;
@@ -57,7 +57,7 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&mut Session) -> Result<R, Bo
 type Body<'a> = dyn Fn(&mut Session) -> Result<(), BoxError> + Sync + 'a;
 
 fn run_ranks(config: &Config, body: &Body) -> Result<()> {
-    // A process that was started to run commands enters here and does not return.
+    // A process that was started to run commands for a rank does so in this call, which then does not return.
     super::commands::enter();
     config.validate()?;
     let _handling = if config.handle_signals { Some(Handling::start()?) } else { None };
@@ -111,7 +111,7 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
         }
         let mine = rank(0);
         for other in others {
-            // A rank catches panics of user code; a panic of the framework is passed on.
+            // A panic of another rank's thread is passed on: it is a panic of the framework, because a rank catches panics of user code.
             if let Err(payload) = other.join() {
                 std::panic::resume_unwind(payload);
             }
@@ -131,16 +131,18 @@ const STACK: usize = 8 << 20;
 #[cfg(feature = "mpi")]
 static IS_RANK: AtomicBool = AtomicBool::new(false);
 
-/// Resets [`IS_RANK`] at the end of a run.
+/// Guard that resets [`IS_RANK`] at the end of a run.
 #[cfg(feature = "mpi")]
 struct OneRun;
 
 #[cfg(feature = "mpi")]
 impl OneRun {
+    /// Marks this process as a rank until the returned value is dropped.
+    ///
     /// # Errors
     /// [`ErrorKind::Config`] if this process is a rank of a run already: ranks of a nested run would wait for each other without end.
     fn begin() -> Result<Self> {
-        // Simulated ranks share a process.
+        // Simulated ranks are not checked for nested runs, because they share a process.
         if !crate::comm::mpi::simgrid::simulated() && IS_RANK.swap(true, Ordering::Relaxed) {
             let text = "armature::run was called within a run, for example in a task: call it after the run has ended";
             return Err(Error::new(ErrorKind::Config, text));
@@ -165,11 +167,12 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
         && launcher.rank == Some(0)
         && config.communicator.is_none()
     {
-        // The launcher distinguishes a job that dies while MPI starts from a program that never calls MPI. An error is ignored here. It occurs again
-        // when the session starts and the error can be sent to the other ranks.
+        // The start is recorded in the job status before MPI starts, so that the launcher can distinguish a job that dies while MPI starts from
+        // a program that never calls MPI. An error is ignored here: it occurs again when the session starts, and can then be sent to the other
+        // ranks.
         let _ = StatusWriter::start(config.job_status.as_deref(), None, 0, launcher.size.unwrap_or(1));
     }
-    // The starter of commands is created before MPI is initialised, because a process of an MPI job should not start processes.
+    // The process that starts commands is created before MPI is initialised, because a process of an MPI job should not start processes.
     let own = launcher.as_ref().and_then(|launcher| launcher.rank);
     let prepared = commands(config, own.unwrap_or(0)).map(Prepared::with);
     let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };
@@ -185,7 +188,7 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
         Err((mut endpoint, error)) => {
             failure::leave(&mut endpoint);
             if !endpoint.lost().is_empty() {
-                // MPI may still read messages to dead ranks.
+                // The endpoint is leaked, because MPI may still read messages to dead ranks.
                 std::mem::forget(endpoint);
             }
             Some(error)
@@ -200,7 +203,7 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
 /// Starts the process that runs commands for a rank, if commands are enabled.
 ///
 /// # Errors
-/// [`ErrorKind::Config`] on simulated hosts, which are parts of one process; otherwise the errors of [`Commands::start`].
+/// [`ErrorKind::Config`] on simulated hosts, whose ranks share one process; otherwise the errors of [`Commands::start`].
 fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
     let Some(commands) = &config.commands else { return Ok(None) };
     #[cfg(feature = "mpi")]

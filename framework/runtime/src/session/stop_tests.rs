@@ -1,9 +1,9 @@
-//! Tests of jobs that are asked to stop by a file: each skeleton ends in order, and the same call continues it.
+//! Tests of jobs that are asked to stop by a file: each skeleton ends in order, and the same call in a new job continues its work.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
 use crate::farm::{Farm, More};
@@ -12,11 +12,11 @@ use crate::loops::{Checkpoint, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, R
 use crate::pipeline::Pipeline;
 use crate::workflow::{Action, Description, Task, Workflow};
 
-/// Directory of a run, and the work that its jobs have done.
+/// Run directory, and counts of the work that the jobs in it have done.
 struct Run {
     dir: tempfile::TempDir,
     done: Mutex<Vec<u64>>,
-    /// Amount of work after which the job is asked to stop.
+    /// Number of completed units of work after which the job is asked to stop.
     stops_after: usize,
 }
 
@@ -36,7 +36,7 @@ impl Run {
             .job_status(Some(self.path("status")))
     }
 
-    /// Does a unit of work in about `millis` milliseconds.
+    /// Does a unit of work, which takes about `millis` milliseconds.
     fn work(&self, unit: u64, millis: u64) {
         std::thread::sleep(Duration::from_millis(millis));
         let mut done = self.done.lock().unwrap();
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Checks that the job was stopped, and that `kept` is in the sentence.
+    /// Checks that the job was stopped, and that the error message contains `kept`, which describes the kept results.
     #[track_caller]
     fn is_stopped<R>(&self, result: Result<R>, kept: &str) {
         let error = result.err().expect("the job stops");
@@ -58,7 +58,7 @@ impl Run {
         assert!(!self.path("stop").exists());
     }
 
-    /// Checks that each unit of work below `units` was done once.
+    /// Checks that each unit of work below `units` was done exactly once, by one of the jobs.
     #[track_caller]
     fn did_each_once(&self, units: u64) {
         let done = self.done.lock().unwrap();
@@ -159,7 +159,7 @@ fn stopped_pipeline_delivers_items_in_flight() {
 
 #[test]
 fn stopped_pipeline_continues_from_its_snapshot() {
-    const ITEMS: u64 = 400;
+    const ITEMS: u64 = 1_200;
     for ranks in [1, 3] {
         let run_directory = Run::new(50);
         let start = || {
@@ -175,7 +175,7 @@ fn stopped_pipeline_continues_from_its_snapshot() {
                 Ok(())
             })
         };
-        run_directory.is_stopped(start(), " of 400 items are in ");
+        run_directory.is_stopped(start(), " of 1,200 items are in ");
         assert!(!run_directory.path("out").exists());
         start().unwrap();
         run_directory.did_each_once(ITEMS);
@@ -331,4 +331,105 @@ fn completed_job_is_finished_despite_a_stop_request() {
     .unwrap();
     let status = JobStatus::read(&run_directory.path("status")).unwrap().unwrap();
     assert_eq!(status.state, State::Finished);
+}
+
+/// A farm whose tasks cannot end before the job is ended stops, with its journal, and the same call continues it in a job with more time.
+#[test]
+fn farm_stops_when_no_task_can_end_before_the_time_limit() {
+    const TASKS: u64 = 40;
+    for ranks in [1, 3] {
+        let run_directory = Run::new(usize::MAX);
+        // The last tasks take so long that none can end in the second that is left for tasks.
+        let start = |left: Duration| {
+            let end = SystemTime::now() + left;
+            run(&run_directory.config(ranks).end_time(Some(end)), |session| {
+                let mut farm = Farm::new("squares", |n: u64| {
+                    run_directory.work(n, if n < 30 { 5 } else { 900 });
+                    n * n
+                })
+                .chunking(crate::farm::Chunking::fixed(1))
+                .journal(run_directory.path("journal"), "");
+                Ok(farm.collect(session, 0..TASKS)?.on_root())
+            })
+        };
+        let begin = Instant::now();
+        let error = start(Duration::from_millis(6_500)).expect_err("the job stops");
+        let text = error.to_string();
+        assert_eq!((error.kind(), error.exit_code()), (ErrorKind::Stopped, 85), "{text}");
+        let cause = "stopped by the time limit of the job (a task of the farm \"squares\", such as task ";
+        assert!(text.starts_with(cause) && text.contains(" are left) after "), "{text}");
+        assert!(
+            text.contains(" of 40 tasks are in ") && text.ends_with("; the same command continues"),
+            "{text}"
+        );
+        let status = JobStatus::read(&run_directory.path("status")).unwrap().unwrap();
+        assert!(status.stopped_for_time_limit() && status.kept == text);
+        assert!(begin.elapsed() < Duration::from_millis(6_500));
+        let done = run_directory.done.lock().unwrap().len();
+        assert!((30..TASKS as usize).contains(&done), "{done}");
+        let results = start(Duration::from_secs(3_600)).unwrap().unwrap();
+        assert_eq!(results, (0..TASKS).map(|n| n * n).collect::<Vec<_>>());
+        run_directory.did_each_once(TASKS);
+    }
+}
+
+#[test]
+fn farm_without_a_journal_and_a_time_limit_in_the_past_change_nothing() {
+    let past = SystemTime::now() - Duration::from_secs(9);
+    for (end, journal) in [(SystemTime::now() + Duration::from_secs(5), false), (past, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let results = run(&Config::new().ranks(2).end_time(Some(end)), |session| {
+            let mut farm = Farm::new("slow", |n: u64| {
+                std::thread::sleep(Duration::from_millis(30));
+                n
+            });
+            if journal {
+                farm = farm.journal(dir.path().join("journal"), "");
+            }
+            Ok(farm.collect(session, 0..20)?.on_root())
+        });
+        assert_eq!(results.unwrap().unwrap().len(), 20);
+    }
+}
+
+/// A workflow begins no task that takes longer than the time left, and stops when no other task is left.
+#[test]
+fn workflow_stops_when_no_task_can_end_before_the_time_limit() {
+    for (ranks, planned) in [(1, false), (3, false), (3, true)] {
+        let run_directory = Run::new(usize::MAX);
+        let start = |left: u64| {
+            let end = SystemTime::now() + Duration::from_secs(left);
+            run(&run_directory.config(ranks).end_time(Some(end)), |session| {
+                let mut builder = Description::builder("times");
+                for task in 0..20u64 {
+                    let mut of = Task::new(task.to_string(), Action::Closure("work".into()));
+                    of.kind = Some(if task < 15 { "short" } else { "long" }.into());
+                    of.run_time = Some(if task < 15 { 0.02 } else { 600.0 });
+                    builder.task(of);
+                }
+                builder.edge("15", "16", 0);
+                let mut workflow = Workflow::from_description(builder.build()?);
+                if !planned {
+                    workflow = workflow.unplanned();
+                }
+                workflow = workflow
+                    .closure("work", |_, cx| {
+                        run_directory.work(cx.name().parse()?, 20);
+                        Ok(())
+                    })
+                    .journal(run_directory.path("journal"), "");
+                workflow.run(session)?;
+                Ok(())
+            })
+        };
+        let error = start(300).expect_err("the job stops");
+        let text = error.to_string();
+        assert_eq!((error.kind(), error.exit_code()), (ErrorKind::Stopped, 85), "{text}");
+        let cause = "stopped by the time limit of the job (task \"1";
+        assert!(text.starts_with(cause) && text.contains("\" needs about 600.000 s, and 2"), "{text}");
+        assert!(text.contains("; 15 of 20 tasks are in "), "{text}");
+        assert!(JobStatus::read(&run_directory.path("status")).unwrap().unwrap().stopped_for_time_limit());
+        start(36_000).unwrap();
+        run_directory.did_each_once(20);
+    }
 }

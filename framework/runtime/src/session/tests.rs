@@ -1,4 +1,4 @@
-//! Tests of sessions from start to end: errors, job status and lost ranks.
+//! Tests of sessions from start to end: errors, job status and ranks that die.
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
@@ -111,7 +111,7 @@ fn each_start_has_separate_events_and_needs_a_writable_directory() {
         run(&config(&events), |session| {
             let own = session.config().events.clone().expect("a directory");
             assert_eq!(own, events.join(format!("attempts/{number}")));
-            // A group has its own directory within the directory of the job.
+            // The events of a group go to a separate directory within the directory of the job.
             session.split(Some(session.rank() as u32 % 2), 0, |group| {
                 assert!(group.config().events.as_ref().expect("a directory").starts_with(&own));
                 Ok(())
@@ -134,7 +134,7 @@ fn each_start_has_separate_events_and_needs_a_writable_directory() {
 fn lost_ranks_are_not_awaited_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job_status");
-    // Rank 1 never started.
+    // The local job has three ranks, of which rank 1 was never started.
     let world = World::new(3);
     let config = Config::new().join_limit(Duration::from_secs(20));
     let leave = |rank: usize| {
@@ -183,7 +183,7 @@ fn leaving_ranks_time_out_if_rank_0_is_silent() {
     assert!(error.message().ends_with("for rank 0 to allow it to leave"), "{error}");
 }
 
-/// Only a farm can continue without a rank.
+/// Only a farm can continue without a silent rank.
 #[test]
 fn silent_rank_fails_the_job_at_the_end() {
     let world = World::new(3);
@@ -193,7 +193,7 @@ fn silent_rank_fails_the_job_at_the_end() {
     let mut silent = endpoint(1);
     silent.next_run();
     silent.send(0, crate::comm::message::Control::Leave, &()).unwrap();
-    // Rank 2 is busy and does not leave. Rank 1, which waits to leave, is silent for longer than the limit meanwhile.
+    // Rank 2 is busy and does not leave the job. Rank 1, which waits to leave, is meanwhile silent for longer than permitted.
     let error = finalize::leave(&mut endpoint(0), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
     assert!(error.message().ends_with("for a heartbeat from rank 1, which waits to leave"), "{error}");

@@ -1,4 +1,4 @@
-//! Attempts of tasks and the deaths of ranks attributed to them: number of deaths per task, and the ranks that may retry the task.
+//! Failed attempts of tasks, and deaths of ranks that tasks may have caused: how many there were, and which ranks may retry the task.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::failed_task::FailedTask;
 /// Failed attempts of a task, and the deaths attributed to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attempts {
-    /// Number of failed attempts. A rank that certainly died in the task is one of them.
+    /// Number of failed attempts of the task. The death of a rank that certainly died in the task counts as a failed attempt.
     pub(crate) failed: u32,
     pub(crate) suspicion: Suspicion,
 }
@@ -16,18 +16,18 @@ pub(crate) struct Attempts {
 /// Deaths of ranks that are attributed to a task, certainly or possibly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Suspicion {
-    /// Number of ranks that certainly died in the task. The attempts of the task include them.
+    /// Number of ranks that certainly died in the task. Each of them is also a failed attempt of the task.
     pub(crate) certain: u32,
-    /// Number of ranks that died in this task or in another one.
+    /// Number of ranks that died either in this task or in another task.
     pub(crate) shared: u32,
-    /// Number of the last death in `shared`.
+    /// Number of the last of the deaths in `shared`; all deaths of a job are numbered.
     pub(crate) death: u32,
-    /// Maximum number of tasks in a chunk with this task; 0 if no rank died.
+    /// Maximum number of tasks in the chunk in which the task is retried; 0 if no rank died in the task.
     pub(crate) most: u32,
 }
 
 impl Suspicion {
-    /// Suspicion of a task that a suspected task has created.
+    /// Suspicion of a task of an exploration that was created by a task in which a rank may have died.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 }
 
@@ -37,26 +37,25 @@ impl Attempts {
         self.suspicion.most > 0
     }
 
-    /// Returns true if the task has used all its `tries`.
     pub(crate) fn is_exhausted(self, tries: u32) -> bool {
         self.failed >= tries
     }
 
-    /// Returns true if the task has used all its `tries` and does not get another one. A suspect in which no rank certainly died gets another one,
-    /// because another task may explain the death.
+    /// Returns true if the task has used all its `tries` and does not get another one. A task in which no rank certainly died gets another try,
+    /// because a different task may have caused the death.
     fn is_spent(self, tries: u32) -> bool {
         self.is_exhausted(tries) && (self.suspicion.certain > 0 || !self.is_suspect())
     }
 
-    /// Returns true if no rank may run the task any more: its `tries` are used up, or too few of the `others`, the living ranks without rank 0, are
-    /// left. The last of them does not run a task in which two ranks died.
+    /// Returns true if no rank may run the task any more: it has used all its `tries`, or too few ranks other than 0 are alive (`others` is their
+    /// number). The last rank other than rank 0 does not run a task in which two ranks died.
     pub(crate) fn is_hopeless(self, tries: u32, others: usize) -> bool {
         let needed = if self.suspicion.certain >= 2 { 2 } else { 1 };
         self.is_spent(tries) || (self.is_suspect() && others < needed)
     }
 
-    /// Returns new attempts for a task that had used all its attempts in an earlier run of the job. If there are `others`, living ranks without rank
-    /// 0, a task in which a rank died remains a suspect, so that one of them runs it.
+    /// Returns new attempts for a task that had used all its attempts in an earlier run of the job. If ranks other than 0 are alive (`others` is
+    /// their number), a task in which a rank died remains a suspect, so that one of these ranks runs it.
     pub(crate) fn renewed(self, others: usize) -> Self {
         let suspicion = Suspicion { certain: 1, most: 1, ..Suspicion::default() };
         let is_suspect = self.suspicion.certain > 0 && others > 0;
@@ -69,7 +68,8 @@ impl Attempts {
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
     }
 
-    /// Clears the shared deaths if the last death of which the task was suspected is one of the `explained` deaths. Returns true if it is.
+    /// Clears the deaths that the task shares with other tasks if one of the deaths numbered `explained`, which another task has caused, is the
+    /// last of them. Returns true if it is.
     pub(crate) fn clear(&mut self, explained: &[u32]) -> bool {
         let was_suspected = self.suspicion.shared > 0 && explained.contains(&self.suspicion.death);
         if was_suspected {
@@ -78,7 +78,7 @@ impl Attempts {
         was_suspected
     }
 
-    /// Returns the attempts after death number `death`, whose relation to the task is `verdict`.
+    /// Returns the attempts after the death with number `death`, with `blame` as the relation of the death to the task.
     fn after(self, blame: Blame, death: u32) -> Self {
         let Attempts { failed, suspicion: was } = self;
         match blame {
@@ -87,7 +87,7 @@ impl Attempts {
                 let most = if self.is_suspect() { most.min(was.most) } else { most };
                 Attempts { failed, suspicion: Suspicion { shared: was.shared + 1, death, most, ..was } }
             }
-            // Earlier deaths of which the task was suspected become certain too.
+            // Earlier deaths of which the task was suspected count as certain too, because the task has now killed a rank.
             Blame::Guilty => {
                 let deaths = was.shared + 1;
                 let suspicion = Suspicion { certain: was.certain + deaths, shared: 0, death: 0, most: 1 };
@@ -96,9 +96,9 @@ impl Attempts {
         }
     }
 
-    /// Returns the failure of a task that no rank may run any more, after deaths in it. `last` is the rank that died last, with the reason; `None` if
-    /// it died in an earlier run of the job. The skeleton chooses the wording of the message: `died` is "died" or "has died", and `elsewhere`
-    /// describes the other tasks in which the rank may have been.
+    /// Returns the failure of a task that no rank may run any more, after deaths of ranks in it. `last` is the rank that died last, with the
+    /// reason; `None` if the rank died in an earlier run of the job. The skeleton chooses the wording of the message: `died` is "died" or "has
+    /// died", and `elsewhere` describes the other tasks in which the rank may have been.
     pub(crate) fn failure(
         self,
         (task, name): (u64, Option<String>),
@@ -113,14 +113,14 @@ impl Attempts {
         };
         let mut message = match last {
             Some((rank, why)) => format!("the process of rank {rank} {died} in {place}{why}"),
-            // The journal does not record the rank.
+            // The message does not name the rank, because the journal of an earlier run does not record it.
             None => format!("a process {died} in {place} (in an earlier run of the job)"),
         };
         if !is_spent {
             message += ", and no rank is left to retry it";
         }
-        // The task may succeed in another run, unless it has used all its tries and the deaths are its own: two ranks died in it. A single
-        // rank may have been killed for another reason.
+        // The failure counts as the program's own only if the task has used all its tries and two ranks died in it. Otherwise the task may succeed
+        // in another run: a single rank may have been killed for another reason.
         let is_its_own = is_spent && self.suspicion.certain >= 2;
         let kind = if is_its_own { ErrorKind::User } else { ErrorKind::Timeout };
         let (rank, tries) = (last.map_or(0, |(rank, _)| rank), self.failed + self.suspicion.shared.min(1));
@@ -128,29 +128,30 @@ impl Attempts {
     }
 }
 
-/// Relation of a death to a task.
+/// Relation of a rank's death to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// The task was not running on the rank.
+    /// The dead rank was not in this task.
     Innocent,
-    /// The rank was in this task or in another one. The task is retried in a chunk of at most this number of tasks.
+    /// The dead rank was in this task or in another task. This task is retried in a chunk of at most the given number of tasks.
     Suspect(u32),
-    /// The rank was in this task.
+    /// The dead rank was in this task.
     Guilty,
 }
 
-/// Deaths of ranks that tasks may have caused.
+/// Numbers of the deaths of ranks that tasks may have caused.
 #[derive(Debug, Default)]
 pub(crate) struct Deaths {
-    /// Number of the last death, the deaths of earlier runs included.
+    /// Number of the last death. Deaths of earlier runs of the job are numbered too.
     pub(crate) last: u32,
-    /// Earlier deaths that the last one explains, until the caller has [cleared](Attempts::clear) their other suspects.
+    /// Numbers of the earlier deaths that count as explained by the last death. They are kept until the caller has [cleared](Attempts::clear) the
+    /// other tasks that were suspected of them.
     pub(crate) explained: Vec<u32>,
 }
 
 impl Deaths {
-    /// Returns the attempts of a task after the last death. If the task is blamed, the death explains the earlier death of which the task
-    /// was suspected.
+    /// Returns the attempts of a task after the last death. If the dead rank was or may have been in the task, the task also counts as the cause of
+    /// the earlier death of which it was suspected.
     pub(crate) fn judge(&mut self, was: Attempts, blame: Blame) -> Attempts {
         if blame != Blame::Innocent && was.suspicion.shared > 0 {
             self.explained.push(was.suspicion.death);

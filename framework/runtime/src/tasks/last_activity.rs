@@ -6,27 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecordReader};
 
-/// Last known activity of a lost rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LastActivity {
-    /// The rank is alive, or its death is not related to the tasks that it held.
+    /// The rank is alive, or died for a reason that has nothing to do with its tasks.
     Innocent,
     /// The rank was in this task, which its last heartbeat named, or in a later one. If no task is named, the rank may have been in any of
     /// its tasks.
     Behind(Option<u64>),
     /// The rank was in this chunk, and in this task of the chunk if the task is known. A workflow's chunk is a closure.
     Chunk { id: u64, task: Option<u64> },
-    /// Like `Behind`, for a rank whose flight record names no chunk. The rank had begun no suspect, because the flight record names a suspect before
-    /// it begins.
+    /// Like `Behind`, for a rank whose flight record names no chunk. The rank had then not begun any task in which a rank may have died before,
+    /// because such a task is written to the flight record before it begins.
     Unrecorded(Option<u64>),
 }
 
-/// Flight records of other ranks on this machine.
+/// Flight records of other ranks on this machine: records in shared memory that outlive their rank.
 #[derive(Debug, Default)]
 pub(crate) struct FlightRecords(BTreeMap<usize, FlightRecordReader>);
 
 impl FlightRecords {
-    /// Opens the flight record of a rank, if the rank keeps a trail that this rank can read.
+    /// Opens the flight record of a rank, if the rank has one that this rank can read.
     pub(crate) fn open(&mut self, rank: usize, location: Option<&FlightRecordLocation>) {
         self.0.extend(location.and_then(FlightRecordReader::open).map(|reader| (rank, reader)));
     }
@@ -36,8 +35,8 @@ impl FlightRecords {
         self.0.remove(&rank);
     }
 
-    /// Returns the last activity of a lost rank, whose last heartbeat named the task `reported`. `died` is true if the rank may have died of
-    /// that activity.
+    /// Returns the last activity of a lost rank, from its flight record or else from its last heartbeat, which named the task `reported`. `died` is
+    /// false if the rank is not dead, or cannot have died of a task.
     pub(crate) fn last_activity(&self, rank: usize, died: bool, reported: Option<u64>) -> LastActivity {
         match self.0.get(&rank).map(FlightRecordReader::read) {
             _ if !died => LastActivity::Innocent,

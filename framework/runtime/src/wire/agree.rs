@@ -1,7 +1,7 @@
 //! Check that the `Serialize` and `Deserialize` of a type agree: a value that is written must be read as the same value.
 //!
-//! They may disagree. In `enum Shape { Dot, #[serde(skip)] Cached, Line, Disc }`, serde's derive counts the skipped variant when it writes,
-//! and does not count it when it reads, so that a line becomes a disc. The bytes do not show the mistake.
+//! The two implementations may disagree. In `enum Shape { Dot, #[serde(skip)] Cached, Line, Disc }`, serde's derive counts the skipped variant
+//! when it writes, and does not count it when it reads, so that a line becomes a disc. The bytes do not show the mistake.
 //!
 //! Therefore items are *examined*: an item is written, read, and written again, and both writings are compared by their [`digest`]. The
 //! format has no names, so whether a derived type is read wrongly depends on the contents of an item and not on its values: on its
@@ -24,42 +24,44 @@ use super::watched::{REMEDY, Watched};
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
-/// Number of first items of a type that are all examined; later items are examined if their number is a power of two. An examination takes
-/// about as long as two or three encodings of the item. A smaller number finds fewer mistakes that depend on values.
+/// Number of first items of a type that are all examined; later items are examined if their number is a power of two. To examine an item means
+/// to write it, read it and write it again, which takes about as long as two or three encodings. A smaller number finds fewer mistakes that
+/// depend on values.
 const FIRST: u64 = 64;
-/// Maximum time for examining items because of their number, for each type and process; the first item is always examined. It bounds the
-/// cost of large items: a megabyte takes some milliseconds.
+/// Maximum time for examining items because of their number (instead of their new structure), for each type and process; the first item is
+/// always examined. The limit bounds the cost of large items: a megabyte takes some milliseconds.
 const MOST_TIME: Duration = Duration::from_millis(20);
 
-/// Examinations of a type in this process.
+/// State of the check that `Serialize` and `Deserialize` of a type agree, in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    /// Number of items so far.
+    /// Number of items so far that have been encoded, or offered for a check without being sent.
     items: AtomicU64,
-    /// Nanoseconds spent on examining items because of their number.
+    /// Nanoseconds spent on examining items because of their number, instead of their new structure.
     spent: AtomicU64,
-    /// Shapes of the examined items.
+    /// Shapes of the examined items: structs, enum variants and omitted fields that occurred in an item.
     shapes: Mutex<Arc<Shapes>>,
 }
 
-/// Entries by type. An entry is small, and their number is bounded by the number of item types of the program.
+/// State of the check for each type of items. An entry is small, and the number of entries is bounded by the number of item types of the
+/// program.
 static AGREEMENTS: Mutex<Option<HashMap<TypeId, &'static Agreement>>> = Mutex::new(None);
 
 impl Agreement {
-    /// Returns the entry of a type.
+    /// Returns the state of the check for a type.
     pub(super) fn of<T: 'static>() -> &'static Self {
         let mut all = AGREEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
     }
 
-    /// Starts a batch of `count` further items.
+    /// Starts the encoding of a batch of `count` further items.
     pub(super) fn batch(&self, count: usize) -> Batch<'_> {
         let number = self.items.fetch_add(count as u64, Relaxed);
         let watch = Watch::new(self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone());
         Batch { agreement: self, watch, number, due: self.due(number) }
     }
 
-    /// Examines a sample of `items`, which are not sent now, but might be sent on other ranks. Returns true if it has examined any.
+    /// Examines a sample of `items`, which are not sent now, but might be sent on other ranks. Returns true if an item has been examined.
     ///
     /// # Errors
     /// The errors of [`Batch::encode_into`]; a panic of the type's own code.
@@ -81,7 +83,7 @@ impl Agreement {
         Ok(true)
     }
 
-    /// Returns the number of the next item, from `number` on, that is examined whatever its shapes.
+    /// Returns the number of the next item, from `number` on, that is examined because of its number, even if its structure is known.
     fn due(&self, number: u64) -> u64 {
         match number {
             0 => 0,
@@ -92,17 +94,17 @@ impl Agreement {
     }
 }
 
-/// Batch of items of one type that are being encoded.
+/// Encoding of one batch of items, which checks some of the items.
 pub(super) struct Batch<'a> {
     agreement: &'a Agreement,
     watch: Watch,
-    /// Number of the next item.
+    /// Number of the next item to encode, among all items of the type.
     number: u64,
     due: u64,
 }
 
 impl Batch<'_> {
-    /// Appends one item to `into`, and examines it if necessary.
+    /// Appends one item to `into`, and examines the item if necessary: writes, reads and writes it again.
     ///
     /// # Errors
     /// If the item cannot be encoded, or is read as another value.
@@ -132,7 +134,7 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // If the process continues after this error, the next items of the type are examined like the first ones.
+            // If the process continues after this error, the next items of the type are examined like the first 64 items.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));
@@ -155,7 +157,7 @@ impl Batch<'_> {
     }
 }
 
-/// Checks that an item is read from its `bytes` as the same value; returns the difference as an error message.
+/// Checks that an item with the encoded form `bytes` is read as an equal value. Otherwise returns the difference as an error message.
 fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Result<(), String> {
     let back: T = get(bytes).map_err(|why| format!("the encoded value cannot be decoded: {why}"))?;
     let number =
@@ -170,10 +172,10 @@ fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Re
     }))
 }
 
-/// Returns descriptions of the shapes with which an item is written.
+/// Returns descriptions of the structs, enum variants and omitted fields with which an item is written.
 fn written_as<T: Serialize>(item: &T) -> Vec<String> {
     let watch = Watch::default();
-    // The item has been written without an error before. If it fails now, the shapes up to the failure suffice.
+    // The item has been written without an error before, so an error of this second writing is ignored: the shapes up to the failure suffice.
     let _ = digest(&Watched { value: item, watch: &watch });
     watch.take_new().iter().map(ToString::to_string).collect()
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Codec, Item, Named, codec};
 use crate::error::ErrorKind;
 
-/// Checks that encoding the items fails for the reasons `why`: a batch of items is checked before it is encoded.
+/// Checks that encoding a batch of the items fails, and that the error message contains the texts `why`.
 #[track_caller]
 fn refused<T: Item + Clone>(items: &[T], why: &[&str]) {
     let error = codec::encode(items.to_vec(), &mut Vec::new(), &mut Vec::new()).unwrap_err();
@@ -23,7 +23,7 @@ fn refused<T: Item + Clone>(items: &[T], why: &[&str]) {
     }
 }
 
-/// Checks that items which stay on their rank are refused.
+/// Checks that items which stay on their rank are refused, although they are not encoded.
 #[track_caller]
 fn refused_at_home<T: Item>(items: &[T], why: &str) {
     let error = Codec::<T>::of_type().check(items).unwrap_err();
@@ -60,7 +60,7 @@ fn skipped_variant_before_others_is_detected() {
         refused(&[figures], &[why]);
     }
     refused(&[Figure::Disc(2)], &["the encoded value cannot be decoded"]);
-    // Items of the first variant alone are decoded correctly.
+    // Items of the first variant are decoded correctly, because no skipped variant precedes it.
     codec::encode(vec![Figure::Dot(7); 9], &mut Vec::new(), &mut Vec::new()).unwrap();
 }
 
@@ -76,7 +76,7 @@ struct Sparse {
 fn skipped_field_is_detected() {
     for full in [0, 1, 1000] {
         let mut items = vec![Sparse { a: 1, b: Some(2), c: 3 }; full];
-        // The bytes after the missing field could be read as `b`.
+        // The bytes after the omitted field `b` could be read as `b`.
         items.push(Sparse { a: 1, b: None, c: 1 });
         refused(&items, &["it writes `Sparse` without `b`, and the encoded value cannot be decoded"]);
         refused(&[Some(items)], &["without `b`"]);
@@ -135,11 +135,11 @@ fn self_describing_types_are_accepted_as_named() {
     accepted(&[Named(Tagged::Number { n: 1 })]);
     accepted(&[Named(Adjacent::Number(1))]);
     accepted(&[Named(Sparse { a: 1, b: None, c: 1 }), Named(Sparse { a: 1, b: Some(2), c: 3 })]);
-    // The maps that are read have another order than those that were written.
+    // The decoded maps have another order of keys than the encoded maps.
     let flat = |a| Named(Flat { a, more: (0..50).map(|n| (n.to_string(), n)).collect() });
     accepted(&(0..100).map(flat).collect::<Vec<_>>());
     accepted(&[Some((flat(1), vec![flat(2)]))]);
-    // Names do not help where a field is required and never written.
+    // Sending field names does not help if `Deserialize` requires a field that `Serialize` never writes.
     refused(&[Named(Half { a: 1, b: 2 })], &["cannot be decoded", "missing field `b`"]);
 }
 
@@ -162,7 +162,7 @@ fn named_value_round_trips_and_truncated_bytes_fail() {
     assert!(error.message().contains("1 bytes too many"), "{error}");
 }
 
-/// Writes two or three fields and reads two, in reverse order if `SWAPS` is true.
+/// A type whose `Serialize` writes two or three fields and whose `Deserialize` reads two, in reverse order if `SWAPS` is true.
 #[derive(Clone, Debug)]
 struct ByHand<const WRITES: usize, const SWAPS: bool>(u32, u32, Vec<u32>);
 
@@ -190,7 +190,7 @@ fn handwritten_implementations_are_checked() {
     accepted(&[ByHand::<2, false>(1, 2, vec![])]);
     refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
     refused(&[ByHand::<2, true>(1, 2, vec![])], &["it is decoded with other values"]);
-    // Equal values hide the swap.
+    // If both fields have equal values, the reverse order of reading is not detected.
     let mut items = vec![ByHand::<2, true>(1, 1, vec![]); 50];
     items.push(ByHand(1, 2, vec![]));
     refused_at_home(&items, "other values");
@@ -201,7 +201,7 @@ fn local_items_are_checked() {
     #[derive(Clone, Serialize, Deserialize)]
     struct Here(Figure);
     refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "is decoded as `Figure::Disc`");
-    // Items are checked ever more rarely: item 2048 is checked, but not all items after the first.
+    // Items of a type are checked ever more rarely: item 2048 is checked, but most other items after the first ones are not.
     #[derive(Clone, Serialize, Deserialize)]
     struct SkippedVariant(Figure);
     let mut items = vec![SkippedVariant(Figure::Dot(1)); 2048];
@@ -259,16 +259,16 @@ fn consistent_types_are_accepted() {
     };
     accepted(&(0..100).map(rich).collect::<Vec<_>>());
     accepted(&[(); 100]);
-    // A variant that is skipped on both sides causes an error when it is encoded; behind all other variants it does no
-    // harm to them.
+    // A variant that is skipped on both sides causes an error when it is encoded; if it is the last variant, the other variants are encoded
+    // correctly.
     let error = codec::encode(vec![Fine::Last(1)], &mut Vec::new(), &mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("could not be encoded") && error.contains("cannot be serialized"), "{error}");
 }
 
-/// Number of values of each kind that have been read.
+/// Number of deserialized values, by kind of `Counted`.
 static READ: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Number whose deserializations are counted; kind 1 takes long, kind 2 fails.
+/// A number whose deserializations are counted, by kind: kind 1 takes long to deserialize, kind 2 fails.
 #[derive(Clone, Debug)]
 struct Counted<const TAG_AT: usize>(u64);
 
@@ -302,7 +302,7 @@ fn only_a_sample_of_items_is_checked() {
     Codec::of_type().check(&batch).unwrap();
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
 
-    // Items that take long are checked once, and again only if they are written differently.
+    // Items whose examination takes long are examined once, and again only if they are written differently.
     let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
     codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     Codec::of_type().check(&slow).unwrap();

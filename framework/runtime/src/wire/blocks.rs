@@ -9,34 +9,34 @@ use super::{OWN_PART, id::Id, reader, reader::Reader, scalar::Scalar};
 use crate::comm::Part;
 use crate::error::Result;
 
-/// Length of an item that is sent as the next part.
+/// Encoded length that marks an item which is sent as the next part of the message.
 const APART: u32 = u32::MAX;
 
-/// An item that consists of contiguous bytes.
+/// An item that consists of contiguous bytes, such as a `String` or a `Vec` of numbers.
 pub(super) trait Block: Sized + Send {
-    /// Codec number of the type in frames. Never reused.
+    /// Codec number of the item type in messages, which is never reused for another type.
     const ID: u8;
 
-    /// Unit in bytes of which lengths must be multiples.
+    /// Size in bytes of an element of the item; encoded lengths must be multiples of this size.
     const UNIT: usize = 1;
 
     fn bytes(&self) -> &[u8];
 
-    /// Returns the memory of the item as a part, without a copy.
+    /// Returns the memory of the item as a part of a message, without a copy.
     fn into_part(self) -> Part;
 
-    /// Creates an item from its own part; `None` if the bytes are not a value of the type.
+    /// Creates an item from its own part of a message; `None` if the bytes are not a value of the type.
     fn take(part: Part) -> Option<Self>;
 
-    /// Remaining buffer with the inline items.
+    /// Buffer with the items that were sent inline instead of as parts, from the next item on.
     type Rest;
 
     fn open(inline: Bytes) -> Self::Rest;
 
-    /// Returns the next item of `length` bytes, which the caller has checked to be present; `None` if they are not a value.
+    /// Returns the next item of `length` bytes, which the caller has checked to be present; `None` if the bytes are not a value of the type.
     fn next(rest: &mut Self::Rest, length: usize) -> Option<Self>;
 
-    /// Returns all items of a batch as one buffer without a copy, if they are contiguous in memory.
+    /// Returns all items of a batch as one buffer without a copy, if the items are contiguous in memory.
     fn joined(items: Vec<Self>) -> Result<Bytes, Vec<Self>> {
         Err(items)
     }
@@ -121,7 +121,7 @@ impl Block for Bytes {
     }
 
     fn next(rest: &mut Bytes, length: usize) -> Option<Self> {
-        // Every item shares the whole buffer, which avoids a copy and is freed with the last item.
+        // Every decoded item shares the whole received buffer, which avoids a copy; the buffer is freed with the last item.
         Some(rest.split_to(length))
     }
 }
@@ -144,7 +144,7 @@ impl Block for BytesMut {
     type Rest = BytesMut;
 
     fn open(inline: Bytes) -> BytesMut {
-        // Without a copy if the buffer has no other owner.
+        // The buffer becomes mutable without a copy if it has no other owner.
         inline.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
     }
 
@@ -157,7 +157,7 @@ impl Block for BytesMut {
         if !adjacent {
             return Err(items);
         }
-        // Pieces of one buffer are merged without a copy; other pieces that happen to be adjacent in memory are copied.
+        // Items that are pieces of one buffer are merged without a copy; items that happen to be adjacent in memory are copied.
         let whole = items.into_iter().reduce(|mut whole, next| {
             whole.unsplit(next);
             whole
@@ -170,7 +170,7 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
     let mut lengths: Vec<u32> = Vec::with_capacity(items.len());
     let mut inline = 0;
     for size in items.iter().map(|item| item.bytes().len()) {
-        // A length below [`OWN_PART`] fits a `u32`.
+        // An item's length below [`OWN_PART`] fits a `u32`.
         lengths.push(if size < OWN_PART { size as u32 } else { APART });
         inline += if size < OWN_PART { size } else { 0 };
     }

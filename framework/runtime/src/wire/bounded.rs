@@ -16,20 +16,20 @@ use serde::de::{
     Visitor,
 };
 
-/// Maximum number of elements without bytes in an input.
+/// Maximum number of elements that take no bytes (such as units) in an input.
 const EMPTY_ELEMENTS: usize = 1 << 20;
 
-/// Maximum nesting depth of values, as in serde_json.
+/// Maximum nesting depth of decoded values: the limit of serde_json.
 const MOST_NESTED: u8 = 128;
 
-/// Returns the number of elements that an input of `size` bytes may announce.
+/// Returns the number of elements that all sequences, tuples and maps of an input of `size` bytes may announce in total.
 ///
 /// A byte can be an element on each level of nesting at once (a vector of tuples of tuples of `u8`).
 pub(super) fn budget(size: usize) -> Cell<usize> {
     Cell::new(size.saturating_mul(usize::from(MOST_NESTED)).saturating_add(EMPTY_ELEMENTS))
 }
 
-/// Remaining number of elements and levels.
+/// Number of elements and levels of nesting that the rest of an input may have.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'b> {
     elements: &'b Cell<usize>,
@@ -37,7 +37,7 @@ pub(super) struct Bounds<'b> {
 }
 
 impl<'b> Bounds<'b> {
-    /// Returns the bounds of a whole [`budget`].
+    /// Returns the bounds at the start of an input whose [`budget`] of elements is `elements`.
     pub(super) fn new(elements: &'b Cell<usize>) -> Self {
         Bounds { elements, levels: MOST_NESTED }
     }
@@ -59,7 +59,7 @@ impl<'b> Bounds<'b> {
     }
 }
 
-/// A serde object with bounds for the values inside of it.
+/// A serde object that checks [`Bounds`] for the values that it contains.
 pub(super) struct Bounded<'b, T> {
     pub(super) inner: T,
     pub(super) bounds: Bounds<'b>,
@@ -69,7 +69,7 @@ fn bound<T>(inner: T, bounds: Bounds<'_>) -> Bounded<'_, T> {
     Bounded { inner, bounds }
 }
 
-/// Methods for values without inner values.
+/// Defines the methods for values that contain no other values; the calls are passed on.
 macro_rules! leaves {
     ($($method:ident)*) => {$(
         #[inline]
@@ -269,7 +269,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Bounded<'_, A> {
     }
 }
 
-/// Passes borrowed text and bytes to a visitor as owned values.
+/// A visitor that passes borrowed text and bytes on to another visitor as owned values.
 struct Owned<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Owned<V> {
@@ -288,7 +288,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Owned<V> {
     }
 }
 
-/// Seed for one value under [`Bounds`].
+/// serde seed that reads one value and checks its [`Bounds`].
 pub(super) struct One<'b, T>(pub(super) Bounds<'b>, pub(super) PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for One<'_, T> {
@@ -299,14 +299,14 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for One<'_, T> {
     }
 }
 
-/// Seed for `count` consecutive values under [`Bounds`].
+/// serde seed that reads `count` consecutive values and checks their [`Bounds`].
 pub(super) struct Many<'b, T>(pub(super) Bounds<'b>, pub(super) usize, pub(super) PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
-        // A tuple of `count` values has no length prefix.
+        // `count` values are read as a tuple, because a tuple has no length prefix.
         deserializer.deserialize_tuple(self.1, self)
     }
 }
@@ -320,7 +320,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Many<'_, T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
         let Many(bounds, count, _) = self;
-        // Capacity for at most 64 KiB at first; the vector grows with the values that have been read.
+        // The first allocation is at most 64 KiB; the vector grows with the values that have been read.
         let likely = (64 * 1024 / size_of::<T>().max(1)).clamp(1, count.max(1));
         let mut values = Vec::with_capacity(likely);
         while let Some(value) = seq.next_element_seed(One(bounds, PhantomData))? {

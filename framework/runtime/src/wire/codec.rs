@@ -21,17 +21,17 @@ use super::{
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Codec number of plain old data in frames.
+/// Codec number of plain old data in messages.
 const PLAIN: u8 = Id::Plain as u8;
 
-/// Calls a macro with every scalar type. A batch of scalars, or of vectors of scalars, is sent as its memory.
+/// Calls a macro with every scalar type (numbers, `bool`, `char`). A batch of scalars, or of vectors of scalars, is sent as its memory.
 macro_rules! scalars {
     ($call:ident) => {
         $call!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64 bool char)
     };
 }
 
-/// Returns the name of a codec number for messages.
+/// Returns the name of a codec by its number, for error messages.
 pub(super) fn describe(id: u8) -> String {
     macro_rules! names {
         ($($scalar:ident)*) => {
@@ -50,8 +50,8 @@ pub(super) fn describe(id: u8) -> String {
     scalars!(names)
 }
 
-/// Codec of a type that is not serialised with serde. Batches are `Vec`s of the type, passed as `dyn Any`, so that the functions are
-/// compiled once instead of for each type of items.
+/// Codec of a type that is not serialised with serde. Batches are `Vec`s of the type, passed as `dyn Any`, so that the functions of the codec
+/// are compiled once instead of for each type of items.
 struct Known {
     of: TypeId,
     id: u8,
@@ -90,7 +90,7 @@ impl Known {
         }
     }
 
-    /// Returns the codec of `T`, or `None` if `T` is serialised with serde.
+    /// Returns the codec of `T`, or `None` if values of `T` are serialised with serde.
     fn of<T: 'static>() -> Option<&'static Known> {
         static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
             macro_rules! all {
@@ -108,14 +108,14 @@ impl Known {
     }
 }
 
-/// Returns the batch as a vector of items.
+/// Returns the batch as a vector of the items' type.
 fn batch<B: 'static>(items: &mut dyn Any) -> Result<&mut Vec<B>> {
     items
         .downcast_mut()
         .ok_or_else(|| Error::new(ErrorKind::Wire, "a codec was used for items of another type"))
 }
 
-/// Appends a batch to a message: small values to `head`, after the existing bytes, and large ones to `parts`.
+/// Appends a batch to a message: small values to `head`, after the bytes that it already has, and large ones to `parts`.
 ///
 /// # Errors
 /// If serde cannot encode an item, or the batch has more than 2^26 items.
@@ -130,8 +130,8 @@ pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut
 /// Decodes the `count` items of a batch; `head` starts where [`encode`] began to write.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] for any other content. The function never panics, and allocates at most the size of one item for each byte of the
-/// message.
+/// [`ErrorKind::Wire`] if `head` and `parts` are not such a batch. The function never panics, and allocates at most the size of one item for
+/// each byte of the message.
 pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
     let name = type_name::<T>();
     check_count(count, name)?;
@@ -148,8 +148,8 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
     }
 }
 
-/// Returns the number of bytes that [`encode`] writes before the content of a batch of one item: the start of a batch, and the item's
-/// length or the fingerprint of its type where the codec does not imply it.
+/// Returns the number of bytes that [`encode`] writes before the content of a batch of one item: the start of a batch, and the item's length or
+/// the fingerprint of its type where the codec of the type does not imply the fingerprint.
 pub(crate) fn header_length(head: &[u8]) -> usize {
     let is_scalar = head.get(1).is_some_and(|&codec| codec <= Id::Char as u8);
     START + if is_scalar { 0 } else { size_of::<u32>() }
@@ -171,7 +171,7 @@ fn check_count(count: usize, what: &str) -> Result<()> {
 pub(crate) struct Codec<T> {
     encode: Encode<T>,
     decode: Decode<T>,
-    /// Checks of the type, for items that are serialised with serde.
+    /// Check that `Serialize` and `Deserialize` of the type agree; `None` if the type is not serialised with serde.
     agreement: Option<&'static Agreement>,
     is_plain: bool,
 }
@@ -180,7 +180,7 @@ type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
 type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 
 impl<T: Item> Codec<T> {
-    /// Returns the codec for the type: [`encode`] and [`decode`].
+    /// Returns the codec that the type determines, with the functions [`encode`] and [`decode`].
     pub(crate) fn of_type() -> Self {
         let agreement = Known::of::<T>().is_none().then(Agreement::of::<T>);
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
@@ -206,18 +206,18 @@ impl<T: bytemuck::Pod + Send> Codec<T> {
 }
 
 impl<T> Codec<T> {
-    /// Returns the name of the type, with the encoding if the program has chosen it. Both ends of an edge must agree on it.
+    /// Returns the name of the type, with the encoding if the program has chosen it. Sender and receiver of the items must have the same name.
     pub(crate) fn item(&self) -> String {
         let name = type_name::<T>();
         if self.is_plain { format!("{name}, sent as plain memory") } else { name.to_string() }
     }
 
-    /// Appends a batch to a message. See [`encode`].
+    /// Appends a batch of items to a message. See [`encode`].
     pub(crate) fn encode(&self, items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         (self.encode)(items, head, parts)
     }
 
-    /// Decodes a batch of `count` items. See [`decode`].
+    /// Decodes a batch of `count` items from a message. See [`decode`].
     pub(crate) fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
         (self.decode)(head, parts, count)
     }

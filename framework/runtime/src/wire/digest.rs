@@ -21,13 +21,13 @@ thread_local! {
     static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns true while this thread computes a digest. A type that encodes itself as bytes then writes its parts, because the order of
-/// elements cannot be ignored in bytes.
+/// Returns true while this thread computes a digest. A type that normally encodes itself as bytes then passes its elements to serde, because in
+/// bytes the order of elements cannot be ignored.
 pub(super) fn is_running() -> bool {
     IS_RUNNING.get()
 }
 
-/// Error message of a `Serialize`.
+/// Error message of a type's `Serialize` implementation.
 #[derive(Debug)]
 pub(super) struct Refused(String);
 
@@ -45,21 +45,21 @@ impl ser::Error for Refused {
     }
 }
 
-/// Combines two digests, depending on their order.
+/// Combines two digests into one that depends on their order.
 fn mix(first: u64, second: u64) -> u64 {
-    // The multiplier is 2^64 divided by the golden ratio. The upper half of the product depends on all bits.
+    // The multiplier of the product is 2^64 divided by the golden ratio. The upper half of the product depends on all bits of both digests.
     let product = (first.rotate_left(23) ^ second).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
 }
 
-/// Combines several digests, depending on their order.
+/// Combines several digests into one that depends on their order.
 fn all<const N: usize>(numbers: [u64; N]) -> Result<u64, Refused> {
     Ok(numbers.into_iter().fold(N as u64, mix))
 }
 
 struct Digest;
 
-/// Methods for numbers whose bits fit a `u64`.
+/// Defines the serializer methods for numbers whose bits fit a `u64`.
 macro_rules! numbers {
     ($($method:ident($value:ty))*) => {$(
         fn $method(self, value: $value) -> Result<u64, Refused> {
@@ -192,22 +192,22 @@ impl Serializer for Digest {
     }
 }
 
-/// Digest of a compound value.
+/// Digest of a compound value (struct, sequence or map) whose elements have been written in part.
 struct Parts {
     ordered: bool,
     count: u64,
     sum: u64,
-    /// Digest of the key whose value follows.
+    /// Digest of the last written key of a map, whose value follows.
     key: u64,
 }
 
 impl Parts {
-    /// Starts the digest of the fields of a struct, or of the enum variant with this number.
+    /// Starts the digest of the fields of a struct or of an enum variant with the number `variant`. The order of the fields counts.
     fn in_order(variant: u32) -> Self {
         Parts { ordered: true, count: 0, sum: variant.into(), key: 0 }
     }
 
-    /// Starts the digest of the elements of a sequence or map.
+    /// Starts the digest of the elements of a sequence or map. The order of the elements does not count.
     fn in_any_order() -> Self {
         Parts { ordered: false, count: 0, sum: 0, key: 0 }
     }
@@ -220,7 +220,8 @@ impl Parts {
     }
 }
 
-/// Implements the traits of compound values; each method takes an inner value, preceded by its name if it has one.
+/// Implements the serializer traits of compound values (structs, sequences and maps). Each method takes a contained value, preceded by its name
+/// if it has one.
 macro_rules! compounds {
     ($($compound:ident: $method:ident($($field:ty)?);)*) => {$(
         impl ser::$compound for Parts {

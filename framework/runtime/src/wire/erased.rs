@@ -13,7 +13,7 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
-/// Items of one type: a `Vec<T>`.
+/// A batch of items of one type, which its user does not know: a `Vec<T>`.
 pub(crate) trait Batch: Any + Send {
     fn len(&self) -> usize;
     /// Removes the items from position `at` on, and returns them.
@@ -55,18 +55,18 @@ impl dyn Batch {
         (self as Box<dyn Any>).downcast()
     }
 
-    /// Removes the items before position `at`, and returns them.
+    /// Removes the items before position `at` in the batch, and returns them.
     pub(crate) fn split_front(self: &mut Box<Self>, at: usize) -> Items {
         let rest = self.split_off(at);
         std::mem::replace(self, rest)
     }
 
-    /// Splits the items at these positions, which are in order.
+    /// Splits the batch at these positions, which are in ascending order.
     pub(crate) fn split_at(
         mut self: Box<Self>,
         places: impl DoubleEndedIterator<Item = usize>,
     ) -> Vec<Items> {
-        // From the end on, so that each item is moved once.
+        // The batch is split from its end on, so that each item is moved once.
         let mut pieces: Vec<Items> = places.rev().map(|at| self.split_off(at)).collect();
         pieces.push(self);
         pieces.reverse();
@@ -80,7 +80,7 @@ impl fmt::Debug for dyn Batch {
     }
 }
 
-/// Returns the items as the type that the caller takes.
+/// Returns the items as a vector of the type that the caller expects.
 pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     items.downcast::<Vec<T>>().map(|v| *v).map_err(|_| {
         let text = format!("a batch does not hold the items that its receiver takes ({})", type_name::<T>());
@@ -88,12 +88,12 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     })
 }
 
-/// Memory of a value of a type.
+/// Size in memory of the values of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Size in bytes, without the memory that the value owns.
+    /// Size in bytes, without the memory that a value owns on the heap.
     pub(crate) size: usize,
-    /// True if values may own memory.
+    /// True if values may own memory on the heap.
     pub(crate) owns: bool,
 }
 
@@ -103,16 +103,16 @@ impl Shape {
     }
 }
 
-/// Receiver of the encoded bytes of an item: the head of a message, and its parts.
+/// Function that receives the encoded bytes of an item: the head of a message, and its parts.
 type Receive<'a> = dyn FnMut(&[u8], &[Part]) -> Result<()> + 'a;
 
 /// Codec for batches of one type of items. Panics of user code, which may implement `Serialize`, are returned as errors.
 pub(crate) trait Codec: Send + Sync {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
-    /// Encodes each item alone, passes it to `receive`, and decodes it again. Counts the completed items in `done`.
+    /// Encodes each item alone, passes it to `receive`, and decodes it again. Increments `done` for each completed item.
     fn encode_each(&self, items: Items, done: &mut u64, receive: &mut Receive<'_>) -> Result<Items>;
-    /// See [`super::Codec::item`].
+    /// Returns the name of the item type. See [`super::Codec::item`].
     fn item(&self) -> String;
     /// Checks that a sample of `items`, which stay on this rank, could be sent. Returns true if any item was checked.
     fn check(&self, items: &Items) -> Result<bool>;

@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::value;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum size of a control message in bytes. Bulk data is sent as items.
+/// Maximum size of a control message in bytes. Bulk data is sent as items, in other messages.
 const LONGEST: usize = 64 * 1024 * 1024;
 
 /// Encodes a control message.
@@ -27,7 +27,7 @@ pub(crate) fn append<T: Serialize>(value: &T, bytes: &mut Vec<u8>) -> Result<()>
     check_length::<T>(bytes.len() - start)
 }
 
-/// Decodes a control message from bytes, which must contain it and nothing else.
+/// Decodes a control message from bytes, which must contain one message and nothing else.
 ///
 /// # Errors
 /// If the bytes were not written by [`to_bytes`]. The allocated memory is at most a small multiple of the size of the bytes.

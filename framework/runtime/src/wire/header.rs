@@ -1,4 +1,4 @@
-//! Headers of messages and records: numbers of fixed sizes in a fixed order, each little-endian.
+//! Headers of messages and of records in files: numbers of fixed sizes in a fixed order, each little-endian.
 
 /// Defines a header as a struct whose fields have the order and sizes of the numbers in the encoded form. The size of a header is `SIZE`,
 /// and the offset of a field is `offset_of!(Header, field)`; no other code defines the layout.
@@ -6,15 +6,15 @@ macro_rules! header {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $number:ty),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq)]
-        // Packed like the encoded form, so that `size_of` and `offset_of` are valid for the bytes.
+        // The struct is packed like the encoded form, so that `size_of` and `offset_of` are valid for the encoded bytes.
         #[repr(C, packed)]
         $vis struct $name { $($(#[$doc])* $vis $field: $number),* }
 
         impl $name {
-            /// Size in bytes.
+            /// Size of the encoded header in bytes.
             $vis const SIZE: usize = size_of::<Self>();
 
-            /// Returns the header as bytes.
+            /// Returns the encoded header.
             #[inline]
             $vis fn to_bytes(self) -> [u8; Self::SIZE] {
                 let mut bytes = [0; Self::SIZE];

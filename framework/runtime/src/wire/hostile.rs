@@ -1,6 +1,6 @@
 //! Malformed frames that no rank sends: decoding returns an error, without a panic or excessive memory.
 //!
-//! `corpus/` holds frames that show one weakness each; property tests search for more.
+//! The directory `corpus/` holds frames that show one weakness each; property tests search for more such frames.
 
 use std::{fs, path::Path};
 
@@ -25,10 +25,10 @@ struct Record {
     bytes: Bytes,
 }
 
-/// Function that decodes a batch, and returns the memory in bytes that the batch holds.
+/// Function that decodes a batch, and returns the number of bytes of memory that the decoded batch takes.
 type Try = fn(Bytes, Vec<Part>, usize) -> Result<usize>;
 
-/// All codecs, by their names in the corpus.
+/// All codecs, with the names that select them in the files of the corpus of malformed frames.
 const CODECS: &[(&str, Try)] = &[
     ("u8", |h, p, n| codec::decode::<u8>(h, p, n).map(|items| items.capacity())),
     ("u64", |h, p, n| codec::decode::<u64>(h, p, n).map(|items| 8 * items.capacity())),
@@ -61,7 +61,7 @@ fn lists<P>(items: Vec<Vec<P>>) -> Result<usize> {
     Ok(24 * items.capacity() + items.iter().map(|item| size_of::<P>() * item.capacity()).sum::<usize>())
 }
 
-/// Decodes a damaged frame. An error must be of the kind `Wire`; a decoded batch may take at most 256 times the memory of the frame.
+/// Decodes a malformed frame. An error must be of the kind `Wire`; a decoded batch may take at most 256 times the memory of the frame.
 fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usize> {
     let received = head.len() + parts.iter().map(Part::len).sum::<usize>();
     let result = decode(Bytes::copy_from_slice(head), parts.to_vec(), count);
@@ -74,7 +74,7 @@ fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usi
     result
 }
 
-/// File of the corpus; the error message must contain `what`.
+/// Malformed frame from a file of the corpus; the error message of the decoder must contain `what`.
 struct Hostile {
     codec: String,
     count: usize,
@@ -83,7 +83,7 @@ struct Hostile {
     what: String,
 }
 
-/// Parses hexadecimal bytes; `41*1000` is the byte 0x41 a thousand times, `00ff*10` is two bytes ten times.
+/// Parses hexadecimal bytes of a frame in a file: `41*1000` is the byte 0x41 a thousand times, `00ff*10` is two bytes ten times.
 fn hex(text: &str) -> Vec<u8> {
     let byte = |digits: &str| u8::from_str_radix(digits, 16).unwrap();
     let mut bytes = Vec::new();
@@ -96,7 +96,7 @@ fn hex(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns a part of numbers with these bytes; an incomplete number at the end is left out.
+/// Returns a part of a message with these bytes as 32-bit numbers; an incomplete number at the end is left out.
 fn words32(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect::<Vec<_>>())
 }
@@ -105,7 +105,7 @@ fn words64(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>())
 }
 
-/// Generates up to two parts of all kinds.
+/// Generates up to two parts of messages, of all kinds of memory.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     let part = (0..3, vec(any::<u8>(), 0..50)).prop_map(|(kind, bytes)| match kind {
         0 => Part::Bytes(bytes.into()),
@@ -150,10 +150,10 @@ fn every_frame_of_the_corpus_is_refused_for_the_stated_reason() {
     assert!(seen >= 20, "only {seen} frames found");
 }
 
-/// Frame with its decoder: head, parts, and number of items.
+/// A frame and the function that decodes it: function, head, parts, and number of items.
 type Frame = (Try, Vec<u8>, Vec<Part>, usize);
 
-/// Returns valid frames of several codecs, which the tests damage.
+/// Returns valid frames of several codecs, which the tests then damage.
 fn valid() -> Vec<Frame> {
     fn frame<T: super::Item>(name: &str, items: Vec<T>) -> Frame {
         let decode = CODECS.iter().find(|(known, _)| *known == name).unwrap().1;
@@ -226,7 +226,7 @@ proptest! {
         }
     }
 
-    /// Arbitrary bytes after a valid start of a frame, so that the start is not refused.
+    /// Arbitrary bytes follow a valid start of a frame, so that the decoder does not refuse the frame at its start.
     #[test]
     fn arbitrary_bytes_after_a_valid_start_never_panic(
         which in 0..14_usize,
@@ -236,7 +236,7 @@ proptest! {
         layout in 0..2_u8,
     ) {
         let (decode, head, _, _) = valid().swap_remove(which);
-        // The start of a structured batch also contains the fingerprint of its type.
+        // The start of a batch that serde encodes (codec number 0x60) also contains the fingerprint of its type.
         let start = if head[1] == 0x60 { 7 } else { 3 };
         let mut frame = head[..start].to_vec();
         frame[2] = layout;
@@ -256,7 +256,7 @@ fn deep_nesting_is_refused_without_stack_overflow() {
 
 #[test]
 fn elements_without_bytes_are_limited() {
-    // A vector of 2^60 empty values has no bytes to read, but the loop over its elements would never end.
+    // A vector of 2^60 empty values has no element bytes to read, but a decoder's loop over the elements would never end.
     let (decode, head, ..) = valid().swap_remove(11);
     let mut frame = head[..7].to_vec();
     frame.push(0xfd);

@@ -1,6 +1,6 @@
-//! Identification of the codec that wrote a batch.
+//! Numbers that identify the codec of an encoded batch.
 
-/// Codecs with their numbers in frames. Numbers are never reused.
+/// Codecs with their numbers in messages. A number is never reused for another codec.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Id {
     U8 = 0x01,
@@ -19,13 +19,13 @@ pub(super) enum Id {
     F64 = 0x0e,
     Bool = 0x0f,
     Char = 0x10,
-    /// Added to the number of a scalar for vectors of that scalar.
+    /// Number that is added to the codec number of a scalar for vectors of that scalar.
     Vec = 0x20,
     String = 0x40,
     Bytes = 0x41,
     BytesMut = 0x42,
-    /// Plain old data.
+    /// Codec for plain old data, which is sent as its memory.
     Plain = 0x50,
-    /// All other types, encoded by serde.
+    /// Codec for all other types, which serde encodes.
     Structured = 0x60,
 }

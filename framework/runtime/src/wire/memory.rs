@@ -3,11 +3,11 @@
 
 /// Returns the values in `bytes`. An incomplete value at the end is omitted; types without a size yield no values.
 ///
-/// The memory is written once: it is not zeroed first, and all values are copied at once.
+/// The new memory is written only once: it is not zeroed before the values are copied.
 pub(super) fn copy<P: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<P> {
     let count = bytes.len().checked_div(size_of::<P>()).unwrap_or(0);
     let mut values: Vec<P> = Vec::with_capacity(count);
-    // SAFETY: the vector has room for `count` values, `bytes` has at least as many bytes, and the two do not overlap. Afterwards `count`
+    // SAFETY: the vector has room for `count` values, `bytes` is at least as long, and the two memory areas do not overlap. Afterwards `count`
     // values are initialised, because every bit pattern is a value of `P`.
     unsafe {
         values.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), count * size_of::<P>());

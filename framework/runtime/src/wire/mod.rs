@@ -51,10 +51,10 @@ pub use named::Named;
 pub use plain::{Plain, raw};
 pub(crate) use weigh::{weigh, weigh_some};
 
-/// Size in bytes from which on bulk data becomes a separate part instead of being copied into the head. Below this size a copy costs less
-/// than another message.
+/// Size in bytes from which on bulk data becomes a separate part of the message instead of being copied into its head. Below this size a copy
+/// costs less than another message.
 const OWN_PART: usize = 32 * 1024;
 
-/// Maximum number of items in a batch. It bounds the work for a frame whose items take no bytes; for other items the number of received
-/// bytes is the bound.
+/// Maximum number of items in a batch. The maximum bounds the work of decoding a batch whose items take no bytes; for other items the number of
+/// received bytes is the bound.
 const MOST_ITEMS: usize = 1 << 26;

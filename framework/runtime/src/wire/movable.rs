@@ -1,4 +1,4 @@
-//! Types that can be sent to another thread.
+//! Trait of types whose values can be sent to another thread.
 
 /// Alias of [`Send`] with an explanation in the compiler's error message if it is not implemented.
 ///

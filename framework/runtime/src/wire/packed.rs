@@ -1,10 +1,11 @@
-//! Encoding of an item as contiguous bytes for a file: the number of parts, the lengths of the head and of each part, then head and parts.
+//! Encoding of an item as contiguous bytes for a file. An encoded item has a head and parts, like a message; the file contains the number of
+//! parts, the lengths of the head and of each part, then the head and the parts.
 
 use bytes::{Buf, Bytes};
 
 use crate::comm::Part;
 
-/// Returns the bytes that precede the head and the parts.
+/// Returns the bytes of the file that precede the item's head and parts: their number and lengths.
 pub(crate) fn lengths(head: &[u8], parts: &[Part]) -> Vec<u8> {
     let mut lengths = (parts.len() as u32).to_le_bytes().to_vec();
     lengths.extend_from_slice(&(head.len() as u64).to_le_bytes());
@@ -14,7 +15,7 @@ pub(crate) fn lengths(head: &[u8], parts: &[Part]) -> Vec<u8> {
     lengths
 }
 
-/// Returns the head and the parts, which share the memory of `bytes`; `None` if the bytes are malformed.
+/// Returns the item's head and parts, which share the memory of `bytes`; `None` if the bytes are malformed.
 pub(crate) fn unpack(mut bytes: Bytes) -> Option<(Bytes, Vec<Part>)> {
     let count = bytes.try_get_u32_le().ok()? as usize;
     let lengths =

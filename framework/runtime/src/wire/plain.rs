@@ -109,7 +109,7 @@ pub mod raw {
     /// Serializes the memory of the vector.
     ///
     /// # Errors
-    /// The errors of the serializer, and an error for a type without a size.
+    /// The errors of the serializer, and an error for a type whose values have no size.
     pub fn serialize<T: Pod, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
         if size_of::<T>() == 0 {
             return Err(serde::ser::Error::custom("values of no size cannot be sent as raw bytes"));

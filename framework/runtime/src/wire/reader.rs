@@ -1,4 +1,4 @@
-//! Start of an encoded batch (codec and layout), and checked reading of the rest.
+//! Header of an encoded batch of items (codec and layout), and checked reading of the rest of the batch.
 
 use bytes::{Buf, Bytes};
 
@@ -6,30 +6,30 @@ use super::{OWN_PART, header::header};
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Version of the format. Numbers are in the byte order of the writer, which the top bit indicates.
+/// Version of the format of an encoded batch. The top bit indicates the byte order of the writer, in which all numbers are written.
 pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { OTHER_ORDER } else { 0 };
 
-/// Bit of the version that differs between the two byte orders.
+/// Bit of the format version that differs between little-endian and big-endian machines.
 const OTHER_ORDER: u8 = 1 << 7;
 
 header! {
-    /// Start of every batch.
+    /// Header of every encoded batch.
     struct Start {
         version: u8, codec: u8,
-        /// 1 if the bulk bytes are the first part, 0 if they follow in the head.
+        /// 1 if the bulk bytes of the batch are the first part of the message, 0 if they follow in its head.
         in_part: u8,
     }
 }
 
-/// Size of the start in bytes.
+/// Size in bytes of the header of an encoded batch.
 pub(super) const START: usize = Start::SIZE;
 
-/// Appends the start of a batch.
+/// Appends the header of an encoded batch.
 pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
     head.extend_from_slice(&Start { version: VERSION, codec: id, in_part: u8::from(in_part) }.to_bytes());
 }
 
-/// Appends the start, `extra` and the memory of `items`, or moves the memory into a part.
+/// Appends the header of a batch, the bytes `extra` and the memory of `items`; large memory is moved into a part instead.
 pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     items: Vec<P>,
     id: u8,
@@ -47,7 +47,7 @@ pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     }
 }
 
-/// Reader of a batch whose start has been checked. Every step checks that the bytes are present before it allocates memory.
+/// Reader of an encoded batch whose header has been checked. Every method checks that enough bytes are present before it allocates memory.
 pub(super) struct Reader {
     what: String,
     head: Bytes,
@@ -56,8 +56,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Checks the start: the version, the codec `id` that this rank expects (called `what` in messages) and the layout. `describe` returns
-    /// the name of another codec.
+    /// Checks the header of a batch: the version, the codec `id` that this rank expects (called `what` in error messages) and the layout.
+    /// `describe` returns the name of a codec by its number.
     pub(super) fn open(
         mut head: Bytes,
         parts: Vec<Part>,
@@ -91,17 +91,17 @@ impl Reader {
         Ok(Reader { what: what.to_string(), head, in_part: in_part == 1, parts: parts.into_iter() })
     }
 
-    /// Creates an error about this batch.
+    /// Creates an error about the batch that is being read.
     pub(super) fn error(&self, message: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::Wire, format!("batch of {}: {message}", self.what))
     }
 
-    /// Returns the next four bytes of the head as a number.
+    /// Returns the next four bytes of the message's head as a number.
     pub(super) fn u32(&mut self) -> Result<u32> {
         Ok(self.u32s(1)?[0])
     }
 
-    /// Returns the next `count` numbers of the head.
+    /// Returns the next `count` numbers of the message's head.
     pub(super) fn u32s(&mut self, count: usize) -> Result<Vec<u32>> {
         let size = count.saturating_mul(size_of::<u32>());
         if self.head.len() < size {
@@ -113,12 +113,12 @@ impl Reader {
         Ok(numbers)
     }
 
-    /// Returns the next part.
+    /// Returns the next part of the message.
     pub(super) fn part(&mut self) -> Result<Part> {
         self.parts.next().ok_or_else(|| self.error("expected one more part, got none"))
     }
 
-    /// Returns all bulk bytes: the rest of the head, or the first part if the layout is 1. The reader drops the rest of the head, so that
+    /// Returns all bulk bytes of the batch: the rest of the message's head, or its first part. The reader drops the rest of the head, so that
     /// the caller may become the only owner of its buffer.
     pub(super) fn bulk(&mut self) -> Result<Part> {
         if !self.in_part {
@@ -130,7 +130,7 @@ impl Reader {
         self.part()
     }
 
-    /// Returns the bulk bytes of a batch of `count` values of `size` bytes each, and checks that nothing else is left.
+    /// Returns the bulk bytes of a batch of `count` values of `size` bytes each, and checks that the message has no further bytes.
     pub(super) fn memory(&mut self, size: usize, count: usize) -> Result<Part> {
         let bytes = self.bulk()?;
         if size.checked_mul(count) != Some(bytes.len()) {
@@ -142,7 +142,7 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// Checks that every part has been read.
+    /// Checks that every part of the message has been read.
     pub(super) fn end(&mut self) -> Result<()> {
         match self.parts.len() {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! Encoding and decoding returns equal items: every kind of item, every size class, with and without copies.
+//! Tests that encoding and decoding return equal items: every kind of item, every size class, with and without copies.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Codec, Item, OWN_PART, Plain, codec, raw};
 use crate::comm::Part;
 use crate::error::ErrorKind;
 
-/// Returns a batch as a receiver gets it: after a header of the caller, in buffers that have no other owner.
+/// Returns a batch as a receiver gets it: with other bytes before the batch in the head, in buffers that have no other owner.
 fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     let mut head = b"header".to_vec();
     let mut parts = Vec::new();
@@ -18,7 +18,7 @@ fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     (Bytes::from(head).split_off(6), parts.iter().map(landed).collect())
 }
 
-/// Returns a part in separate memory, as from a transport between processes.
+/// Returns a copy of a part in separate memory, as a transport between processes delivers it.
 fn landed(part: &Part) -> Part {
     match part {
         Part::Bytes(bytes) => Part::Bytes(bytes.to_vec().into()),
@@ -64,7 +64,7 @@ macro_rules! scalars_round_trip {
                 there_and_back(&items);
                 there_and_back(&lists);
             });
-            // Sizes around the limit from which on data has a separate part.
+            // The batches have sizes around the limit from which on data is sent as a separate part.
             let border = OWN_PART / size_of::<$scalar>();
             for count in [border - 1, border, border + 1] {
                 let items = vec![<$scalar>::default(); count];
@@ -144,7 +144,7 @@ fn large_byte_vector_is_not_copied() {
     assert_eq!(back[0].as_ptr(), place);
 }
 
-/// Returns the address of the first value of a batch before encoding and after decoding. Nothing copies the parts.
+/// Returns the memory addresses of the first value of a batch before encoding and after decoding. Nothing copies the parts in between.
 fn places<T: Item>(codec: Codec<T>, items: Vec<T>) -> (*const u8, *const u8) {
     let (count, before) = (items.len(), items.as_ptr().cast());
     let (mut head, mut parts) = (Vec::new(), Vec::new());
@@ -199,7 +199,7 @@ fn bulk_plain_old_data_is_not_copied() {
 
 #[test]
 fn misaligned_numbers_are_copied() {
-    // The framework never sends parts with another alignment, but a codec must accept them.
+    // The framework never sends parts of a message with another alignment, but a codec must accept them.
     let count = OWN_PART / 8;
     let (head, _) = send(vec![7_u64; count]);
     for part in

@@ -1,18 +1,19 @@
-//! Numbers, `bool` and `char`: a batch of them is encoded as its memory.
+//! Numbers, `bool` and `char`: a batch of such values is encoded as its memory.
 
 use super::{OWN_PART, id::Id, memory, reader::Reader};
 use crate::comm::Part;
 use crate::error::Result;
 
-/// A type whose `Vec` can be sent as its memory.
+/// A type of numbers whose `Vec` can be sent as its memory.
 pub(super) trait Scalar: bytemuck::NoUninit + Send {
-    /// Codec number of the type in frames. Never reused.
+    /// Codec number of the type in messages, which is never reused for another type.
     const ID: u8;
 
-    /// Returns the values in `bytes`, which are a whole number of them; `None` if some bits are not a value of the type.
+    /// Returns the values that `bytes` contain; `None` if some bits are not a value of the type. The length must be a multiple of the type's
+    /// size.
     fn read(bytes: &[u8]) -> Option<Vec<Self>>;
 
-    /// Returns the values in a part. The part is not copied if its alignment is that of the values.
+    /// Returns the values in a part of a message. The part is not copied if it has the alignment of the values.
     fn take(part: Part) -> Option<Vec<Self>> {
         Self::read(part.bytes())
     }
@@ -61,14 +62,14 @@ impl Scalar for char {
 
     fn take(part: Part) -> Option<Vec<char>> {
         match part.into_values::<u32>() {
-            // In place: the standard library reuses the allocation of the source vector.
+            // The conversion works in place: the standard library reuses the allocation of the source vector.
             Ok(values) => values.into_iter().map(char::from_u32).collect(),
             Err(part) => Self::read(part.bytes()),
         }
     }
 }
 
-/// Appends the batch to the frame: inline if it is small, otherwise as a part without a copy.
+/// Appends a batch of numbers to a message: to its head if the batch is small, otherwise as a part without a copy.
 pub(super) fn encode<P: Scalar>(items: Vec<P>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
     super::reader::put_memory(items, P::ID, &[], head, parts);
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-/// A named element that serde has written.
+/// Structural property of an item that serde has written: a struct, an enum variant or an omitted field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Name of the struct or enum.
@@ -41,13 +41,13 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Key of a shape. It compares the addresses of the names, which is cheaper than comparing their text. The same name may have two
-/// addresses; it then counts as two shapes, and the second one is examined like any new shape.
+/// Key of a shape (struct, enum variant or omitted field). Keys compare the addresses of names, which is cheaper than comparing their text. A
+/// name may have two addresses; it then counts as two shapes, and the second shape is examined like any new shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Key {
     name: usize,
     part: usize,
-    /// Kind and number of the shape, and the lengths of the names.
+    /// Kind of the shape, number of its fields or of its variant, and the lengths of its names.
     rest: u64,
 }
 
@@ -68,11 +68,11 @@ impl Shape {
     }
 }
 
-/// Set of shapes that is queried for every struct and enum of every item: an open-addressing hash table whose size is a power of two and of
-/// which at least half is free. The hash of a key is computed from its addresses.
+/// Set of shapes (structs, enum variants and omitted fields) that is queried for every struct and enum of every item: an open-addressing hash
+/// table whose size is a power of two and of which at least half is free. The hash of a key is computed from the addresses of its names.
 #[derive(Clone, Debug)]
 pub(super) struct Shapes {
-    /// Keys; a free place has the default key, which no shape has.
+    /// Slots of the hash table; a free slot has the default key, which no shape has.
     places: Vec<Key>,
     count: usize,
 }
@@ -89,10 +89,10 @@ impl Shapes {
         self.places[self.find(key)] == key
     }
 
-    /// Returns the place of a key, or the free place where it would be inserted.
+    /// Returns the slot of a key in the hash table, or the free slot where it would be inserted.
     #[inline]
     fn find(&self, key: Key) -> usize {
-        // Variants of one enum have consecutive numbers, and therefore adjacent places.
+        // Variants of one enum have consecutive numbers, and therefore adjacent slots of the hash table.
         let mut place = (key.name >> 3 ^ key.part >> 2).wrapping_add(key.rest as usize);
         loop {
             place &= self.places.len() - 1;
@@ -123,7 +123,7 @@ impl Shapes {
     }
 }
 
-/// Records the shapes that are written.
+/// Records the structs, enum variants and omitted fields that serde writes and that are not yet known.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) known: Arc<Shapes>,
@@ -158,7 +158,7 @@ impl Watch {
         self.has_new.get()
     }
 
-    /// Returns the new shapes and removes them, in the order in which they were first written.
+    /// Removes and returns the new shapes (structs, enum variants and omitted fields), in the order in which they were first written.
     pub(super) fn take_new(&self) -> Vec<Shape> {
         self.has_new.set(false);
         self.new.take()

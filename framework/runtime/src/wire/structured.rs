@@ -1,7 +1,7 @@
-//! Encoding of all other types: serde with bincode.
+//! Encoding by serde with bincode, for all types without a faster codec.
 //!
-//! After the start of the frame follow a fingerprint of the type's name and the encoded items. [`Agreement`] checks that the items are read
-//! as they were written.
+//! After the header of the batch follow a fingerprint of the type's name and the encoded items. [`Agreement`] checks that the items are read as
+//! they were written.
 
 use serde::de::DeserializeOwned;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::error::Result;
 
-/// Codec number in frames.
+/// Number in frames of the codec that uses serde.
 pub(super) const ID: u8 = Id::Structured as u8;
 
 /// Returns a number that very probably differs if two ranks use different types (FNV-1a of the type's name).
@@ -55,7 +55,7 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
         );
     }
     let (items, used) = value::get_many(&bytes, count).map_err(|e| reader.error(e))?;
-    // Further bytes can only be the padding of `encode`.
+    // Bytes after the last item can only be the padding that `encode` has added.
     if bytes.len() > used.max(fewest) || bytes[used..].iter().any(|&byte| byte != 0) {
         return Err(reader.error(format!("{} bytes too many", bytes.len() - used)));
     }

@@ -9,17 +9,18 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::bounded::{Bounds, Many, One, budget};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns the configuration of bincode: variable-length integers, little-endian. It has no limit, because `bounded` limits what is read.
+/// Returns the configuration of bincode: variable-length integers, little-endian. The configuration has no limit, because `bounded` limits what
+/// is read.
 fn config() -> bincode::config::Configuration {
     bincode::config::standard()
 }
 
-/// Appends one value to `into`; an error names the value `what`.
+/// Appends one value to `into`; `what` names the value in error messages.
 #[inline]
 pub(super) fn encode_into<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Result<()> {
     bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|error| {
         let why = match error {
-            // Error message of the type's own code, unchanged.
+            // The error message of the type's own `Serialize` code is returned unchanged.
             EncodeError::OtherString(text) => text,
             other => other.to_string(),
         };
@@ -27,7 +28,7 @@ pub(super) fn encode_into<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8
     })
 }
 
-/// Returns the reason for a decoding error, which may be in the bytes or in the `Deserialize`.
+/// Returns the reason for a decoding error, which may be in the bytes or in the type's `Deserialize`.
 fn reason(error: DecodeError) -> String {
     use bincode::serde::DecodeError::{AnyNotSupported, IdentifierNotSupported, IgnoredAnyNotSupported};
     match error {
@@ -56,7 +57,7 @@ pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     }
 }
 
-/// Reads `count` values from the start of `bytes`; returns them and the number of bytes that they took.
+/// Reads `count` values from the start of `bytes`; returns the values and the number of bytes that they took.
 pub(super) fn get_many<T: DeserializeOwned>(bytes: &[u8], count: usize) -> Result<(Vec<T>, usize), String> {
     let budget = budget(bytes.len());
     let seed = Many::<T>(Bounds::new(&budget), count, PhantomData);

@@ -1,4 +1,4 @@
-//! A serde serializer that wraps another one and records the shapes that are written.
+//! A serde serializer that wraps another one and records the structs, enum variants and omitted fields that are written.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub(super) const REMEDY: &str = "Items travel without the names of their fields,
     must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; send a \
     type with `flatten`, `untagged`, `tag` or `skip_serializing_if` as `armature::Named`";
 
-/// A value whose serialization is recorded.
+/// A value whose structs, enum variants and omitted fields are recorded while it is serialized.
 pub(super) struct Watched<'w, T: ?Sized> {
     pub(super) value: &'w T,
     pub(super) watch: &'w Watch,
@@ -24,7 +24,7 @@ impl<T: Serialize + ?Sized> Serialize for Watched<'_, T> {
     }
 }
 
-/// A serde object whose calls are recorded. `name` is that of the struct or enum.
+/// A serializer or compound serializer of serde whose calls are recorded. `name` is the name of the struct or enum that is being written.
 struct Watching<'w, S> {
     inner: S,
     watch: &'w Watch,
@@ -32,7 +32,7 @@ struct Watching<'w, S> {
 }
 
 impl<'w, S> Watching<'w, S> {
-    /// Wraps the object that `next` returns for `inner`.
+    /// Wraps the serializer that `next` creates from the wrapped serializer `inner`.
     #[inline]
     fn continue_with<C, E>(
         self,
@@ -51,7 +51,7 @@ impl<'w, S> Watching<'w, S> {
     }
 }
 
-/// Methods for values without inner values.
+/// Defines the serializer methods for values that contain no other values.
 macro_rules! leaves {
     ($($method:ident($value:ty))*) => {$(
         #[inline]
@@ -205,7 +205,7 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
     }
 }
 
-/// Implements the traits of compound values; each method takes an inner value.
+/// Implements the serializer traits of compound values (structs, sequences and maps); each method takes a contained value.
 macro_rules! compounds {
     ($($compound:ident: $($method:ident)*;)*) => {$(
         impl<C: ser::$compound> ser::$compound for Watching<'_, C> {
@@ -236,7 +236,7 @@ compounds!(
     SerializeMap: serialize_key serialize_value;
 );
 
-/// Implements the traits of compound values whose fields have names.
+/// Implements the serializer traits of compound values whose fields have names.
 macro_rules! structs {
     ($($compound:ident)*) => {$(
         impl<C: ser::$compound> ser::$compound for Watching<'_, C> {

@@ -1,4 +1,4 @@
-//! Size of items in bytes, on the wire or in memory, whichever is larger. Memory bounds use it for items that are not encoded anyway.
+//! Size of items in bytes, on the wire or in memory, whichever is larger. Limits of memory use this size for items that are not encoded.
 
 use crate::user_code;
 use std::any::Any;
@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Item, blocks::Block, value};
 
-/// Writer that counts bytes.
+/// Writer that only counts the bytes.
 struct Counter(usize);
 
 impl Write for Counter {
@@ -32,11 +32,11 @@ pub(crate) fn weigh<T: Item>(items: &[T]) -> usize {
     bare + items.iter().map(owned).sum::<usize>()
 }
 
-/// Number of items of a batch that [`weigh_some`] examines.
+/// Number of items whose size is measured to estimate the size of their batch.
 const SOME: usize = 8;
 
-/// Returns the approximate size of a batch, which is assumed to have many items only if they are small. In a batch of more than a few
-/// items, only some evenly spaced items are examined.
+/// Returns the approximate size of a batch, which is assumed to have many items only if they are small. In a batch of more than a few items,
+/// only the sizes of some evenly spaced items are measured.
 pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
     if !std::mem::needs_drop::<T>() || items.len() <= SOME {
         return weigh(items);
@@ -49,7 +49,7 @@ pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
     size_of_val(items) + bytes * items.len() / weighed
 }
 
-/// Returns the size in bytes of the memory that an item owns.
+/// Returns the size in bytes of the memory that an item owns on the heap.
 fn owned<T: Item>(item: &T) -> usize {
     macro_rules! blocks {
         ($($block:ty),*) => {
@@ -72,7 +72,7 @@ fn owned<T: Item>(item: &T) -> usize {
         BytesMut
     );
     let mut counter = Counter(0);
-    // User code may panic here. It then panics again when the item is encoded.
+    // The type's `Serialize` is user code and may panic here. The panic is ignored, because it happens again when the item is encoded.
     match user_code::call(|| value::write(item, &mut counter)) {
         Ok(()) => counter.0,
         Err(_) => 0,
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(weigh(&["abc".to_string()]), 3 + size_of::<String>());
         let texts: Vec<String> = (0..20).map(|n| "x".repeat(n)).collect();
         assert_eq!(weigh_some(&texts[..5]), weigh(&texts[..5]));
-        // Every third text is weighed, from 0 on: seven of twenty texts with 63 bytes in total.
+        // Every third of the twenty texts is weighed, from text 0 on: seven texts with 63 bytes in total.
         assert_eq!(weigh_some(&texts), 63 * 20 / 7 + 20 * size_of::<String>());
         let picture = Picture { name: "a".into(), pixels: vec![7; 100_000] };
         let owned = weigh(&[picture]) - size_of::<Picture>();

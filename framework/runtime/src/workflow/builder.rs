@@ -33,9 +33,9 @@ pub(super) struct Options {
     pub(super) wall_time: Option<Duration>,
     pub(super) plan: Option<PlanOptions>,
     pub(super) is_planned: bool,
-    /// Description of the ranks, if the caller has given one.
+    /// Speeds, memory and links of the ranks, if the program has described them.
     pub(super) cluster: Option<Cluster>,
-    /// Plan, if the caller has given one.
+    /// Plan that the program has set, in place of one by the planner.
     pub(super) fixed_plan: Option<Plan>,
     pub(super) journal: Option<(PathBuf, RunIdentity)>,
     pub(super) directory: Option<PathBuf>,
@@ -49,11 +49,11 @@ pub(super) struct Options {
 #[must_use = "a workflow does nothing until it is run"]
 pub struct Workflow<'w> {
     pub(super) description: Description,
-    /// Tasks of a workflow that the program builds; its description follows from them when it runs.
+    /// Tasks that the program has added by calls; the description of the workflow is made from them when the workflow runs.
     pub(super) draft: Option<Draft>,
     pub(super) closures: BTreeMap<String, usize>,
     pub(super) code: Vec<Box<dyn Erased + 'w>>,
-    /// Types of the values, by closure.
+    /// Name of the value type of each closure, by the number of the closure.
     pub(super) value_types: Vec<&'static str>,
     pub(super) after_command: Option<AfterCommand<'w>>,
     pub(super) options: Options,
@@ -320,7 +320,7 @@ impl<'w> Workflow<'w> {
         self.share(session, collected.map(|(results, _)| results))
     }
 
-    /// Returns the number of the closure of each task; the number has no meaning for a command.
+    /// Returns for each task the number of the closure that it calls; 0 for a task that runs a command.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if a closure is missing, or a task has no action.
@@ -346,8 +346,8 @@ impl<'w> Workflow<'w> {
         found.map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(self.description.name()))
     }
 
-    /// Returns the settings that must be equal on all ranks. `collect` is the method that collects the values, if one does; `cores` is the number of
-    /// cores of a rank for commands.
+    /// Returns the settings of the workflow that must be equal on all ranks, which the ranks compare before the run. `collect` is the name of the
+    /// method that collects the values of final tasks, if one does; `cores` is the number of cores that a rank has for commands.
     pub(super) fn announcement(
         &self,
         graph: &Graph,
@@ -374,7 +374,8 @@ impl<'w> Workflow<'w> {
             .with_checksum("plan", fixed_plan.as_ref());
         if (0..graph.len()).any(|task| graph.needs(task).is_command) {
             what = what.with("Commands::cores", cores);
-            // If files are sent, each rank runs its commands in a separate directory, so the directories may differ.
+            // The working directories are compared only if all ranks share one. If files are sent, each rank runs its commands in a separate
+            // directory.
             if !sends_files {
                 let directory = self.options.directory.as_deref().unwrap_or(Path::new("."));
                 let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());
@@ -399,8 +400,8 @@ impl<'w> Workflow<'w> {
     }
 }
 
-/// Maximum number of groups of consecutive tasks in an announcement. Each group has a separate checksum, so that a message can name the tasks that
-/// differ.
+/// Maximum number of groups of consecutive tasks in the settings that ranks compare before a run. Each group has a separate checksum, so that the
+/// error message can name the tasks that differ between two ranks.
 const TASK_GROUPS: usize = 32;
 
 impl fmt::Debug for Workflow<'_> {

@@ -76,12 +76,12 @@ impl fmt::Debug for Inputs<'_> {
 /// User code that is called after each try of a command.
 pub(super) type AfterCommand<'w> = Box<dyn FnMut(&Ended, &Context) -> Result<(), BoxError> + Send + 'w>;
 
-/// Closure with any type of value.
+/// Closure of a task, whatever the type of its value.
 pub(super) trait Erased: Send {
     fn call(&mut self, inputs: &mut Inputs<'_>, context: &Context) -> Result<Value, BoxError>;
 }
 
-/// Closure, and the encoding of its value.
+/// Closure with the codec that encodes the value that the closure returns.
 pub(super) struct Closure<F, O> {
     pub(super) call: F,
     pub(super) codec: Codec<O>,

@@ -13,43 +13,50 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Moment;
 use crate::session::RankCommands;
 
-/// Maximum run time of a command that counts as short. Behind a short command another one is dispatched in advance. A rank notices the end
-/// of a command within a millisecond, so after a longer command its core is idle for less than 2 % of the time of the command. A command
-/// that was dispatched in advance waits at most this long while another rank could run it.
+/// Maximum run time of a command that counts as short. If commands are short, a rank gets further commands in advance. A rank notices the end of a
+/// command within a millisecond, so after a longer command its core is idle for less than 2 % of the time of the command. A command that was
+/// dispatched in advance waits at most this long while another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Commands of a rank.
+/// Commands that one rank runs, and the process that starts them.
 pub(super) struct Commands<'s> {
     rank: &'s mut Option<RankCommands>,
     number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
-    /// Commands that were dispatched and have not ended, by task.
+    /// By task: commands that were passed to the starter process and have not ended.
     running: HashMap<usize, Dispatched>,
-    /// True if the last ended command was short.
+    /// True if the run time of the command that ended last was below [`SHORT`].
     are_short: bool,
 }
 
-/// Dispatched command.
+/// Command that was passed to the starter process.
 #[derive(Debug)]
 struct Dispatched {
     attempt: u32,
-    /// Time at which the start of its process was noticed.
+    /// Time at which this rank noticed that the command's process had started.
     began: Option<Duration>,
 }
 
-/// Change of the state of a command.
+/// Start or end of a command that this rank runs.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// The process of this task has started.
+    /// The process of this task's command has started.
     Began(usize),
     Ended(Try),
 }
 
-/// Try of a command that starts: number of earlier failed tries, and memory limit.
-pub(super) type Started = (u32, Option<u64>);
+/// Limits of a try.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) memory: Option<u64>,
+    pub(super) time: Option<Duration>,
+}
 
-/// Ended try of a command.
+/// Try of a command that starts: number of earlier failed tries, and its limits.
+pub(super) type Started = (u32, Limits);
+
+/// Try of a command that has ended.
 #[derive(Debug)]
 pub(super) struct Try {
     pub(super) task: usize,
@@ -58,7 +65,7 @@ pub(super) struct Try {
     pub(super) ended: Ended,
     /// Rank that ran the command.
     pub(super) rank: usize,
-    /// Output file that cannot be sent, and the reason, if files are sent.
+    /// Name of an output file that cannot be sent to rank 0, with the reason; `None` if there is none, or if files are not sent.
     pub(super) fault: Option<String>,
 }
 
@@ -66,7 +73,8 @@ impl Try {
     /// Returns the reason for the failure of the try, if it has failed.
     pub(super) fn failure(&self) -> Option<(Reason, String)> {
         let reason = match self.ended.stopped {
-            Some(Stopped::MemoryLimit) => Reason::MemoryLimit,
+            Some(Stopped::MemoryLimit | Stopped::OutOfMemory) => Reason::MemoryLimit,
+            Some(Stopped::TimeLimit) => Reason::TimeLimit,
             _ => Reason::Error,
         };
         if self.ended.is_success() {
@@ -77,11 +85,10 @@ impl Try {
 }
 
 impl<'s> Commands<'s> {
-    /// Creates the commands of a workflow for the rank of this number. They run in `directory`.
+    /// Creates the commands of a workflow on the rank with number `number`. Commands run in `directory`.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if a task is a command and the session starts no commands, or if a task forwards data by a pipe or to another
-    /// file.
+    /// [`ErrorKind::Config`] if a task is a command and the session starts no commands, or if a task forwards data by a pipe or to another file.
     pub(super) fn new(
         (rank, number): (&'s mut Option<RankCommands>, usize),
         description: &'s Description,
@@ -124,7 +131,7 @@ impl<'s> Commands<'s> {
         self.running.is_empty()
     }
 
-    /// Redirects the standard output of commands to this file, if it is collected.
+    /// Redirects the standard output of commands to `file`, if the program has asked for the output to be collected.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -135,7 +142,7 @@ impl<'s> Commands<'s> {
         }
     }
 
-    /// Returns the directory in which rank 0 collects the output of the commands of all ranks, if it does.
+    /// Returns the directory in which rank 0 collects the standard output of the commands of all ranks; `None` if it is not collected.
     pub(super) fn collected(&self) -> Option<&Path> {
         self.rank.as_ref()?.collected.as_deref()
     }
@@ -154,33 +161,33 @@ impl<'s> Commands<'s> {
         began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()
     }
 
-    /// Dispatches a command.
+    /// Passes the command of a task to the starter process.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
-    pub(super) fn run(&mut self, task: usize, (attempt, memory_limit): Started) -> Result<()> {
+    pub(super) fn run(&mut self, task: usize, (attempt, limits): Started) -> Result<()> {
         let of = &self.tasks[task];
         let program = match &of.action {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),
             Action::Shell(line) => Program::shell(line),
-            // A task that is not a command is never passed to this function.
+            // Nothing is started for a closure: this function is only called for tasks that are commands.
             _ => return Ok(()),
         };
         let mut request = Request::new(task as u64, program);
         request.attempt = attempt + 1;
-        request.environment = environment(of, self.number, attempt, memory_limit);
+        request.environment = environment(of, self.number, attempt, limits.memory);
         request.directory.clone_from(&self.directory);
         if let Some(text) = &of.stdin {
             request.stdin = Input::Bytes(text.clone().into_bytes());
         }
-        request.time_limit = of.time_limit;
-        request.memory_limit = memory_limit;
+        request.time_limit = limits.time;
+        request.memory_limit = limits.memory;
         request.cores = of.cores;
         self.running.insert(task, Dispatched { attempt, began: None });
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
-    /// Returns the changes since the last call.
+    /// Returns the commands that have started or ended since the last call.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -214,7 +221,7 @@ fn environment(
     attempt: u32,
     memory_limit: Option<u64>,
 ) -> Vec<(OsString, OsString)> {
-    /// Unit of memory in pegasus-mpi-cluster.
+    /// Number of bytes in the unit in which pegasus-mpi-cluster states memory.
     const MEGABYTE: u64 = 1 << 20;
     let megabytes = task.memory.unwrap_or(0).div_ceil(MEGABYTE);
     let mut about = vec![
@@ -232,7 +239,7 @@ fn environment(
     about.into_iter().map(|(name, value)| (name.into(), value.into())).chain(own).collect()
 }
 
-/// Returns true if the task is a command.
+/// Returns true if the task runs a command or a shell line, not a closure.
 pub(super) fn is_command(task: &Task) -> bool {
     matches!(task.action, Action::Command { .. } | Action::Shell(_))
 }

@@ -10,21 +10,21 @@ use armature_planner::estimate::Running;
 use super::graph::Graph;
 use crate::observe::number_format::short;
 
-/// Minimum number of tasks for a conclusion about others: with fewer tasks their variation is not known.
+/// Minimum number of measured tasks before the plan's assumptions about further tasks are corrected: with fewer tasks their variation is not known.
 const LEAST_TASKS: u64 = 3;
-/// Minimum relative deviation that counts. Run times known beforehand are seldom more accurate, and smaller deviations hardly change a
-/// plan.
+/// Minimum relative deviation of a measured mean from the plan's assumption that leads to another plan. Run times in a description are seldom more
+/// accurate, and smaller deviations hardly change a plan.
 const LEAST_PART: f64 = 0.1;
-/// Minimum deviation of a mean, in standard errors. Chance exceeds it in one of twenty cases. With a smaller value plans are computed in
-/// vain, with a larger one they are computed later.
+/// Minimum deviation of a measured mean from the plan's assumption, in standard errors. Chance exceeds two standard errors in one of twenty cases.
+/// With a smaller value plans are computed in vain, with a larger one they are computed later.
 const CERTAIN: f64 = 2.0;
-/// Size in bytes of values and memory below which deviations do not count, because such values are sent without reserved memory.
+/// Size in bytes below which deviations of values and memory do not count, because values of this size are sent without reserved memory.
 const SMALL: u64 = 64 << 10;
-/// Weight of the speed of a rank that is known beforehand, as a number of tasks. It keeps one unusual first task from dominating the
-/// measured speed.
+/// Weight, as a number of tasks, of a rank's speed that was known before the run. It keeps one unusual first task from dominating the measured
+/// speed.
 const TASKS_OF_PRIOR: f64 = 4.0;
-/// Number of rounds in which the factors of kinds and the slowness of ranks are computed from each other. Each round at least halves the
-/// remaining error.
+/// Number of rounds in which two sets of factors are computed from each other: the run time factor of each kind of task, and the slowness of each
+/// rank. Each round at least halves the remaining error.
 const ROUNDS: usize = 20;
 
 /// Measurements of a completed task.
@@ -32,20 +32,20 @@ const ROUNDS: usize = 20;
 pub(super) struct Sample {
     pub(super) task: usize,
     pub(super) rank: usize,
-    /// Run time in seconds.
+    /// Run time of the task in seconds.
     pub(super) took: f64,
-    /// Size of its value in bytes.
+    /// Size in bytes of the value of the task.
     pub(super) bytes: u64,
-    /// Peak memory of its processes in bytes, for a command.
+    /// For a command: peak memory of its processes in bytes.
     pub(super) peak: Option<u64>,
 }
 
-/// Ratio of measured to assumed values, for a kind of task or a rank.
+/// Ratio of measured values to the values that the plan assumed, for one kind of task or one rank.
 #[derive(Clone, Debug)]
 struct Factor {
-    /// Factor by which plans correct the assumed values.
+    /// Factor by which the next plan multiplies the assumed values.
     value: f64,
-    /// Ratios of measured to corrected values since the factor was set.
+    /// Ratios of measured values to assumed values times `value`, of the tasks since `value` was set.
     since: Running,
 }
 
@@ -54,7 +54,7 @@ impl Factor {
         Factor { value: 1.0, since: Running::new() }
     }
 
-    /// Returns true if the mean deviation is larger than chance explains.
+    /// Returns true if the measured mean deviates from the corrected assumption by more than chance explains.
     fn is_off(&self) -> bool {
         let off = (self.since.mean() - 1.0).abs();
         self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())
@@ -68,11 +68,11 @@ impl Factor {
     }
 }
 
-/// Correction of bytes for a kind of task: of values, or of memory.
+/// Correction of the expected value sizes, or of the expected memory, of one kind of task.
 #[derive(Clone, Debug)]
 struct Bytes {
     factor: Factor,
-    /// Sums of measured and of assumed bytes.
+    /// Sum of measured bytes, and sum of the bytes that the plan assumed.
     sums: (f64, f64),
 }
 
@@ -82,7 +82,7 @@ impl Bytes {
     }
 
     fn add(&mut self, measured: u64, assumed: u64) {
-        // An unknown size counts as one byte, so that the factor is the mean of the measured sizes.
+        // An expected size of 0 counts as one byte: it means that the size is unknown, and the factor then becomes the mean of the measured sizes.
         let (measured, assumed) = (measured as f64, assumed.max(1) as f64);
         self.sums = (self.sums.0 + measured, self.sums.1 + assumed);
         let expected = assumed * self.factor.value;
@@ -104,7 +104,7 @@ impl Bytes {
     }
 }
 
-/// Run times in seconds of the tasks of one kind on one rank.
+/// Sums over the tasks of one kind on one rank: measured and assumed run times in seconds, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     measured: f64,
@@ -112,7 +112,7 @@ struct Cell {
     tasks: f64,
 }
 
-/// Quantity that may differ from the assumption of the plan.
+/// Quantity whose measurements may deviate from the assumption of the plan; the number is that of a kind of task or a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Suspect {
     Work(usize),
@@ -121,17 +121,17 @@ enum Suspect {
     Speed(usize),
 }
 
-/// Needs of tasks as plans assume them, by task.
+/// Run time, memory and value size of each task, as the next plan assumes them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Weights {
-    /// Run time in seconds on a rank of speed 1.
+    /// By task: run time in seconds on a rank of speed 1.
     pub(super) works: Vec<f64>,
     pub(super) memories: Vec<u64>,
-    /// Task and size of its value in bytes, for tasks whose size differs from the description.
+    /// Tasks whose value size differs from the description, with the size in bytes.
     pub(super) sizes: Vec<(usize, u64)>,
 }
 
-/// Deviation from the assumptions of the plan. Its `Display` is the end of a sentence.
+/// Deviation of measurements from the assumptions of the plan. Its `Display` is the end of a sentence, after the reason for a new plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Deviation {
     what: String,
@@ -144,7 +144,7 @@ impl fmt::Display for Deviation {
     }
 }
 
-/// The forecast. The module documentation describes it.
+/// Forecast of a run: the assumptions of the plan, and the measurements that correct them.
 #[derive(Debug)]
 pub(super) struct Forecast {
     graph: Arc<Graph>,
@@ -152,18 +152,18 @@ pub(super) struct Forecast {
     works: Vec<Factor>,
     sizes: Vec<Bytes>,
     memories: Vec<Bytes>,
-    /// By rank: ratio of the measured time to the time at the speed known beforehand.
+    /// By rank: ratio of measured run times to the run times expected from the rank's speed before the run.
     slowness: Vec<Factor>,
-    /// By rank: speed known beforehand.
+    /// By rank: speed that was known before the run.
     known: Vec<f64>,
     cells: BTreeMap<(usize, usize), Cell>,
-    /// By task: size of its value in bytes, once it is done.
+    /// By task: size of its value in bytes, once the task is done.
     measured: Vec<Option<u64>>,
     suspect: Option<Suspect>,
 }
 
 impl Forecast {
-    /// Creates the forecast for ranks with these speeds, as far as they are known beforehand.
+    /// Creates the forecast for ranks with the speeds `speeds`, which were measured or described before the run.
     pub(super) fn new(graph: Arc<Graph>, speeds: Vec<f64>) -> Self {
         let kinds = graph.kinds.len();
         Forecast {
@@ -179,7 +179,7 @@ impl Forecast {
         }
     }
 
-    /// Handles the measurements of a completed task.
+    /// Records the measurements of a completed task.
     pub(super) fn on_done(&mut self, sample: Sample) {
         let Sample { task, rank, took, bytes, peak } = sample;
         let (kind, is_command) = (self.graph.kind_of[task], self.graph.needs(task).is_command);
@@ -218,9 +218,9 @@ impl Forecast {
         }
     }
 
-    /// Returns the deviation from the assumptions of the plan, if there is one.
+    /// Returns the deviation of the measurements from the assumptions of the plan, if there is one.
     pub(super) fn deviation(&mut self) -> Option<Deviation> {
-        // Later measurements may have shown that the deviation was chance.
+        // The suspected deviation is checked again, because later measurements may have shown that it was chance.
         self.suspect = self.suspect.filter(|&suspect| self.factor(suspect).is_off());
         self.suspect.map(|suspect| {
             let kind = |kind: usize| format!("{:?}", self.graph.kinds[kind]);
@@ -234,7 +234,7 @@ impl Forecast {
         })
     }
 
-    /// Corrects the assumptions by the measurements so far.
+    /// Corrects the assumed run times, sizes and speeds by all measurements so far.
     pub(super) fn refit(&mut self) {
         let mut kinds: Vec<f64> = self.works.iter().map(|factor| factor.value).collect();
         let mut ranks: Vec<f64> = self.slowness.iter().map(|factor| factor.value).collect();
@@ -269,17 +269,17 @@ impl Forecast {
         self.suspect = None;
     }
 
-    /// Returns the speeds of the ranks.
+    /// Returns the corrected speed of each rank.
     pub(super) fn speeds(&self) -> Vec<f64> {
         self.known.iter().zip(&self.slowness).map(|(known, slowness)| known / slowness.value).collect()
     }
 
-    /// Returns the time in seconds of a task on a rank of speed 1.
+    /// Returns the corrected run time of a task in seconds, on a rank of speed 1.
     pub(super) fn work(&self, task: usize) -> f64 {
         self.graph.dag.work(task) * self.works[self.graph.kind_of[task]].value
     }
 
-    /// Returns the corrected needs of all tasks.
+    /// Returns the corrected run time, memory and value size of all tasks.
     pub(super) fn weights(&self) -> Weights {
         let graph = &self.graph;
         let size = |task: usize| {
@@ -307,8 +307,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns twenty tasks of kinds `a` and `b` in turn, each with an expected output of 100 kB, and a task that reads
-    /// all outputs.
+    /// Returns a graph of twenty tasks of kinds `a` and `b` in turn, each with an expected output of 100 kB, and one task that reads all outputs.
     fn graph() -> Arc<Graph> {
         let mut builder = Description::builder("kinds");
         for number in 0..20 {
@@ -334,7 +333,7 @@ mod tests {
             forecast.on_done(sample(task, task / 2 % 2, took));
             assert_eq!(forecast.deviation(), None);
         }
-        // The mean is a third higher than assumed, but four samples that differ so much may be chance.
+        // The mean run time is a third higher than assumed, but four measurements that differ so much may be chance.
         let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
         for (task, took) in [0.8, 4.5, 1.0, 4.4].into_iter().enumerate() {
             forecast.on_done(sample(2 * task, task % 2, took));
@@ -358,7 +357,7 @@ mod tests {
         assert!((speeds[0] / speeds[1] - 2.0).abs() < 0.5, "{speeds:?}");
         let works = forecast.weights().works;
         assert!((works[17] / works[16] - 3.0).abs() < 0.1, "{works:?}");
-        // After the refit the predicted times equal the measured ones.
+        // After the correction, the predicted times equal the measured times, so there is no deviation.
         (16..20).for_each(|task| forecast.on_done(sample(task, task / 2 % 2, took(task))));
         assert_eq!(forecast.deviation(), None);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::messages::{Content, Done, Failure, Order, Orders, Reason, Report};
+use super::messages::{Content, Done, Exceeded, Failure, Order, Orders, Reason, Report};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
@@ -20,7 +20,11 @@ fn workflow_message_encoding_is_unchanged() {
     let order = |task, sources| Order {
         task,
         attempt: 2,
-        exceeded: 1,
+        exceeded: {
+            let mut exceeded = Exceeded::default();
+            exceeded.count(Reason::MemoryLimit);
+            exceeded
+        },
         place: (task > 1).then_some(7),
         is_announced: task > 1,
         is_suspect: task == 1,

@@ -7,10 +7,14 @@ use armature_planner::workflow::{TaskMemory, Workflow as Dag};
 use armature_workflow_files::{Action, Description, Task};
 
 use super::commands::is_command;
+use super::messages::Exceeded;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of doublings of a memory limit; more would exceed any memory.
+/// Maximum number of times that the memory limit of a task is doubled after failed tries; more doublings would exceed any memory.
 const MOST_DOUBLINGS: u32 = 40;
+
+/// Maximum number of doublings of a time limit, which is a factor of a billion.
+const MOST_TIME_DOUBLINGS: u32 = 30;
 
 /// Graph of a workflow.
 #[derive(Clone, Debug)]
@@ -19,10 +23,14 @@ pub(super) struct Graph {
     pub(super) dag: Dag,
     pub(super) task_memory: TaskMemory,
     tasks: Vec<Needs>,
+    /// Memory of the rank with the most memory, in bytes.
+    most_memory: u64,
+    /// Run time of each task in the description, in seconds.
+    run_times: Vec<Option<f64>>,
     /// Kinds of tasks; `kind_of` has the number of the kind of each task.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
-    /// Amount of each named limit.
+    /// Total amount of each named limit, which concurrent tasks share.
     pub(super) limits: Vec<u64>,
     pub(super) limit_names: Vec<String>,
 }
@@ -31,19 +39,17 @@ pub(super) struct Graph {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) priority: i64,
-    /// Maximum number of tries.
     pub(super) tries: u32,
-    /// Amounts of named limits, with the number of each limit.
+    /// Named limits that the task uses: number of the limit, and the amount of it that the task holds while it runs.
     pub(super) limits: Vec<(usize, u64)>,
-    /// Expected size of its value in bytes; 0 for a command, whose files are not in memory.
+    /// Expected size of the task's value in bytes; 0 for a command, whose files are not in memory.
     output: u64,
     pub(super) is_command: bool,
-    /// Time limit of a try.
     pub(super) time_limit: Option<Duration>,
 }
 
 impl Graph {
-    /// Creates the graph of a description. A task without a number of tries is tried `tries` times.
+    /// Creates the graph of a description. A task whose description has no number of tries is tried at most `tries` times.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the description cannot be run.
@@ -75,22 +81,25 @@ impl Graph {
             name: description.name().to_string(),
             task_memory,
             tasks: description.tasks().iter().enumerate().map(needs).collect(),
+            most_memory: u64::MAX,
+            run_times: description.tasks().iter().map(|task| task.run_time).collect(),
             limits: description.limits().values().copied().collect(),
             limit_names: description.limits().keys().cloned().collect(),
             dag,
         })
     }
 
-    /// Checks that every task fits into `budget` bytes, according to the description.
+    /// Sets the memory of the rank with the most memory. Checks that every task fits into it, according to the description.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if a task does not fit.
-    pub(super) fn check_memory(&self, budget: u64) -> Result<()> {
+    pub(super) fn has_memory(&mut self, budget: u64) -> Result<()> {
+        self.most_memory = budget;
         let need = |task: usize| {
-            // Files of commands are not in memory.
+            // Files that commands write are not counted as inputs, because they are not in memory.
             let inputs = self.dag.inputs(task).filter(|edge| !self.tasks[edge.from].is_command);
             let inputs = inputs.map(|edge| edge.size).sum();
-            self.memory(task, inputs, 0).saturating_add(inputs)
+            self.memory(task, inputs, Exceeded::default()).saturating_add(inputs)
         };
         match (0..self.len()).find(|&task| need(task) > budget) {
             None => Ok(()),
@@ -107,7 +116,7 @@ impl Graph {
         let mut digest = crc32fast::Hasher::new();
         for task in 0..self.len() {
             digest.update(self.dag.name(task).as_bytes());
-            // No name contains this byte.
+            // A zero byte ends each name: no name contains one, so two different lists of names never give the same bytes.
             digest.update(&[0]);
             self.parents(task).for_each(|parent| digest.update(&(parent as u64).to_le_bytes()));
             digest.update(&u64::MAX.to_le_bytes());
@@ -121,6 +130,11 @@ impl Graph {
 
     pub(super) fn needs(&self, task: usize) -> &Needs {
         &self.tasks[task]
+    }
+
+    /// Returns the run time of a task in the description, in seconds.
+    pub(super) fn run_time(&self, task: usize) -> Option<f64> {
+        self.run_times[task]
     }
 
     /// Returns the expected size of a task's value in bytes.
@@ -141,15 +155,21 @@ impl Graph {
         self.dag.outputs(task).is_empty()
     }
 
-    /// Returns the memory limit of a task's processes, doubled for each try that `exceeded` it; `None` if the description has no memory for
-    /// the task.
-    pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
+    /// Returns the memory limit of a task's processes, doubled for each try that `exceeded` it, up to the memory of the largest rank; `None` if
+    /// the description has no memory for the task.
+    pub(super) fn memory_limit(&self, task: usize, exceeded: Exceeded) -> Option<u64> {
         let memory = self.dag.memory(task);
-        (memory > 0).then(|| memory.saturating_mul(1 << exceeded.min(MOST_DOUBLINGS)))
+        let doubled = memory.saturating_mul(1 << exceeded.memory().min(MOST_DOUBLINGS));
+        (memory > 0).then(|| doubled.min(self.most_memory.max(memory)))
     }
 
-    /// Returns the memory that a task needs in addition to its inputs of `inputs` bytes, after `exceeded` tries that exceeded their memory limit.
-    pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: u32) -> u64 {
+    /// Returns the time limit of a command, doubled for each try that `exceeded` it.
+    pub(super) fn time_limit(&self, task: usize, exceeded: Exceeded) -> Option<Duration> {
+        Some(self.tasks[task].time_limit?.saturating_mul(1 << exceeded.time().min(MOST_TIME_DOUBLINGS)))
+    }
+
+    /// Returns the memory that a task needs in addition to its inputs of `inputs` bytes, after tries that `exceeded` their memory limit.
+    pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: Exceeded) -> u64 {
         let memory = self.memory_limit(task, exceeded).unwrap_or(0);
         let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);
         requirement.saturating_sub(inputs)
@@ -175,4 +195,34 @@ fn kinds(tasks: &[Task]) -> (Vec<String>, Vec<usize>) {
     };
     let kind_of = tasks.iter().map(of).collect();
     (kinds, kind_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::messages::Reason;
+
+    #[test]
+    fn limits_double_with_each_try_that_exceeded_them_up_to_the_memory_of_the_largest_rank() {
+        let mut task = Task::new("task", Action::Shell("true".into()));
+        (task.memory, task.time_limit) = (Some(100), Some(Duration::from_secs(1)));
+        let mut builder = Description::builder("limits");
+        builder.task(task);
+        let mut graph = Graph::new(&builder.build().unwrap(), 9, TaskMemory::Additive).unwrap();
+        assert!(graph.has_memory(99).is_err());
+        graph.has_memory(350).unwrap();
+        let after = |reasons: &[Reason]| {
+            let mut exceeded = Exceeded::default();
+            reasons.iter().for_each(|&reason| exceeded.count(reason));
+            let limits = (graph.memory_limit(0, exceeded), graph.time_limit(0, exceeded));
+            (limits.0.unwrap(), limits.1.unwrap().as_secs(), graph.memory(0, 0, exceeded))
+        };
+        use Reason::{Error, MemoryLimit, TimeLimit};
+        assert_eq!(after(&[Error, Error]), (100, 1, 100));
+        assert_eq!(after(&[MemoryLimit]), (200, 1, 200));
+        assert_eq!(after(&[MemoryLimit, TimeLimit, MemoryLimit]), (350, 2, 350));
+        assert_eq!(after(&[TimeLimit, Error, TimeLimit, MemoryLimit]), (200, 4, 200));
+        assert_eq!(after(&[MemoryLimit; 100_000]).0, 350);
+        assert_eq!(after(&[TimeLimit; 100_000]), (100, 1 << MOST_TIME_DOUBLINGS, 100));
+    }
 }

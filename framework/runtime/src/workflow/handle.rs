@@ -39,7 +39,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// Names of a task whose value has type `T`: a [`Handle`], or a `&str` if the type is known otherwise.
+/// Name of a task whose value has type `T`: a [`Handle`], or a `&str` if the program states the type of the value otherwise.
 pub trait TaskName<T> {
     /// Returns the name of the task.
     fn task_name(&self) -> &str;
@@ -63,9 +63,9 @@ impl<T> TaskName<T> for &String {
     }
 }
 
-/// Tasks whose values another task reads: a [`Handle`], a tuple of up to four, or a slice of handles of the same type.
+/// Tasks whose values another task reads: a [`Handle`], a tuple of up to four handles, or a slice of handles of the same type.
 pub trait Parents {
-    /// Values of the tasks, as the reading task gets them.
+    /// Types of the values that a task which depends on these tasks receives.
     type Values;
 
     /// Returns the names of the tasks.
@@ -140,16 +140,16 @@ parents!(a: A, b: B, c: C, d: D);
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) tasks: Vec<Task>,
-    /// Names of a task and of a task that reads its value.
+    /// For each dependency: name of a task, and name of a task that reads its value.
     pub(super) edges: Vec<(String, String)>,
-    /// True if the workflow was created from a description, to which no task can be added.
+    /// True if the workflow was created from a complete description, to which no task can be added.
     pub(super) is_described: bool,
-    /// Sizes of values in bytes, by task.
+    /// By name of a task: size of its value in bytes.
     pub(super) sizes: BTreeMap<String, u64>,
 }
 
 impl Draft {
-    /// Returns the description of the tasks.
+    /// Returns the description of the workflow, made from the added tasks.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the tasks are no workflow, because two have the same name for example, or if there is a description already.

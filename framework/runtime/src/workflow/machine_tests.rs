@@ -34,14 +34,14 @@ pub(super) struct Setting {
     /// Mean number of attempts for each one that fails; `None` if no attempt fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
-    /// Number of ranks that die.
+    /// Number of ranks that die during the run.
     pub(super) deaths: usize,
-    /// Closure in which each rank except rank 0 dies.
+    /// Number of a closure in which every rank except rank 0 dies.
     pub(super) deadly: Option<usize>,
     /// True if the flight record of a dead rank names the closure in which it died.
     pub(super) flight_records: bool,
     pub(super) is_planned: bool,
-    /// True if the plan comes from the planner and is replaced while the workflow runs.
+    /// True if the planner computes the plan and replaces it while the workflow runs.
     pub(super) is_replanned: bool,
     pub(super) limit: bool,
     /// True if every other task is a command.
@@ -87,7 +87,7 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     }
     for (number, mut task) in tasks.into_iter().enumerate() {
         if !edges.iter().any(|&(parent, _)| parent == number) {
-            // No edge defines the size of the output of a task without readers.
+            // The need of the task contains the size of its output here: no edge states the size, because no task reads the output.
             task.memory = Some(size(number) as u64 + 100);
         }
         builder.task(task);
@@ -100,13 +100,12 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     Arc::new(Graph::new(&builder.build().unwrap(), tries, TaskMemory::Additive).unwrap())
 }
 
-/// Returns the size of a task's output in bytes. The largest output is not sent without a request where memory is
-/// bounded.
+/// Returns the size of a task's output in bytes. In runs with limited memory, outputs of the largest size are sent only on request.
 fn size(task: usize) -> usize {
     [8, 20_000, 90_000][task % 3]
 }
 
-/// Returns the output of a task for the given inputs; the output of a command is empty on every rank.
+/// Computes the output of a task from the given inputs; the output of a command is empty.
 fn give(graph: &Graph, task: usize, inputs: Vec<Value>) -> Value {
     if graph.needs(task).is_command {
         return Value::nothing().unwrap();
@@ -140,7 +139,7 @@ pub(super) struct World {
     workers: Vec<WorkflowWorker>,
     endpoints: Vec<Recorder>,
     wires: Vec<Vec<VecDeque<Content>>>,
-    /// Values that each rank is sending, with the number and the receiver of the message.
+    /// By rank: values that the rank is sending, with the number and the receiver of the message.
     leaving: Vec<Vec<(u64, usize, Value)>>,
     /// Peak size in bytes of the values that were in the memory of each rank.
     most: Vec<u64>,
@@ -150,9 +149,9 @@ pub(super) struct World {
     pub(super) runs: Vec<u32>,
     limit_used: Vec<(usize, u64)>,
     now: Duration,
-    /// Question that the planner is working on.
+    /// Question for which the simulated planner has not returned an answer.
     requested: Option<Box<ReplanQuestion>>,
-    /// Results of the planner's answers.
+    /// Changes of the plan after the planner's answers.
     pub(super) changes: Vec<Change>,
 }
 
@@ -202,7 +201,7 @@ impl World {
         }
     }
 
-    /// Passes an event to the worker of a rank. The messages that the worker sends are in transit afterwards.
+    /// Passes an event to the worker of a rank, and puts the messages that the worker sends in transit.
     fn act<R>(
         &mut self,
         rank: usize,
@@ -220,7 +219,7 @@ impl World {
         result
     }
 
-    /// Ends the handling of an event of a rank; orders of rank 0 for itself are delivered at once.
+    /// Ends the handling of an event on a rank; on rank 0 the master's orders for rank 0 itself are delivered at once.
     fn flush(&mut self, rank: usize, with_report: bool) -> Result<()> {
         loop {
             self.act(rank, WorkflowWorker::send_request)?;
@@ -250,7 +249,7 @@ impl World {
         }
     }
 
-    /// Reports some of the arrived values to their sender as completely sent.
+    /// Tells a rank that its transport has sent the values which are no longer in transit.
     fn release_sent(&mut self, rank: usize) -> Result<()> {
         let arrived = |to: usize, value: &Value| {
             let is_it =
@@ -262,9 +261,10 @@ impl World {
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
         self.endpoints[rank].are_leaving(still);
         self.act(rank, WorkflowWorker::release_sent)?;
-        // Values sent to dead ranks stay in the list, but do not count.
+        // Values that are being sent to dead ranks stay in the list, but do not count as memory in use.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
-        // A value occupies memory while it arrives. Values that rank 0 keeps do not count as memory of the worker.
+        // A value occupies memory on the receiving rank while it arrives. Values that rank 0 keeps for the caller do not count as memory of its
+        // worker.
         let is_kept = |task: usize| rank == 0 && (self.setting.journals || self.graph.is_final(task));
         let arriving = self.alive().into_iter().flat_map(|from| &self.wires[from][rank]);
         let arriving = arriving.filter_map(|content| match content {
@@ -283,7 +283,7 @@ impl World {
         Ok(())
     }
 
-    /// Stores a value that rank 0 has, if it is for the caller or the journal.
+    /// Stores a value that has reached rank 0, if the caller or the journal gets it.
     fn keep(&mut self, task: usize, value: &Value) {
         if self.setting.journals {
             self.master.has_journalled(task);
@@ -326,7 +326,7 @@ impl World {
                     true => LastActivity::Chunk { id: *task as u64, task: None },
                     false => LastActivity::Behind(None),
                 };
-                // Messages that the rank sent before it began the task have arrived.
+                // The rank dies only after its earlier messages have arrived at rank 0.
                 while !self.wires[rank][0].is_empty() {
                     self.deliver(rank, 0)?;
                 }
@@ -343,7 +343,7 @@ impl World {
                     self.act(rank, |worker, out| worker.on_failed(task, failure, Duration::ZERO, out))?;
                 } else {
                     self.runs[task] += 1;
-                    // The time of a task depends on its kind and on the rank.
+                    // The run time of a task depends on the number of the task and on the rank.
                     let took = Duration::from_millis((1 + task as u64 % 3) * (1 + rank as u64));
                     let value = give(&self.graph, task, inputs);
                     if rank == 0 {
@@ -391,7 +391,7 @@ impl World {
         self.flush(to, false)
     }
 
-    /// Handles the death of a rank on the rank `at`.
+    /// Makes the death of rank `dead` known to rank `at`.
     fn learn_of(&mut self, dead: usize, at: usize) -> Result<()> {
         self.endpoints[at].endpoint.learn_of(&[dead]);
         self.act(at, |worker, out| worker.on_lost(dead, out))
@@ -440,7 +440,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Asks the planner for a new plan if one is due, or passes on the planner's answer after a random time.
+    /// Asks the planner for a new plan if there is a cause for one, or passes on the planner's answer after a random time.
     fn replan(&mut self) -> Result<()> {
         self.now += Duration::from_millis(1);
         match self.requested.take() {
@@ -454,7 +454,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Runs until all tasks have ended.
+    /// Runs the simulation until all tasks have ended.
     fn play(&mut self) -> Result<()> {
         self.master.begin();
         self.flush(0, false)?;
@@ -512,7 +512,7 @@ impl World {
     }
 }
 
-/// Returns clusters in which all ranks are equal.
+/// Returns the description of ranks that are all equal, with `budget` bytes of memory each.
 pub(super) fn clusters(ranks: usize, budget: u64) -> Clusters {
     let memory = budget.min(i64::MAX as u64);
     let cluster = |disk| {
@@ -629,7 +629,7 @@ fn deadly_task_fails_and_never_runs_on_rank_0() {
         world.play().unwrap();
         let dead = setting.ranks - world.alive().len();
         if dead == 0 {
-            // Rank 0 ran the task before it had killed a rank.
+            // Rank 0 had run the closure before any other rank died in it, so this seed is not counted.
             continue;
         }
         runs[usize::from(flight_records)] += 1;
@@ -645,7 +645,8 @@ fn deadly_task_fails_and_never_runs_on_rank_0() {
     assert!(runs.iter().all(|&runs| runs > 15), "{runs:?}");
 }
 
-/// A restarted job would end in the same way, so the task fails alone; the job ends only if it lacks ranks.
+/// Tests that a task in which every rank except rank 0 dies fails alone: a restarted job would end in the same way. The job ends only if it lacks
+/// ranks.
 #[test]
 fn deadly_task_fails_if_only_rank_0_is_left() {
     let of_ranks = |ranks| {
@@ -674,8 +675,7 @@ fn deadly_task_fails_if_only_rank_0_is_left() {
     assert!(message.contains("has died in it (task \"deadly\", after 2 tries)"), "{message}");
 }
 
-/// Attempts that an earlier run recorded count, except for a task that has used all its attempts: it starts again with
-/// none.
+/// Tests that attempts in the journal of an earlier run count, except for a task that has used all its attempts: that task starts again with none.
 #[test]
 fn deaths_in_an_earlier_run_count_as_attempts() {
     let mut builder = Description::builder("deadly");
@@ -701,7 +701,8 @@ fn deaths_in_an_earlier_run_count_as_attempts() {
     assert!(error.message().contains(expected), "{error}");
 }
 
-/// Each task reads a pair of values; all pairs together need ten times the memory of a rank.
+/// Tests that a rank runs tasks that free memory first: each task reads a pair of values, and all pairs together need ten times the memory of a
+/// rank.
 #[test]
 fn unplanned_tasks_consume_values_before_memory_is_full() {
     const PAIRS: usize = 40;
@@ -739,7 +740,7 @@ fn journalled_tasks_are_not_repeated() {
 
 #[test]
 fn completed_commands_are_not_repeated() {
-    // The output of "made" is read by a command that runs when its rank dies, and by a command that waits.
+    // The output of "made" is read by "reads", which runs on rank 1 when that rank dies, and by "last", which waits.
     let mut builder = Description::builder("commands");
     for name in ["made", "reads", "last"] {
         builder.task(Task::new(name, Action::Shell("true".into())));
@@ -762,7 +763,8 @@ fn completed_commands_are_not_repeated() {
     assert!(master.is_finished());
 }
 
-/// Rank 2 holds a copy of the output of rank 1, and may have begun the reading task when rank 1 dies.
+/// Tests that a task which may have begun keeps its named limit: rank 2 has a copy of the output of rank 1, and may have begun the reading task
+/// when rank 1 dies.
 #[test]
 fn limits_are_held_until_an_order_is_returned() {
     let mut builder = Description::builder("limits");
@@ -834,7 +836,7 @@ fn task_is_forwarded_to_a_rank_with_enough_memory() {
 
 fn order(task: usize, sources: Vec<usize>) -> Order {
     let (is_announced, is_suspect) = (false, false);
-    Order { task, attempt: 0, exceeded: 0, place: None, is_announced, is_suspect, sources }
+    Order { task, attempt: 0, exceeded: Default::default(), place: None, is_announced, is_suspect, sources }
 }
 
 #[test]
@@ -861,7 +863,7 @@ fn inputs_are_prefetched_if_memory_allows() {
     }
 }
 
-/// Returns the values that a worker requests from other ranks.
+/// Returns the values that a worker requests from rank 0, each with the maximum size for sending it at once.
 fn wanted(worker: &mut WorkflowWorker, to: &mut Recorder) -> Vec<(usize, u64)> {
     worker.send_request(&mut to.out()).unwrap();
     let wants = to.take().into_iter().map(|(_, to, content)| match content {
@@ -877,7 +879,7 @@ fn critical_path_uses_the_measured_speed() {
     assert_eq!(world.master.critical_path(), None, "nothing has been measured");
     world.play().unwrap();
     assert_eq!(world.master.critical_path(), Some(0.0), "all tasks have ended");
-    // One of two tasks in a chain has ended after a microsecond.
+    // In a chain of two tasks, task "a" has ended after a microsecond, so the remaining critical path is that of "b": a microsecond.
     let mut builder = Description::builder("chain");
     for name in ["a", "b"] {
         builder.task(Task::new(name, Action::Closure("c".into())));
@@ -902,7 +904,7 @@ fn dropped_values_are_logged_as_held_until_sent() {
     let settings = Settings { budget: 200_000, collects: false, journals: false };
     let (mut worker, mut to) = (WorkflowWorker::new(0, graph, settings), Recorder::new(0, 2));
     let mut seconds = 0;
-    // Advances the clock by one second and returns the bytes that the worker logs.
+    // Advances the clock by one second and returns the bytes in memory that the worker reports to the event log.
     let mut held = |worker: &mut WorkflowWorker| {
         seconds += 1;
         worker.trace.set_time(Duration::from_secs(seconds));

@@ -11,19 +11,20 @@ use armature_planner::workflow::{
 use super::forecast::Weights;
 use crate::balance::probe::Probed;
 
-/// Minimum gain of a new plan, as a part of the remaining time of the run. Smaller gains are within the variation of run times.
+/// Minimum gain for which a new plan replaces the current one, as a part of the remaining time of the run. Smaller gains are within the variation
+/// of run times.
 const WORTH: f64 = 0.01;
 
-/// Links whose bandwidths differ from the mean by less than this factor count as equal: two measurements of one link differ by as much.
+/// Maximum ratio between the bandwidth of a link and the mean for which all links count as equal: two measurements of one link differ by as much.
 const ALIKE: f64 = 1.5;
 
-/// Ranks as processors of a plan. The speed of the disk is not known, so a plan that uses the disk is computed only if there is no plan
-/// without.
+/// Ranks as the planner models them, without and with disks for spilled values. The speed of the disk is not known, so a plan that uses the disk is
+/// computed only if there is no plan without it.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
-    /// Ranks with their memory only.
+    /// Ranks that keep all values in memory.
     pub(super) in_memory: Cluster,
-    /// Ranks with unlimited disks.
+    /// Ranks with disks of unlimited size.
     pub(super) with_disk: Cluster,
 }
 
@@ -42,20 +43,20 @@ impl Clusters {
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
     }
 
-    /// Returns the answer of `ask` for ranks without disks, or the answer for ranks with disks if the first call fails.
+    /// Returns the result of `request` for ranks without disks or, if that fails, for ranks with disks.
     fn first<T>(&self, request: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
         request(&self.in_memory).or_else(|_| request(&self.with_disk))
     }
 }
 
-/// Returns the default bandwidth in bytes per second: the geometric mean of the links to rank 0.
+/// Returns the bandwidth in bytes per second for links that are not set one by one: the geometric mean of the measured links to rank 0.
 fn bandwidth(probed: &Probed) -> f64 {
     let ranks = probed.platform.processors();
     let logarithms = (1..ranks).map(|rank| probed.platform.link(0, rank).bandwidth.ln());
     (logarithms.sum::<f64>() / (ranks.max(2) - 1) as f64).exp()
 }
 
-/// Sets the measured bandwidth of each link, unless all links count as equal.
+/// Sets the measured bandwidth of each link between two ranks, unless all links count as equal.
 fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     let (ranks, mean) = (cluster.len(), cluster.default_bandwidth());
     let pairs =
@@ -71,18 +72,17 @@ fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// Number of schedules that a new plan during the run costs: the current plan, three list schedules and three clustered list schedules.
+/// Number of list schedules that a new plan during the run costs: the current plan, three list schedules and three clustered list schedules.
 pub(super) const PLANS: u32 = 7;
 
-/// Maximum number of placements of a task that planners try before a run, unless the caller sets the options of the planner. No task runs
-/// meanwhile, and a placement takes some microseconds, so a run waits a few seconds for its plan at most. A list schedule places each task
-/// once.
+/// Maximum number of times that planners place a task on a rank before a run, unless the program sets the options of the planner. No task runs
+/// meanwhile, and a placement takes some microseconds, so a run waits a few seconds for its plan at most. A list schedule places each task once.
 pub(super) const PLACEMENTS: usize = 300_000;
 
-/// Number of list schedules that take as long as all planners before local search.
+/// Time that all planners together take before local search begins, as a number of list schedules.
 const LISTS: usize = 20;
 
-/// Name of the planner of quick plans.
+/// Name of the planner that is used if there are too many tasks for the others.
 pub(super) const QUICK: &str = "relaxed HEFTM";
 
 /// Plan, and the name of its planner.
@@ -93,13 +93,13 @@ pub(super) type Found = (Plan, String);
 pub(super) struct Question {
     pub(super) clusters: Clusters,
     pub(super) options: PlanOptions,
-    /// Maximum number of placements of a task that the planners try.
+    /// Maximum number of times that the planners place a task on a rank.
     pub(super) placements: usize,
 }
 
 impl Question {
-    /// Returns the best plan of all planners, with as much local search as the number of placements allows. If there are too many tasks,
-    /// only the planner for plans during a run is used.
+    /// Returns the best plan of all planners. The part of `placements` that they do not need is spent on local search. If there are too many tasks,
+    /// only the fast planner is used that also computes plans during a run.
     ///
     /// # Errors
     /// There is no plan.
@@ -117,7 +117,7 @@ impl Question {
         Ok((best.plan, best.planner.to_string()))
     }
 
-    /// Computes one schedule, as replanning does [`PLANS`] times, in order to measure its time.
+    /// Computes one schedule, so that the caller can measure the time. Planning during a run takes [`PLANS`] times as long.
     pub(super) fn rehearse(&self, dag: &Dag, found: &Result<Found>) {
         let cluster = &self.clusters.with_disk;
         if let Ok((plan, _)) = found {
@@ -126,10 +126,10 @@ impl Question {
     }
 }
 
-/// State of a task for replanning.
+/// Progress of a task, for the planner during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskProgress {
-    /// The task has to be planned.
+    /// The task is neither ordered nor done, so the plan has to place it.
     Waiting,
     /// The task is ordered on this rank, which may have begun it.
     Ordered(usize),
@@ -137,19 +137,17 @@ pub(super) enum TaskProgress {
     Ended(usize),
 }
 
-/// Question for the planner during a run: the best plan of the remaining tasks.
+/// Question for the planner during a run: the best plan of the tasks that are neither ordered nor done.
 #[derive(Debug)]
 pub(super) struct ReplanQuestion {
     pub(super) clusters: Arc<Clusters>,
-    /// Speed of each rank.
+    /// By rank: speed, as corrected by measurements.
     pub(super) speeds: Vec<f64>,
     pub(super) lost: Vec<usize>,
     pub(super) weights: Weights,
-    /// State of each task.
     pub(super) progress: Vec<TaskProgress>,
-    /// Current plan.
     pub(super) plan: Arc<Plan>,
-    /// Expected planning time in seconds.
+    /// Expected time of planning in seconds.
     pub(super) takes: f64,
 }
 
@@ -203,8 +201,8 @@ impl ReplanQuestion {
     }
 }
 
-/// Moves the largest files of a rank to its disk until the others fit into its memory. Files may exceed the memory because a plan counts a
-/// value once for each of its readers, while a rank holds it once for all readers.
+/// Marks the largest files on a rank as files on its disk, in the planner's model, until the others fit into the rank's memory. The files may
+/// exceed the memory because a plan counts a value once for each of its readers, while a rank holds it once for all readers.
 fn spill(dag: &Dag, cluster: &Cluster, situation: &mut Situation) {
     let mut held = vec![Vec::new(); cluster.len()];
     for (number, edge) in dag.edges().iter().enumerate() {
@@ -248,7 +246,7 @@ mod tests {
         let (best, planner) = planned(usize::MAX);
         assert_ne!(planner, QUICK);
         assert!(best.makespan <= quick.makespan);
-        // Without options of the caller, the quick planner is used from some ten thousand tasks on.
+        // From some ten thousand tasks on, the quick planner is used, because the program has not set the options of the planner.
         let mut dag = Dag::builder();
         let tasks: Vec<usize> =
             (0..PLACEMENTS / LISTS + 1).map(|task| dag.task(task.to_string(), 1.0, 1)).collect();
@@ -277,7 +275,7 @@ mod tests {
         let speeds: Vec<f64> = in_memory.processors().iter().map(|processor| processor.speed).collect();
         assert_eq!(speeds, [1.0, 0.5, 0.5]);
         assert_eq!([&in_memory, &with_disk].map(|cluster| cluster.processors()[1].buffer), [0, 7]);
-        // The two measured links are almost equal, so all ranks get the same bandwidth.
+        // The two measured links are almost equal, so the bandwidth between all ranks is the same.
         assert_eq!(in_memory.bandwidth(0, 2), in_memory.bandwidth(1, 0));
         let unequal = probed(1e6).with_disk;
         let [near, far] = [(0, 1), (1, 2)].map(|(from, to)| unequal.bandwidth(from, to));

@@ -1,4 +1,4 @@
-//! Endpoint for tests of machines: it records the messages that are sent.
+//! Endpoint for tests of master and worker without other ranks: it records the messages that are sent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use crate::comm::{Capabilities, Frame, Group, Transport, Waker};
 use crate::error::Result;
 use crate::rank::protocol::Outgoing;
 
-/// Messages of a rank.
+/// Messages that a rank has sent.
 #[derive(Default)]
 struct Sent {
-    /// Messages that were not fetched: number, receiver, message.
+    /// Messages since the last call of [`take`](Recorder::take): number, receiver, message.
     new: Vec<(u64, usize, Frame)>,
     count: u64,
-    /// Numbers of the messages whose buffers are not free.
+    /// Numbers of the messages that count as still being sent.
     leaving: Vec<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Transport for Recording {
     }
 }
 
-/// The endpoint. The module documentation describes it.
+/// Endpoint of a rank, and the record of the messages that it sends.
 pub(super) struct Recorder {
     pub(super) endpoint: Endpoint,
     sent: Rc<RefCell<Sent>>,
@@ -99,7 +99,7 @@ impl Recorder {
         Outgoing::new(&mut self.endpoint)
     }
 
-    /// Returns the messages since the last call: number, receiver, content.
+    /// Returns the messages that were sent since the last call: number, receiver, content.
     pub(super) fn take(&mut self) -> Vec<(u64, usize, Content)> {
         let from = self.endpoint.rank();
         let new = std::mem::take(&mut self.sent.borrow_mut().new).into_iter();
@@ -110,7 +110,7 @@ impl Recorder {
         new.map(open).collect()
     }
 
-    /// Sets the messages whose buffers are not free.
+    /// Sets the numbers of the messages that count as still being sent.
     pub(super) fn are_leaving(&mut self, numbers: Vec<u64>) {
         self.sent.borrow_mut().leaving = numbers;
     }

@@ -24,11 +24,11 @@ fn graph(tasks: usize) -> Arc<Graph> {
     Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap())
 }
 
-/// Simulation of a master with a plan, ranks that run one task at a time, and a planner that needs some time.
+/// Simulated run: a master with a plan, ranks that run one task at a time, and a planner that needs the time `planning`.
 struct Run {
     master: Master,
     graph: Arc<Graph>,
-    /// Time of a task on each rank, queued tasks, and end of the first queued task.
+    /// By rank: run time of a task, ordered tasks, and time at which the running task ends.
     takes: Vec<Duration>,
     queues: Vec<VecDeque<usize>>,
     ends: Vec<Option<Duration>>,
@@ -65,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Runs until all tasks have ended and returns the end; plans are replaced if `plans` is true.
+    /// Runs the simulation until all tasks have ended and returns the time of the end. If `plans` is true, the planner is asked for new plans.
     fn until_over(mut self, plans: bool, death: Option<(Duration, usize)>) -> (Duration, Self) {
         let mut now = Duration::ZERO;
         let mut death = death;
@@ -106,7 +106,7 @@ fn unexpectedly_slow_rank_gets_less_work() {
     let (kept, _) = Run::new(60, &takes, SECOND / 100).until_over(false, None);
     assert_eq!(kept, 30 * takes[1]);
     let (anew, run) = Run::new(60, &takes, SECOND / 100).until_over(true, None);
-    // With known speeds, 60 tasks end after 48 seconds.
+    // If the speeds were known from the start, 60 tasks would end after 48 seconds: the ranks complete 1 and 1/4 tasks per second.
     assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.requested);
     assert!(run.changes.iter().any(|change| matches!(change, Change::Fresh(_))), "{:?}", run.changes);
     assert!(run.requested[0].1.ends_with(" times the assumed value"), "{:?}", run.requested);
@@ -139,7 +139,7 @@ fn survivors_are_replanned_after_a_rank_loss() {
     let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, Some((9 * SECOND, 1)));
     assert_eq!(run.requested[0].1, "rank 1 is lost");
     assert!(matches!(run.changes[0], Change::Fresh(_)), "{:?}", run.changes);
-    // Outputs of the lost rank that no task reads need not be computed again, so 36 tasks remain for two ranks.
+    // The tasks that the lost rank had completed are not run again, because no task reads their outputs: 36 tasks remain for two ranks.
     assert!(end <= 28 * SECOND, "{end:?}");
 }
 

@@ -8,7 +8,7 @@ use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Item;
 
-/// Values of final tasks, which no task reads, by task. A value is decoded when it is taken.
+/// Values of the final tasks of a workflow, which no other task reads. A value is decoded when it is taken.
 #[derive(Default)]
 pub struct Results {
     pub(super) workflow: String,

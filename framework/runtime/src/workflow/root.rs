@@ -1,4 +1,4 @@
-//! Rank 0 in a run of a workflow: the master, the planner's questions, the journal, and the results for the caller.
+//! State and decisions of rank 0 in a run of a workflow: the master, the questions for the planner, the journal, and the results for the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,50 +27,50 @@ use crate::rank::heartbeat::Silence;
 use crate::rank::protocol::Outgoing;
 use crate::tasks::{FlightRecords, LastActivity};
 
-/// State of rank 0. The module documentation describes it.
+/// State that only rank 0 has in a run of a workflow.
 pub(super) struct Root {
     pub(super) master: Master,
-    /// Measurement of ranks and links before the plan, if the run is long enough for it.
+    /// Measurement of ranks and links before the first plan, while it lasts; `None` if the run is too short for it.
     pub(super) probe: Option<Probe>,
-    /// First question for the planner, until it is asked.
+    /// Question for the first plan, until the planner gets it.
     pub(super) plan: Option<Box<Question>>,
-    /// Planner of the first plan, and its makespan.
+    /// Name of the planner of the first plan, and the plan's makespan in seconds.
     pub(super) planned: Option<(String, f64)>,
-    /// Question whether a new plan is better for the rest of the run, until it is asked.
+    /// Question whether a new plan is better for the rest of the run, until the planner gets it.
     pub(super) replan_question: Option<Box<ReplanQuestion>>,
-    /// Cause of the last question.
+    /// Reason for the last question to the planner.
     pub(super) cause: Option<Cause>,
     /// Number of new plans that have replaced an earlier plan.
     pub(super) replanned: u32,
-    /// True if the values of final tasks are for the caller.
+    /// True if the values of final tasks are returned to the program.
     pub(super) collects: bool,
     pub(super) results: BTreeMap<usize, Value>,
-    /// By rank: its work, once it has finished.
+    /// By rank: statistics of its work, once the rank has finished.
     pub(super) finals: Vec<Option<RankReport>>,
     pub(super) begin: Duration,
     pub(super) ended: Option<Duration>,
-    /// Maximum time of the run from its beginning.
+    /// Time after which the run is ended with an error; `None` without a limit.
     pub(super) wall_time: Option<Duration>,
     /// Number of tasks that were done by an earlier run.
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
-    /// Flight records of the ranks on this machine.
+    /// Flight records of the ranks on the machine of rank 0.
     pub(super) flight_records: FlightRecords,
 }
 
-/// Next step of the measurement of ranks and links.
+/// Next step of the measurement of ranks and links, after the answer of a rank.
 #[derive(Debug)]
 pub(super) enum Answered {
     Wait,
-    /// Send this question to this rank.
+    /// Send this message to this rank.
     Send(usize, Frame),
-    /// The measurement has ended with this result.
+    /// The measurement has ended; the event describes its result.
     Done(Event),
 }
 
 impl Root {
-    /// Stores the value of a task in the journal and for the caller.
+    /// Stores the value of a task in the journal, and for the program if it is to be returned.
     pub(super) fn keep(&mut self, task: usize, value: &Value, clock: Clock) -> Result<()> {
         if let Some(journal) = &mut self.journal {
             journal.keep(task, value, clock.now())?;
@@ -82,8 +82,8 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the next job of rank 0 that is not a task, and its description for messages. The first question for the planner waits for
-    /// measurements.
+    /// Returns the next job of rank 0 that is not a task, with its description for messages. The question for the first plan waits until ranks and
+    /// links are measured.
     pub(super) fn next_job(
         &mut self,
         worker: &mut WorkflowWorker,
@@ -100,7 +100,7 @@ impl Root {
         Ok(lost.map(|(place, tasks)| ("reads the journal", Job::Restore(Box::new(place), tasks))))
     }
 
-    /// Handles the measured speed of a rank, or the echo of a probe message. Returns the next step of the measurement.
+    /// Handles the measured speed of a rank, or a rank's answer to a message that measures a link. Returns the next step of the measurement.
     ///
     /// # Errors
     /// The rank was not asked.
@@ -110,7 +110,7 @@ impl Root {
         speed: Option<Speed>,
         now: Duration,
     ) -> Result<Answered> {
-        // The measurement is discarded when a rank dies.
+        // The answer is ignored if there is no measurement any more: it is discarded when a rank dies.
         let Some(probe) = &mut self.probe else { return Ok(Answered::Wait) };
         let step = match speed {
             Some(speed) => probe.on_speed(from, speed, now, &[]),
@@ -137,7 +137,7 @@ impl Root {
         }
     }
 
-    /// Returns the event of the beginning of the run.
+    /// Returns the log event of the beginning of the run.
     pub(super) fn start_event(&self, ranks: usize) -> Event {
         let (known, tasks) = self.master.progress();
         let name = self.graph.name.clone();
@@ -155,8 +155,8 @@ impl Root {
         })
     }
 
-    /// Begins the run with the planner's plan, or without a plan if there is none. There may be no plan although the tasks can run: a plan
-    /// counts a value once for each of its readers, a rank holds it once for all readers. Returns the event.
+    /// Begins the run with the plan that the planner has found, or without a plan. The tasks may be able to run although there is no plan: a plan
+    /// counts a value once for each of its readers, a rank holds it once for all readers. Returns the event for the log.
     pub(super) fn planned(
         &mut self,
         (found, question): (armature_planner::Result<Found>, Question),
@@ -185,7 +185,7 @@ impl Root {
         })
     }
 
-    /// Handles the planner's answer for the rest of the run. Returns the event.
+    /// Handles the planner's answer about the rest of the run. Returns the event for the log.
     pub(super) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -213,11 +213,12 @@ impl Root {
         })
     }
 
-    /// Returns the event of the active plan.
+    /// Returns the event that describes the active plan, for the log.
     pub(super) fn plan_event(&self) -> Option<Event> {
         let (plan, cluster) = self.master.active_plan()?;
         let dag = &self.graph.dag;
-        // In a new plan, tasks that have ended have the end time 0, and the memory of their values is missing.
+        // Tasks that have ended are left out of the event: in a new plan their end time is 0. Memory use is logged for the first plan only, because
+        // a new plan does not count the values of tasks that have ended.
         let waits = |task: &usize| plan.finish[*task] > 0.0;
         let tasks = (0..dag.len()).filter(waits);
         let tasks = tasks.map(|task| (task, (plan.processor_of[task], plan.start[task], plan.finish[task])));
@@ -225,8 +226,8 @@ impl Root {
         Some(Event::Plan(PlanInForce::new(tasks.collect(), |task| dag.name(task), held)))
     }
 
-    /// Restores values of a dead rank on rank 0: passes the empty values of commands to the worker, and returns the location of the journal and the
-    /// tasks whose values have to be read from it.
+    /// Restores values of a dead rank on rank 0. The empty values of commands go to the worker of rank 0 at once; for values in the journal,
+    /// returns the location of the journal and the tasks.
     fn lost_values(
         &mut self,
         worker: &mut WorkflowWorker,
@@ -243,7 +244,7 @@ impl Root {
         Ok(Some((journal.place(now)?, tasks)))
     }
 
-    /// Handles the loss of a rank. Returns the number of tasks that are run again.
+    /// Handles the loss of a rank, which has died or stopped answering. Returns the number of tasks that are run again.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed, because ranks died in them; the journal cannot be written.
@@ -261,7 +262,7 @@ impl Root {
                     journal.record_attempts(task, attempts, now)?;
                 }
             }
-            // The notes are written before the error of this loss can end the job.
+            // The attempts of tasks are written to the journal at once, before the error of this loss can end the job.
             journal.tick(now)?;
         }
         let again = lost?;
@@ -294,7 +295,7 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the progress of the run.
+    /// Returns the progress of the run: the number of completed tasks, and the time of the remaining critical path.
     pub(super) fn progress(&self) -> Progress {
         let (done, all) = self.master.progress();
         let left = self.master.critical_path();
@@ -309,16 +310,18 @@ impl Root {
         }
     }
 
-    /// Stops the run if the job was asked to stop. Called before reports are handled, because a signal may reach commands and ranks at the same
-    /// moment.
+    /// Stops the run if the job was asked to stop, or if no task can end before the job is ended. Called before reports are handled, because a signal may reach commands and ranks at the same moment.
     pub(super) fn stop_if_requested(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
+        if let Some(why) = self.master.check_time(now) {
+            endpoint.stop_for_time_limit(&why);
+        }
         if endpoint.is_stop_requested(now)? {
             self.master.stop();
         }
         Ok(())
     }
 
-    /// Describes what is kept of a run that was stopped.
+    /// Returns a text that says how many tasks were done when the run was stopped, and where their values are.
     pub(super) fn kept(&self) -> String {
         let (done, all) = self.master.progress();
         let journal = self.journal.as_ref().map(TaskJournal::path);
@@ -329,7 +332,7 @@ impl Root {
         self.plan.is_none() && self.master.is_finished()
     }
 
-    /// Returns true if every rank has finished or is lost.
+    /// Returns true if every rank has sent its statistics at the end of the run, or is lost.
     pub(super) fn have_all_left(&self) -> bool {
         (0..self.finals.len()).all(|rank| self.finals[rank].is_some() || self.master.is_lost(rank))
     }

@@ -31,7 +31,7 @@ use crate::rank::protocol::Outgoing;
 use crate::session::{Config, Parts, RankCommands, Session};
 use crate::tasks::FlightRecords;
 
-/// Name of the skeleton, for messages.
+/// Name of the skeleton in messages to the user.
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
@@ -49,7 +49,7 @@ impl Workflow<'_> {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// Describes the tasks that the program has added.
+    /// Creates the description of the workflow from the tasks that the program has added, if there are any.
     fn describe(&mut self) -> Result<()> {
         if let Some(draft) = &self.draft {
             self.description = draft.describe(self.description.name())?;
@@ -74,11 +74,11 @@ impl Workflow<'_> {
         let mut plan_options = self.options.plan.clone().unwrap_or_default();
         let task_memory = self.options.task_memory.unwrap_or(plan_options.memory.task_memory);
         plan_options.memory.task_memory = task_memory;
-        let graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
-        let graph = Arc::new(graph);
+        let mut graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
         let memory = self.memory_of_ranks(ranks)?;
+        graph.has_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
+        let graph = Arc::new(graph);
         let settings = Settings { budget: memory[rank], collects, journals: self.options.journal.is_some() };
-        graph.check_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
         self.check_plan(&graph, ranks)?;
         let mut files = self.files(rank, ranks)?;
         let cores = rank_commands.as_ref().map_or(0, |commands| commands.cores);
@@ -96,6 +96,9 @@ impl Workflow<'_> {
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
         master.run_several(commands.cores());
         master.has_memory(&memory);
+        if let Some(end_by) = endpoint.tasks_end_by() {
+            master.ends_by(end_by, begin);
+        }
         if let Some(plan) = &self.options.fixed_plan {
             master.plan(&plan.processor_of, &plan.sequence);
         }
@@ -136,7 +139,7 @@ impl Workflow<'_> {
             graph: graph.clone(),
             flight_records: FlightRecords::default(),
         });
-        // The death of rank 0 ends the job, so no rank would read its flight record.
+        // Rank 0 keeps no flight record: its death ends the job, so no rank would read the record.
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
         let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
@@ -155,7 +158,7 @@ impl Workflow<'_> {
         let waker = endpoint.transport().waker();
         let is_bounded = settings.budget < u64::MAX;
         if is_bounded {
-            // The counted memory is meant to be the memory in use, so the process must not keep freed memory.
+            // Freed memory is returned to the system at once, because the limit is meant to cover all memory in use.
             endpoint.transport().keep_freed_memory(false);
         }
         let running = std::thread::scope(|scope| {
@@ -170,8 +173,8 @@ impl Workflow<'_> {
             );
             running.flight_recorder = flight_record;
             running.log_events(config.events.as_deref(), endpoint);
-            // The scope waits for the compute thread, which may be in user code for a long time. A failure is reported before the scope ends, so that
-            // the other ranks do not wait for the compute thread.
+            // A failure is reported to the other ranks before the scope of threads ends, because the end of the scope waits for the compute thread,
+            // which may be in user code for a long time.
             let result = driver.run(endpoint, &mut running);
             let placed = |error: Error| error.in_workflow(&graph.name);
             result.map_err(placed).inspect_err(|error| endpoint.report(error)).map(|_| running)
@@ -189,7 +192,7 @@ impl Workflow<'_> {
         Ok(Some((results, summary)))
     }
 
-    /// Marks the tasks as done that are done according to the description.
+    /// Marks those tasks as done in the master that the description marks as done.
     fn take_done(
         &self,
         graph: &Graph,
@@ -225,7 +228,8 @@ impl Workflow<'_> {
         is_affordable(PROBING + PROBING_A_LINK.saturating_mul(ranks as u32), time)
     }
 
-    /// Returns the question for the planner, if a plan should be computed.
+    /// Returns the question for the planner. `None` if no plan is computed: with one rank, with a plan that the program has set, if planning is
+    /// switched off, or if the description has no run times, memory or sizes.
     fn question(&self, graph: &Graph, memory: &[u64], options: PlanOptions) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
         let is_known = self.options.plan.is_some()
@@ -234,7 +238,7 @@ impl Workflow<'_> {
         if memory.len() == 1 || !self.options.is_planned || !is_known || self.options.fixed_plan.is_some() {
             return None;
         }
-        // Number of bytes that exceeds the total memory of all tasks and their values, so that it acts as no limit.
+        // Memory of a rank without a limit in the planner's model, in bytes. It exceeds the total memory of all tasks and their values.
         const ENOUGH: u64 = i64::MAX as u64;
         let cluster = |disk| match &self.options.cluster {
             Some(cluster) => Some(cluster.clone().with_room(|rank| (memory[rank].min(ENOUGH), disk))),
@@ -251,10 +255,10 @@ impl Workflow<'_> {
         Some(Box::new(Question { clusters, options, placements }))
     }
 
-    /// Returns the maximum number of bytes that each rank may hold.
+    /// Returns for each rank the maximum number of bytes that it may hold.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the number of processors in the caller's cluster differs from the number of ranks.
+    /// [`ErrorKind::Config`] if the number of processors in the program's [`Cluster`] differs from the number of ranks.
     fn memory_of_ranks(&self, ranks: usize) -> Result<Vec<u64>> {
         let budget = self.options.memory.unwrap_or(u64::MAX);
         let Some(cluster) = &self.options.cluster else { return Ok(vec![budget; ranks]) };
@@ -268,7 +272,7 @@ impl Workflow<'_> {
         Ok(cluster.processors().iter().map(|processor| processor.memory.min(budget)).collect())
     }
 
-    /// Checks that the plan of the caller, if there is one, has the tasks and ranks of this run.
+    /// Checks that the plan that the program has set, if there is one, has the tasks and ranks of this run.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the plan has other tasks, or a processor that is no rank.
@@ -287,14 +291,14 @@ impl Workflow<'_> {
     }
 }
 
-/// Maximum time of the measurement. The speeds of all ranks are measured at once, in some tens of milliseconds. For each link eight
-/// messages go there and back, three of them of 256 KiB, over a network of 1 Gbit/s.
+/// Maximum time for measuring the ranks; [`PROBING_A_LINK`] is added for each rank. The speeds of all ranks are measured at once, in some tens of
+/// milliseconds. Over each link, eight messages go there and back, three of them of 256 KiB, over a network of 1 Gbit/s.
 const PROBING: Duration = Duration::from_millis(50);
 const PROBING_A_LINK: Duration = Duration::from_millis(10);
 
-/// Bandwidth between ranks for plans in bytes per second, if links are not measured: about that of a network of 10 Gbit/s. With a much
-/// smaller value, plans would keep tasks together that should run on different ranks; with a much larger one they would send values that
-/// should stay.
+/// Bandwidth between ranks in bytes per second that the planner assumes if links are not measured: about that of a network of 10 Gbit/s. With a
+/// much smaller value, plans would keep tasks together that should run on different ranks; with a much larger one they would send values that
+/// should stay where they are.
 const BANDWIDTH: f64 = 1e9;
 
 /// Returns the results and the summary of a run that has ended.

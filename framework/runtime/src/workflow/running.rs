@@ -1,4 +1,4 @@
-//! Protocol of a rank in a run of a workflow, for the rank's driver: messages, outcomes of user code, orders and reports.
+//! Part of a rank that the driver calls in a run of a workflow: it handles messages, outcomes of user code, orders and reports.
 
 mod events;
 mod files;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use armature_text::shown;
 
-use super::commands::{Change, Commands, Try};
+use super::commands::{Change, Commands, Limits, Try};
 use super::files::Files;
 use super::graph::Graph;
 use super::messages::{Content, Orders, Reason};
@@ -25,36 +25,36 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// Time in tasks after which a rank reports them; an idle rank reports at once. It is shorter than the work that ranks are ordered in
-/// advance, so that the master can send further orders in time.
+/// Run time of tasks after which a rank reports them to the master; an idle rank reports at once. It is shorter than the work that is ordered on a
+/// rank in advance, so that the master can send further orders in time.
 const REPORT_AFTER: Duration = Duration::from_micros(500);
 
-/// The protocol. The module documentation describes it.
+/// State of a rank in a run of a workflow, and its reactions to messages and to outcomes of user code.
 pub(super) struct Running<'c, 'w> {
     graph: Arc<Graph>,
     worker: WorkflowWorker,
     commands: Commands<'c>,
     /// True if commands that use more memory than their description states are ended.
     enforces_memory: bool,
-    /// Ended commands that wait for `after_command`; `None` if the caller has set none.
+    /// Ended commands for which `after_command` has to be called; `None` if the program has not set it.
     unsettled: Option<VecDeque<Try>>,
-    /// Files of commands, if files are sent.
+    /// Files of commands; `None` if files are not sent between ranks.
     files: Option<Files>,
     /// State of rank 0; `None` on other ranks.
     pub(super) root: Option<Root>,
-    /// True if the speed of this rank has to be measured.
+    /// True if rank 0 has asked this rank to measure its speed and the rank has not begun.
     is_to_measure: bool,
-    /// Closures with a time limit that were passed to user code, in order, each with a time. The limit of the first one counts from its
-    /// time, which is reset when the closure before it ends.
+    /// Closures with a time limit that were passed to user code, in order, each with a start time. The limit of the first closure counts from its
+    /// start time, which is set again when the closure before it ends.
     limited: VecDeque<(usize, Duration)>,
     pub(super) events: EventLog,
     /// Location of this rank's flight record, until it is sent to rank 0.
     pub(super) flight_recorder: Option<FlightRecordLocation>,
-    /// Time in tasks since the last report.
+    /// Run time of the tasks that have ended since the last report to the master.
     unreported: Duration,
-    /// Shares of the rank's time of commands that have ended and are not in the tally.
+    /// Occupied time of commands that have ended, each in proportion to its cores, which is not yet in the statistics of user code.
     untallied: Vec<Duration>,
-    /// Current job of the executor other than a task, for messages.
+    /// Description of the executor's current job, if the job is not a task, for messages.
     in_hand: Option<&'static str>,
     /// True if rank 0 has announced the end of the run.
     has_ended: bool,
@@ -90,9 +90,9 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Ends the handling of an event: sends requests and, on rank 0, orders, and reports the results since the last report, if there are any:
-    /// if `report_now` is true, always on rank 0, and otherwise once `unreported` has reached [`REPORT_AFTER`]. On rank 0 the master handles
-    /// the rank's own report, and orders for rank 0 are handled at once; recalled orders are then returned to the master.
+    /// Ends the handling of an event. Sends requests for values and, on rank 0, orders. Reports the results since the last report: always on rank 0
+    /// or if `report_now` is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. On rank 0 the master handles the rank's own report
+    /// at once, and the worker handles orders for rank 0 at once; ordered tasks that were recalled are then returned to the master.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.log(at);
         loop {
@@ -124,15 +124,15 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Returns the state of rank 0.
+    /// Returns the state of rank 0, which handles a message of rank `from`.
     ///
     /// # Errors
-    /// This is another rank: rank `from` has sent it a message that only rank 0 may receive.
+    /// This rank is not rank 0, so rank `from` should not have sent the message.
     fn root(&mut self, from: usize) -> Result<&mut Root> {
         self.root.as_mut().ok_or_else(|| unexpected(from))
     }
 
-    /// Ends the run on all ranks when all tasks have ended. Does nothing on ranks other than 0.
+    /// On rank 0: ends the run on all ranks when all tasks have ended. Does nothing on other ranks.
     fn end_if_finished(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_due = self.root.as_ref().is_some_and(|root| root.is_finished() && !self.has_ended);
         if !is_due || !self.has_all_output(out)? {
@@ -146,7 +146,7 @@ impl<'c, 'w> Running<'c, 'w> {
             out.endpoint().stop_run(&root.kept())?;
         }
         for rank in 1..out.ranks() {
-            // A lost rank whose process may live gets the message as well.
+            // The message is sent even to a lost rank if its process may still live, so that the process can end.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
                 out.send(rank, Content::End)?;
             }
@@ -155,7 +155,7 @@ impl<'c, 'w> Running<'c, 'w> {
         Ok(())
     }
 
-    /// Returns the next step of the driver when there is nothing to run: wait, or finish after the end of the run.
+    /// Returns the driver's next step when there is nothing to run: to wait or, after the end of the run, to finish.
     fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         if !self.has_ended {
             return Ok(Next::Wait);
@@ -171,8 +171,8 @@ impl<'c, 'w> Running<'c, 'w> {
         Ok(if self.is_finished { Next::Finished } else { Next::Wait })
     }
 
-    /// Handles the value of a task that this rank has completed. The journal has to contain the value before the master counts the task as
-    /// done.
+    /// Handles the value of a task that this rank has completed. On rank 0, the value is written to the journal before the master counts the task
+    /// as done.
     fn complete(
         &mut self,
         (task, value): (usize, Value),
@@ -186,10 +186,10 @@ impl<'c, 'w> Running<'c, 'w> {
         self.worker.on_done((task, value), took, peak_memory, out)
     }
 
-    /// Passes an ended command to `after_command`, if there is one, and concludes it otherwise.
+    /// Queues an ended command for `after_command` if the program has set that function, and completes the task of the command otherwise.
     fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
-            // If files are missing, the try has failed for a reason that `after_command` is not meant to see.
+            // `after_command` is not called if an output file is missing: the try has already failed.
             Some(unsettled) if ended.fault.is_none() => unsettled.push_back(ended),
             _ => self.conclude(&ended, None, out)?,
         }
@@ -218,13 +218,14 @@ impl<'c, 'w> Running<'c, 'w> {
 impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     type Code = TaskCode<'c, 'w>;
 
-    /// Other ranks request values while a task runs.
+    /// Number of polls for messages during a simulated job. It is high because other ranks request values while a task runs.
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.set_event_time(at);
         if self.root.is_none() && out.endpoint().is_process() {
-            // The rank joins before it begins a task, because a task may end the process. After a rank has joined, other ranks can replace it.
+            // A rank sends its `Join` before it begins a task, because a task may end the process. If a rank dies after its `Join`, other ranks run
+            // its tasks.
             out.send(0, Content::Join(self.flight_recorder.take()))?;
         }
         if let Some(root) = &self.root {
@@ -255,7 +256,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::End => self.has_ended = true,
             Content::Want(values) => self.worker.on_want(from, values, out)?,
             Content::Offer(values) => self.worker.on_offer(from, values, out)?,
-            // A value from a lost rank may arrive after the loss of the rank. By then the task is run again, and the value of the new run counts.
+            // A value from a lost rank is ignored, because it may arrive after the loss. By then the task is run again, and the value of the new
+            // run counts.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => {
                 if let Some(root) = &mut self.root {
@@ -360,8 +362,9 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             && let Some(Job::Run { task, attempt, exceeded, .. }) = self.worker.next_command(out)?
         {
             has_ended = true;
-            let limit = self.graph.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
-            self.begin_command(task, (attempt, limit), out)?;
+            let memory = self.graph.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
+            let limits = Limits { memory, time: self.graph.time_limit(task, exceeded) };
+            self.begin_command(task, (attempt, limits), out)?;
         }
         Ok(has_ended)
     }
@@ -373,7 +376,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        // An inline closure has always returned when this method is called, so there is no running closure to check.
+        // Limits are not checked if closures run on this thread: such a closure has always returned when this method is called.
         if !at.user_code.is_inline {
             self.check_limits(now)?;
         }
@@ -382,6 +385,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.events.tick(now);
         self.flush(true, at, out)?;
         if let Some(root) = &mut self.root {
+            root.stop_if_requested(out.endpoint(), now)?;
             root.tick(now)?;
         }
         Ok(false)
@@ -389,7 +393,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
-        // The tasks of the lost rank are ordered on other ranks in the next turn.
+        // The loss is only recorded here. The tasks of the lost rank are ordered on other ranks in the next turn.
         let now = out.endpoint().clock().now();
         let again = root.on_lost(&silence, out.endpoint(), now)?;
         let (rank, why) = (silence.rank, silence.error.message().to_string());
@@ -421,7 +425,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         let mut job = self.worker.next(out)?;
         if job.is_none() {
-            // A report that the master handles on this rank may lead to new orders.
+            // The report is handled before the rank waits, because on rank 0 it may lead to new orders.
             self.flush(true, at, out)?;
             job = self.worker.next(out)?;
         }
@@ -445,7 +449,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
     }
 
-    /// A rank that spins takes a core from the commands that it runs.
+    /// Returns true if no command runs on this rank. A rank that waits actively would take a core from its commands.
     fn leaves_the_core(&self) -> bool {
         self.commands.none_runs()
     }

@@ -1,4 +1,4 @@
-//! Option to send the files of commands between ranks.
+//! Option of workflows to send the files of commands between ranks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Workflow<'_> {
         self
     }
 
-    /// Returns the files of this rank, if files are sent.
+    /// Returns the state of file transfers on this rank; `None` if files are not sent.
     ///
     /// # Errors
     /// A file cannot be sent, or is missing on rank 0; the directory cannot be used.

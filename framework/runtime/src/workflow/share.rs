@@ -1,4 +1,4 @@
-//! Results on every rank.
+//! Results of a workflow on every rank, for `Workflow::collect_on_all`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::wire::Codec;
 
 impl Workflow<'_> {
-    /// Sends the results of rank 0 to all ranks.
+    /// Sends the values of final tasks from rank 0 to all ranks.
     pub(super) fn share(&self, session: &mut Session, collected: Option<Results>) -> Result<Results> {
         let name = self.description.name();
         let packed = collected.map(|results| {

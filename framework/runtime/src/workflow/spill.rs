@@ -11,7 +11,7 @@ use armature_files::regular::{Links, open_with};
 use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Prefix of the names of the directories of ranks.
+/// Prefix of the names of the directories in which ranks store spilled values.
 const PREFIX: &str = "armature-spill-";
 
 /// Directory of a rank for spilled values, created with the first value.
@@ -22,7 +22,7 @@ pub(super) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Returns a folder without a directory. The first write creates the directory within `parent`.
+    /// Returns the state of a rank that has spilled no value. The first spilled value creates a directory within `parent`.
     pub(super) fn new(parent: &Path) -> Self {
         SpillFolder { parent: parent.into(), own: None }
     }
@@ -62,7 +62,7 @@ impl SpillFolder {
 
     pub(super) fn remove(&self, task: usize) {
         if self.own.is_some() {
-            // A file that cannot be removed is removed with the directory.
+            // An error is ignored: the file is removed with the directory at the end of the run.
             let _ = fs::remove_file(self.file(task));
         }
     }
@@ -85,7 +85,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = SpillFolder::new(dir.path());
         let value = Value::encode(vec![1.5; 5_000], &Codec::of_type()).unwrap();
-        // A file in the common directory that has the name of a value is neither read nor overwritten.
+        // A file with the name of a spilled value, in the directory that ranks share, is neither read nor overwritten.
         let others = dir.path().join("7");
         fs::write(&others, "somebody else's").unwrap();
         folder.remove(7);

@@ -1,4 +1,4 @@
-//! Summary of a run.
+//! Summary of a run of a workflow.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use crate::observe::number_format::count;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 use crate::session::topology::Size;
 
-/// Work of one rank for a workflow.
+/// Statistics of one rank's work for a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
-    /// Number of tries, failed ones included.
+    /// Number of tries of tasks, failed ones included.
     pub tasks: u64,
-    /// Time in tries.
+    /// Time in tries of tasks.
     pub busy: Duration,
     /// Bytes of values sent to other ranks.
     pub sent: u64,
     /// Bytes of values spilled to disk.
     pub spilled: u64,
-    /// Maximum number of bytes that values and running tasks occupied, according to their descriptions.
+    /// Peak number of bytes that values and running tasks occupied on the rank; the memory of a running task is that in its description.
     pub most_held: u64,
 }
 
-/// Measurements of a task.
+/// Measurements of a completed task.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Measured {
     /// Rank that ran the task.
     pub rank: usize,
-    /// Run time.
+    /// Run time of the try that completed the task.
     pub run_time: Duration,
-    /// Peak memory of its processes in bytes, for a command.
+    /// For a command: peak memory of its processes in bytes.
     pub peak_memory: Option<u64>,
 }
 
@@ -64,16 +64,16 @@ pub struct Summary {
     pub replanned: u32,
     /// Time from the start of the run, planning included, to the end of the last task.
     pub elapsed: Duration,
-    /// Work by rank; that of a lost rank is unknown.
+    /// By rank: statistics of its work; empty for a lost rank.
     pub ranks: Vec<RankReport>,
-    /// Measurements by task, for tasks that were run.
+    /// By task: measurements; `None` for a task that was not run.
     pub measured: Vec<Option<Measured>>,
-    /// True for tasks that were completed in this or an earlier run, by task.
+    /// By task: true if it was completed in this or an earlier run.
     pub done: Vec<bool>,
 }
 
 impl Summary {
-    /// Returns the names of failed tasks in quotation marks: the first five, and the number of the others.
+    /// Returns the names of failed tasks in quotation marks: the first five names, and the number of further tasks.
     pub fn failed_names(&self) -> String {
         const MOST: usize = 5;
         let mut names: Vec<String> =

@@ -17,42 +17,42 @@ use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
 use crate::tasks::Attempts;
 use crate::wire;
 
-/// Version of the layout of records.
+/// Version of the layout of the journal's records; a journal with another version is refused.
 const LAYOUT: &str = concat!("workflow 3, armature ", env!("CARGO_PKG_VERSION"));
 
 const NO_RESULT: &str = "contains a record that is not a result of a workflow's task";
 
-/// Journal of a workflow. A record holds the value of the task with its number. Records from number [`FIRST_NOTE`] on are notes about
-/// deaths in tasks; of several notes about a task the last one counts.
+/// Journal of a workflow. A record has the number of a task and holds its value. Records from number [`FIRST_NOTE`] on are notes about deaths of
+/// ranks in tasks; if there are several notes about a task, the last one counts.
 #[derive(Debug)]
 pub(super) struct TaskJournal {
     journal: Journal,
     place: JournalPlace,
 }
 
-/// Path and identity of a journal.
+/// Path and identity of a journal, with which it can be opened for reading.
 #[derive(Clone, Debug)]
 pub(super) struct JournalPlace {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Content of the journal of an earlier run.
+/// Content of the journal of an earlier run, for this run.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) tasks: u64,
-    /// Values of final tasks.
+    /// Values of final tasks, by number of the task.
     pub(super) finals: Vec<(usize, Value)>,
-    /// Values on disk that tasks of this run need, with their sizes.
+    /// Tasks whose values are needed by tasks of this run and were written to the spill directory, with the sizes in bytes.
     pub(super) restored: Vec<(usize, u64)>,
 }
 
 impl TaskJournal {
-    /// Opens the journal of a workflow. `identity` names everything else on which the values depend, in addition to the tasks. Marks the tasks in the
-    /// journal as done in the master, and writes the values that are still needed to the spill folder.
+    /// Opens the journal of a workflow. `identity` names everything else on which the values depend, in addition to the tasks. Marks the tasks in
+    /// the journal as done in the master, and writes the values that are still needed to the directory for spilled values.
     ///
     /// # Errors
-    /// The errors of [`Journal::open`]; the folder cannot be written; ranks died in tasks that no rank of this run may try.
+    /// The errors of [`Journal::open`]; the directory cannot be written; ranks died in tasks that no rank of this run may try.
     pub(super) fn open(
         path: &Path,
         identity: &[u8],
@@ -115,33 +115,33 @@ impl TaskJournal {
         self.journal.append_parts(now, task as u64, &pieces)
     }
 
-    /// Appends a note about the attempts of a task.
+    /// Appends a note about the attempts of a task in which ranks died.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The journal cannot be written.
     pub(super) fn record_attempts(&mut self, task: usize, attempts: Attempts, now: Duration) -> Result<()> {
         self.journal.annotate(now, &(task as u64, attempts))
     }
 
-    /// Does the periodic work of the journal.
+    /// Passes buffered records to the system, and begins to write them to disk if enough time has passed.
     pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
         self.journal.tick(now)
     }
 
-    /// Returns the location of the journal for reading, after everything so far has been written.
+    /// Returns the location of the journal, after everything written so far has been passed to the system, so that the file can be read.
     pub(super) fn place(&mut self, now: Duration) -> Result<JournalPlace> {
         self.journal.tick(now)?;
         Ok(self.place.clone())
     }
 
-    /// Waits until everything is on disk.
+    /// Closes the journal, and waits until everything is on disk.
     pub(super) fn close(self) -> Result<()> {
         self.journal.close()
     }
 }
 
 impl JournalPlace {
-    /// Writes the values of `tasks` from the journal to the spill folder. Returns their sizes.
+    /// Writes the values of `tasks` from the journal to the directory for spilled values. Returns their sizes.
     pub(super) fn restore(
         &self,
         tasks: &BTreeSet<usize>,

@@ -55,7 +55,7 @@ fn edges_pass_values_of_different_types() {
                 assert_eq!(results.names().collect::<Vec<_>>(), ["d"]);
                 assert!(results.take::<u8>("d").is_err(), "it is of another type");
                 assert!(results.take::<u8>("b").unwrap_err().message().contains("not among the final tasks"));
-                // The workflow runs on all ranks again, and then collects on rank 0 alone.
+                // The workflow runs twice: first with the results on all ranks, then with the results on rank 0 alone.
                 let on_all = workflow.collect_on_all(session)?.take::<(f64, String)>("d")?;
                 assert_eq!(on_all, (3.0, "c 2".to_string()));
                 let collected = workflow.collect(session)?.into_parts();
@@ -144,7 +144,7 @@ fn slow_rank_gets_less_work_after_replanning() {
         let summary = run(&config(2), |session| {
             let workflow = Workflow::from_description(description.clone()).plan(options.clone());
             let mut workflow = workflow.closure("wait", |_, cx| {
-                // The description does not say that rank 1 takes four times as long.
+                // Rank 1 takes four times as long as rank 0, which the description does not say.
                 std::thread::sleep(Duration::from_millis(if cx.rank() == 1 { 80 } else { 20 }));
                 Ok(())
             });
@@ -152,7 +152,7 @@ fn slow_rank_gets_less_work_after_replanning() {
         });
         summary.unwrap().unwrap()
     };
-    // On a busy machine planning may be found to cost too much, so several runs are tried.
+    // The test runs up to five times, because on a busy machine planning may take too long to replace the plan.
     let mut runs = std::iter::repeat_with(once).take(5);
     let summary = runs.find(|summary| summary.replanned > 0).expect("it is planned anew");
     let tasks: Vec<u64> = summary.ranks.iter().map(|rank| rank.tasks).collect();
@@ -200,7 +200,7 @@ fn log_contains_speeds_plan_and_task_waits() {
     builder.limit("one", 1);
     for number in 0..6 {
         let mut long = task(number.to_string(), "nothing");
-        // The run time is long enough that ranks are measured.
+        // The run time is long enough for the ranks to be measured before the plan.
         long.run_time = Some(1e4);
         long.limits.insert("one".to_string(), 1);
         builder.task(long);
@@ -227,7 +227,7 @@ fn log_contains_speeds_plan_and_task_waits() {
         });
         assert_eq!(speeds, Some(ranks));
         let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
-        // The first plan is logged, and later plans if the tasks take longer or shorter than assumed.
+        // The log contains an event for the first plan, and for later plans if the tasks take longer or shorter than assumed.
         assert!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())) > 0);
         // Each plan in use is logged with the place and the time of its tasks; the first one also with the memory of
         // each rank.
@@ -343,7 +343,7 @@ fn resumed_workflow_runs_only_missing_tasks() {
         assert!(run_on_ranks(first, true, "1").unwrap_err().to_string().contains("torn"));
         let (value, summary) = run_on_ranks(then, false, "1").unwrap().unwrap();
         assert_eq!((value, summary.tasks), ((3.0, "c 2".to_string()), 4));
-        // Task `b` may or may not have ended before `c` failed.
+        // Besides task `a`, task `b` may have ended before `c` failed.
         assert!((1..=2).contains(&summary.known), "{summary}");
         let (value, summary) = run_on_ranks(first, true, "1").unwrap().unwrap();
         assert_eq!((value, summary.known, summary.ranks[0].tasks), ((3.0, "c 2".to_string()), 4, 0));
@@ -400,7 +400,7 @@ fn task_needing_all_memory_may_have_parents() {
     full.memory = Some(200);
     builder.task(task("first", "nothing")).task(task("number", "number")).task(full);
     builder.edge("first", "full", 0).edge("first", "number", 0);
-    // The task needs all memory except for its input.
+    // The task needs all memory of a rank except for that of its input.
     let mut reader = task("reader", "nothing");
     reader.memory = Some(192);
     builder.task(reader).edge("number", "reader", 8);
@@ -455,7 +455,8 @@ fn journal_belongs_to_one_run() {
     assert!(error.to_string().contains("was used by an earlier run of this job"), "{error}");
 }
 
-/// Handles name tasks: a handle of no task and a task with two handles are refused before the first task runs.
+/// Tests that a workflow is refused before its first task runs if it has two tasks of the same name, a handle of another workflow's task, no tasks,
+/// or both tasks and a description.
 #[test]
 fn handles_are_checked_before_the_first_task() {
     let refused = |build: fn(&mut Workflow<'_>)| {

@@ -31,7 +31,7 @@ impl<'w> Workflow<'w> {
         workflow
     }
 
-    /// Adds a task that reads no values. Every rank adds the same tasks, and one of them runs `f`.
+    /// Adds a task that reads no values. Every rank adds the same tasks; one rank runs `f`.
     pub fn task<T: Item>(&mut self, name: &str, mut f: impl FnMut() -> T + Send + 'w) -> Handle<T> {
         self.try_task(name, move || Ok(f()))
     }
@@ -111,7 +111,7 @@ impl<'w> Workflow<'w> {
         handle
     }
 
-    /// Returns the tasks of the program. If there is a description, the run is an error.
+    /// Returns the tasks that the program has added. If the workflow also has a description, its run is an error.
     fn draft_mut(&mut self) -> &mut Draft {
         self.draft.get_or_insert_with(|| Draft { is_described: true, ..Draft::default() })
     }

@@ -9,7 +9,7 @@ use armature_planner::workflow::Replanned;
 use super::closure::{AfterCommand, Erased, Inputs};
 use super::commands::Try;
 use super::graph::Graph;
-use super::messages::Reason;
+use super::messages::{Exceeded, Reason};
 use super::planning::{Found, PLANS, Question, ReplanQuestion};
 use super::spill::SpillFolder;
 use super::task_journal::JournalPlace;
@@ -23,7 +23,7 @@ use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecorder, MIN_REC
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// Job for the executor.
+/// Job for the executor of a rank.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Compute the first plan, on rank 0.
@@ -32,13 +32,13 @@ pub(super) enum Job {
     Replan(Box<ReplanQuestion>),
     /// Measure the speed of this rank.
     Measure,
-    /// Run a task, after `attempt` failed tries, `exceeded` of which exceeded their memory limit.
-    Run { task: usize, attempt: u32, exceeded: u32, inputs: Vec<Value> },
+    /// Run a task, after `attempt` failed tries, some of which `exceeded` a limit.
+    Run { task: usize, attempt: u32, exceeded: Exceeded, inputs: Vec<Value> },
     /// Call `after_command` for an ended command.
     AfterCommand(Box<Try>),
-    /// Write a value to disk.
+    /// Write the value of a task to disk.
     Spill(usize, Value),
-    /// Read a value from disk.
+    /// Read the value of a task from disk.
     Load(usize),
     /// Write the values of the given tasks from the journal to disk, on rank 0.
     Restore(Box<JournalPlace>, BTreeSet<usize>),
@@ -46,10 +46,10 @@ pub(super) enum Job {
     Forget(Vec<usize>),
 }
 
-/// Outcome of a job.
+/// Result of a job of the executor.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Answer of the planner with its question, the time that it took, and the expected time of computing another plan during the run.
+    /// Answer of the planner before the run, with its question; the time that planning took, and the expected time of a new plan during the run.
     Planned(Box<(armature_planner::Result<Found>, Question)>, [Duration; 2]),
     Replanned(Box<armature_planner::Result<Replanned>>, Duration),
     Measured(Speed),
@@ -58,26 +58,26 @@ pub(super) enum Outcome {
         result: Result<Value, (Reason, String)>,
         took: Duration,
     },
-    /// Ended command, and the failure of `after_command`, if it has failed.
+    /// Ended command for which `after_command` was called, and the failure that the function returned, if it failed.
     AfterCommandDone(Box<Try>, Option<(Reason, String)>),
     Spilled(usize),
-    /// Restored tasks, and the sizes of their values.
+    /// Tasks whose values were written from the journal to disk, and the sizes of the values in bytes.
     Restored(Vec<(usize, u64)>),
     Loaded(usize, Value),
 }
 
-/// Flight recorder of a rank in a workflow.
+/// Flight recorder of a rank in a workflow, which names the running closure.
 #[derive(Debug)]
 pub(super) struct ClosureFlightRecorder {
     flight_recorder: FlightRecorder,
-    /// Time of the last closure, if there was one.
+    /// Run time of the last closure, if there was one.
     took: Option<Duration>,
-    /// True if the flight record holds [`SHORT`](ClosureFlightRecorder::SHORT), until a longer closure begins.
+    /// True if the flight record holds [`SHORT`](ClosureFlightRecorder::SHORT) instead of a closure.
     names_short: bool,
 }
 
 impl ClosureFlightRecorder {
-    /// Content of the flight record while closures are so short that a record of each would be noticeable.
+    /// Content of the flight record while closures are so short that writing a record for each would take a noticeable part of the time.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
     /// Creates an empty flight record; `None` if the system has no anonymous files.
@@ -114,24 +114,23 @@ impl ClosureFlightRecorder {
     }
 }
 
-/// User code of a rank: its closures, and its disk.
+/// Everything that the executor of a rank needs to run its jobs: closures, context, and the directory for spilled values.
 pub(super) struct TaskCode<'c, 'w> {
     pub(super) graph: Arc<Graph>,
     pub(super) closures: &'c mut [Box<dyn Erased + 'w>],
-    /// Closure of each task.
+    /// By task: number of its closure.
     pub(super) closure_of: Arc<[usize]>,
     pub(super) after_command: Option<&'c mut AfterCommand<'w>>,
     pub(super) context: Context,
-    /// Name of each task.
     pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
-    /// Record of the running closure, which rank 0 reads if the rank dies.
+    /// Flight record of the running closure, which rank 0 reads if this rank dies.
     pub(super) flight_recorder: Option<ClosureFlightRecorder>,
     pub(super) clock: Clock,
 }
 
 impl TaskCode<'_, '_> {
-    /// Sets the context of user code to this try.
+    /// Sets the context of user code to the task and the number of the try.
     fn begin(&mut self, task: usize, attempt: u32) {
         self.context.name.clone_from(&self.names[task]);
         (self.context.number, self.context.attempt) = (task as u64, attempt);
@@ -158,7 +157,7 @@ impl TaskCode<'_, '_> {
         (result, self.clock.now().saturating_sub(begin))
     }
 
-    /// Returns the value, or a failure if it came after the time limit: a closure cannot be ended earlier.
+    /// Returns the value of a closure, or a failure if the closure returned after its time limit: a closure cannot be ended earlier.
     fn in_time(&self, task: usize, value: Value, took: Duration) -> Result<Value, (Reason, String)> {
         match self.graph.needs(task).time_limit.filter(|&limit| took > limit) {
             None => Ok(value),
@@ -176,13 +175,12 @@ impl TaskCode<'_, '_> {
     }
 }
 
-/// Returns the message for a closure that takes, or has taken, longer than its limit.
+/// Returns the message about a closure that takes or has taken longer than its limit.
 pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
     let [took, limit] = [took, limit].map(|time| seconds(time.as_secs_f64()));
     format!("{runs} {took}, longer than its limit of {limit}")
 }
 
-/// Returns the reason and the message of a failure.
 fn reason_and_message(error: &Error) -> (Reason, String) {
     let reason = if error.kind() == ErrorKind::Panic { Reason::Panic } else { Reason::Error };
     (reason, error.message().to_string())
@@ -243,7 +241,7 @@ impl UserCode for TaskCode<'_, '_> {
 
     fn may_block(&self, job: &Job) -> bool {
         match job {
-            // A closure with a time limit needs a compute thread, so that the rank's own thread notices when it takes too long.
+            // A closure with a time limit runs on a compute thread, so that the communicating thread notices when it takes too long.
             Job::Run { task, .. } => self.graph.needs(*task).time_limit.is_some(),
             _ => true,
         }

@@ -7,7 +7,7 @@ use crate::comm::message::{Body, Put, Take};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{Codec, Item, header_length, packed};
 
-/// An encoded value. A clone shares the memory.
+/// Encoded value of a task. A clone shares the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     head: Bytes,
@@ -39,29 +39,29 @@ impl Value {
         value.ok_or_else(|| Error::new(ErrorKind::Wire, "the value is empty"))
     }
 
-    /// Returns the size in bytes without the header of the encoding, as plans count it.
+    /// Returns the size of the value in bytes without the header of its encoding. Plans count this size.
     pub(super) fn bytes(&self) -> u64 {
         let content = self.head.len().saturating_sub(header_length(&self.head));
         (content + self.parts.iter().map(Part::len).sum::<usize>()) as u64
     }
 
-    /// Returns the content of a file with the value: a header, and the pieces behind it. [`unpack`](Value::unpack) reads both.
+    /// Returns the bytes to store the value in a file: a header, and the blocks behind the header. [`unpack`](Value::unpack) reads the value back.
     pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
         (packed::lengths(&self.head, &self.parts), pieces)
     }
 
-    /// Returns true if both values share their memory, or are equal and small.
+    /// Returns true if both values share their memory, or are small and equal.
     #[cfg(test)]
     pub(super) fn is_same(&self, other: &Value) -> bool {
         match (self.parts.first(), other.parts.first()) {
             (Some(part), Some(of_other)) => part.bytes().as_ptr() == of_other.bytes().as_ptr(),
-            // Small values have no parts. Messages contain copies of their heads.
+            // Small values are compared: they are stored in one piece, of which a message contains a copy.
             _ => self == other,
         }
     }
 
-    /// Reads a value from the content of a file; `None` for any other content.
+    /// Reads a value from the bytes of a file; `None` if they do not contain a value.
     pub(super) fn unpack(bytes: Bytes) -> Option<Self> {
         packed::unpack(bytes).map(|(head, parts)| Value { head, parts })
     }

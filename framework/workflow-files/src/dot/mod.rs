@@ -19,18 +19,18 @@ use crate::description::{Action, Description, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// Attributes with a meaning. All others are ignored.
+/// Attributes of nodes and edges that are read. All other attributes are ignored.
 const MEANT: [&str; 5] = ["weight", "work", "run_time", "memory", "size"];
 
 /// Names, values and line numbers of attributes.
 type Attributes = Vec<(String, String, usize)>;
 
-/// State of the parser.
+/// Parser of a dot file.
 struct Reader {
     tokens: Tokens,
     draft: Draft,
     numbers: HashMap<String, usize>,
-    /// Defaults of nodes and edges, one pair for each open graph.
+    /// Default attributes of nodes and of edges, one pair for the graph and for each open subgraph.
     defaults: Vec<(Attributes, Attributes)>,
 }
 
@@ -133,7 +133,7 @@ impl Reader {
 
     /// Returns the number of a node. Creates the node if it is not known.
     fn node(&mut self, name: String, line: usize) -> Result<usize> {
-        // A port is the point where an edge touches its node, and has no meaning here.
+        // The port of an edge's end, the point where the edge touches its node, is skipped.
         while self.tokens.take(':') {
             self.tokens.id("a port")?;
         }
@@ -163,8 +163,8 @@ impl Reader {
     }
 }
 
-/// Replaces defaults by new attributes. Ignored attributes are dropped and each name is kept once, because every subgraph copies the
-/// defaults.
+/// Sets default attributes of nodes or edges. Ignored attributes are dropped and each name is kept once,
+/// because every subgraph copies the defaults.
 fn replace(defaults: &mut Attributes, attributes: Attributes) {
     for new in attributes.into_iter().filter(|new| MEANT.contains(&new.0.as_str())) {
         defaults.retain(|old| old.0 != new.0);

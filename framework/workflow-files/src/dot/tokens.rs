@@ -7,9 +7,9 @@ use crate::error::{Error, ErrorKind, Place, Result, shown};
 pub(super) enum Token {
     /// A name, number, or text in quotation marks or angle brackets.
     Id(String),
-    /// `->`.
+    /// Arrow `->` of a directed edge.
     Arrow,
-    /// One of `{}[]=;,:`.
+    /// Sign with a meaning in dot: one of `{}[]=;,:`.
     Sign(char),
 }
 

@@ -11,7 +11,7 @@ const KILOBYTE: u64 = 1000;
 
 pub(super) fn read(root: &At<'_>) -> Result<Draft> {
     let workflow = root.get("workflow", "an object")?;
-    // Version 1.2 uses the older field name.
+    // Version 1.2 has the older field name `jobs` for the list of tasks.
     let (list, key) = match workflow.find("jobs") {
         Some(_) => ("workflow.jobs", "jobs"),
         None => ("workflow.tasks", "tasks"),

@@ -56,7 +56,7 @@ pub fn to_wfformat(description: &Description, executed_at: &str, makespan: Durat
     if !machines.is_empty() {
         run["machines"] = machines.iter().map(|machine| json!({ "nodeName": machine })).collect();
     }
-    // The format does not allow an empty name.
+    // A workflow without a name is written as "workflow", because the format does not allow an empty name.
     let name = if description.name().is_empty() { "workflow" } else { description.name() };
     let file = json!({
         "name": name, "schemaVersion": "1.6",
@@ -118,7 +118,7 @@ fn ids(description: &Description) -> Vec<String> {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_.#:/-".contains(c) { c } else { '_' };
     let mut ids: Vec<String> =
         description.tasks().iter().map(|task| task.name.chars().map(allowed).collect()).collect();
-    // Valid names are reserved first. A changed name that collides with another id gets a number.
+    // Task names that are valid ids are reserved first. A changed name that collides with another id gets a number.
     let mut taken: HashSet<String> = description
         .tasks()
         .iter()

@@ -92,7 +92,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns true for the HEFTM planners of the paper.
+/// Returns true for the HEFTM planners of the paper of 2025.
 fn is_list(planner: Planner) -> bool {
     matches!(planner, Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm)
 }

@@ -10,8 +10,8 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Type of workflows: name, sizes (none for real workflows), number of draws per size, and the paper's result in
-/// percent of DagHetMem.
+/// Type of workflows: name, sizes (none for real workflows), number of draws per size, and the makespan of DagHetPart in the paper of 2024,
+/// in percent of DagHetMem's.
 struct Group {
     name: &'static str,
     sizes: &'static [usize],
@@ -25,15 +25,15 @@ const GROUPS: [Group; 4] = [
     Group { name: "middle", sizes: &[10_000, 15_000, 18_000], seeds: 1, paper: 30.6 },
     Group { name: "big", sizes: &[20_000, 25_000, 30_000], seeds: 1, paper: 28.4 },
 ];
-/// Result of the paper over all types, including real workflows.
+/// Makespan of DagHetPart in the paper of 2024, in percent of DagHetMem's, over all types including real workflows.
 const PAPER: f64 = 41.0;
-/// Processors of each kind.
+/// Number of processors of each kind in the cluster.
 const PROCESSORS_PER_KIND: usize = 6;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
     let (mut all, mut lost, mut left_out) = (Vec::new(), 0, false);
-    // Large workflows take as long in the short form as in the full one.
+    // The shortest form runs only the first types of workflows, because large workflows take as long in this form as in the full one.
     let groups = if smoke { &GROUPS[..2] } else { &GROUPS[..] };
     for &Group { name, sizes, seeds, paper } in groups {
         if !report.selects(name) {

@@ -8,7 +8,7 @@ use super::geometric;
 use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target, stats};
 
-/// Number of blocks.
+/// Number of blocks into which a workflow is partitioned.
 const BLOCKS: usize = 36;
 /// Approximate numbers of tasks of the workflows.
 const SIZES: [usize; 3] = [1000, 4000, 8000];

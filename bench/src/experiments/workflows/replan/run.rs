@@ -12,24 +12,24 @@ const MIN_GAIN: f64 = 0.01;
 /// revealed one at a time in the order of their starts to find it.
 const REVEALED_AT_ONCE: usize = 16;
 
-/// Result of a run.
+/// Result of a run with replanning.
 pub(super) struct Ended {
     /// Makespan, or `None` if the remaining tasks could not be planned.
     pub(super) makespan: Option<f64>,
-    /// Number of new plans.
+    /// Number of new plans that the run adopted.
     pub(super) fresh: usize,
 }
 
-/// State of a run.
+/// State of a run with replanning.
 struct Run<'a> {
     real: &'a Workflow,
     cluster: &'a Cluster,
     /// Workflow with the real weights of started tasks and the estimated weights of the others.
     known: Workflow,
     is_known: Vec<bool>,
-    /// Current plan.
+    /// Plan that the run follows at present.
     plan: Plan,
-    /// Situation in which the current plan was made.
+    /// Progress of the run (started tasks and transfers) when the current plan was made.
     from: Situation,
     /// Times of the current plan with the known weights.
     trace: Plan,
@@ -100,10 +100,10 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Adopts a new plan if it ends earlier by at least `worth` seconds.
+    /// Adopts a new plan if it ends the workflow earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
-        // No plan may exist from the middle of transfers; the current plan then continues.
+        // If no plan exists from the middle of transfers, the current plan continues.
         let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
         // A plan made in this situation sends again the files that are in transfer, while the current trace continues
         // their transfer and may therefore end earlier.

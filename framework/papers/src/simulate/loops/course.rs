@@ -1,4 +1,4 @@
-//! Common parts of the simulations of a loop.
+//! Parts that the pass-by-pass and the overlapped simulation of a loop have in common.
 
 use armature_planner::loops::{LoopDecision, RankTime};
 use armature_planner::random::Random;
@@ -7,20 +7,20 @@ use super::effort::Effort;
 use super::processor::Processor;
 use super::system::{LoopRun, LoopSystem};
 
-/// Minimum speed of a rank with noise, relative to its speed.
+/// Minimum speed of a simulated rank, as a fraction of its speed without noise.
 const SLOWEST: f64 = 0.01;
 
-/// Record of a simulated run.
+/// Record of a simulated run of a loop.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub(super) movements: u64,
-    /// Total seconds of movements.
+    /// Total seconds in which units moved between ranks.
     pub(super) moving: f64,
     pub(super) decisions: Vec<LoopDecision>,
 }
 
 impl Course {
-    /// Returns the result of a run that ended at `elapsed`, with the processors and units of the ranks.
+    /// Returns the result of a run that ended `elapsed` seconds after its start. `ranks` has the processor and the number of units of each rank.
     pub(super) fn end(self, system: &LoopSystem, elapsed: f64, ranks: Vec<(Processor, u64)>) -> LoopRun {
         let Course { movements, moving, decisions } = self;
         let (processors, held): (Vec<_>, _) = ranks.into_iter().unzip();
@@ -38,13 +38,13 @@ impl Course {
 }
 
 impl LoopSystem {
-    /// Returns the processor of each rank; all processors share one count of steps.
+    /// Returns the simulated processor of each rank. All processors share the counter of simulation steps.
     pub(super) fn processors(&self, effort: &Effort) -> impl Iterator<Item = Processor> {
         let load = |rank: usize| self.loads.iter().copied().find(|load| load.rank == rank);
         (0..self.speeds.len()).map(move |rank| Processor::new(self.sharing, load(rank), effort.clone()))
     }
 
-    /// Returns the processor seconds per unit for a rank in one pass.
+    /// Returns the processor seconds per unit of a rank in one pass, with random noise.
     pub(super) fn unit_in_pass(&self, rank: usize, random: &mut Random) -> f64 {
         self.unit / (self.speeds[rank] * (1.0 + self.noise * random.normal()).max(SLOWEST))
     }

@@ -7,25 +7,26 @@ use armature_planner::{Error, ErrorKind, Result};
 
 use super::system::{Load, LoopSystem, Sharing};
 
-/// Maximum number of steps of a simulation, which takes some seconds. A step is a pass of a rank, a switch of a load, a turn, or an event.
+/// Maximum number of steps of a simulation, which takes some seconds. A step is a pass of a rank, a switch of a competing load on or off, a turn on a
+/// shared processor, or an event.
 const MOST_STEPS: u64 = 1 << 26;
-/// Number of steps that count for each number of a decision, which is about the time to make it. Decisions are kept, so this limits their memory to
-/// some MiB.
+/// Number of simulation steps for which one number of a balancing decision counts. Each rank adds a number to a decision, and the time of a decision
+/// is about this number of steps. Decisions are stored, so this limits their memory to some MiB.
 const STEPS_FOR_A_NUMBER: u64 = 64;
-/// Approximate count of numbers in a decision in addition to those of each rank.
+/// Approximate count of numbers in a balancing decision in addition to one number for each rank.
 const NUMBERS: u64 = 16;
 
-/// Number of steps of all processors of a simulation.
+/// Number of simulation steps so far, shared by all processors of a simulation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Effort(Rc<Cell<u64>>);
 
 impl Effort {
-    /// Counts one step; returns false if there have been too many.
+    /// Counts one simulation step; returns false if there have been more than [`MOST_STEPS`].
     pub(super) fn step(&self) -> bool {
         self.spend(1)
     }
 
-    /// Counts a kept decision of `ranks` ranks.
+    /// Counts a stored balancing decision about `ranks` ranks as simulation steps.
     pub(super) fn decision(&self, ranks: usize) {
         self.spend(STEPS_FOR_A_NUMBER.saturating_mul(NUMBERS.saturating_add(ranks as u64)));
     }
@@ -35,13 +36,13 @@ impl Effort {
         self.0.get() <= MOST_STEPS
     }
 
-    /// Checks that the run of a system does not exceed the maximum number of steps, as far as that can be predicted.
+    /// Checks that the simulation of a system does not need too many steps, as far as the number of steps can be predicted.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`] if it does.
+    /// [`ErrorKind::Loop`] if the predicted number exceeds [`MOST_STEPS`].
     pub(super) fn expect(system: &LoopSystem) -> Result<()> {
         let passes = system.passes as f64 * system.speeds.len() as f64;
-        // No balancing is faster than if all processors work all the time.
+        // Shortest possible run time: no balancing is faster than if all processors work all the time.
         let seconds =
             system.units as f64 * system.unit * system.passes as f64 / system.speeds.iter().sum::<f64>();
         let of_load = |&Load { off, on, .. }: &Load| {
@@ -59,7 +60,7 @@ impl Effort {
     }
 
     /// # Errors
-    /// [`ErrorKind::Loop`] if there have been too many steps.
+    /// [`ErrorKind::Loop`] if there have been more than [`MOST_STEPS`] simulation steps.
     pub(super) fn check(&self) -> Result<()> {
         if self.0.get() <= MOST_STEPS { Ok(()) } else { too_many() }
     }

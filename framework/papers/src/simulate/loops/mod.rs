@@ -1,12 +1,12 @@
 //! Simulation of a parallel loop on ranks that share processors with other processes.
 //!
-//! All units are done in each *pass*, and the ranks meet at a barrier after it. At intervals they report to a [`LoopBalancer`], the type that a
-//! program uses, and move units as it decides. A competing process takes turns with a rank ([`Sharing`]), and has the whole processor while the
-//! rank waits.
+//! All units are computed in each *pass*, and the ranks meet at a barrier after the pass. At intervals the ranks report to a [`LoopBalancer`], the
+//! type that a program uses, and move units as the balancer decides. A competing process takes turns with a rank ([`Sharing`]), and has the whole
+//! processor while the rank waits.
 //!
-//! Ranks report at the ends of passes as in the simulations of the paper, and interactions and movements stop all of them; with pipelined
-//! instructions a real program would lose less. [`Balancing::Overlapped`] simulates loops of independent units (DOALL): units move while ranks
-//! compute, in the middle of passes.
+//! Ranks report at the ends of passes as in the simulations of the paper of Siegell and Steenkiste, and all ranks stop during an interaction with the
+//! balancer and during a movement of units. A real program with pipelined instructions would lose less. [`Balancing::Overlapped`] simulates loops of
+//! independent units (DOALL), whose units move while ranks compute, in the middle of passes.
 //!
 //! ```
 //! use armature_planner::loops::LoopOptions;
@@ -42,23 +42,23 @@ use armature_planner::loops::{LoopBalancer, LoopOptions};
 use effort::Effort;
 pub use system::{Load, LoopRun, LoopSystem, Sharing};
 
-/// Balancing of a simulated loop.
+/// Way of balancing the units of a simulated loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balancing {
-    /// No balancing: constant equal shares, without interactions.
+    /// No balancing: all ranks keep equal shares, and there are no interactions with a balancer.
     Off,
-    /// A balancer whose instructions are carried out at the next interaction.
+    /// A balancer whose decisions are carried out at the next interaction of the ranks with the balancer.
     Pipelined(LoopOptions),
-    /// A balancer whose instructions are carried out at once.
+    /// A balancer whose decisions are carried out at once, while all ranks wait.
     Synchronous(LoopOptions),
-    /// A balancer of independent units (DOALL), as in programs. No rank stops while units move. When a rank has no units left, the remaining units
-    /// of the others are redistributed in the middle of the pass. A transfer takes the cost of a movement, whose fixed part is time of the ranks
-    /// that send or receive.
+    /// A balancer of independent units (DOALL), as in programs. No rank stops while units move. When a rank has no units left, the remaining units of
+    /// the other ranks are redistributed in the middle of the pass. The fixed part of the cost of a movement is computing time of the ranks that send
+    /// or receive.
     Overlapped(LoopOptions),
 }
 
 impl LoopSystem {
-    /// Runs the loop.
+    /// Simulates the loop with the given balancing.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](armature_planner::ErrorKind::Loop) with the invalid part of the system, or if the run takes more than some ten million steps, and

@@ -1,7 +1,7 @@
-//! Tests of a load that starts and stops on one rank: the effect of each part of the decision.
+//! Tests of the effect of each part of a balancing decision, with a competing load that starts and stops on one rank.
 //!
-//! Unless stated otherwise, a pass takes half a second without load, each rank has work for four minutes, processes
-//! take turns of a tenth of a second, and an interaction costs 5 ms.
+//! Unless stated otherwise, a pass takes half a second without load, each rank has work for four minutes, rank and load take turns of a tenth of a
+//! second on the shared processor, and an interaction of the ranks with the balancer costs 5 ms.
 
 use armature_planner::loops::{MovementCosts, Reach, Smoothing};
 
@@ -11,7 +11,7 @@ use crate::Oscillation;
 const DATA: &str = include_str!("../../../tests/data/loop_efficiency.txt");
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// Costs of movements.
+/// Number of units of a loop, cost of moving a unit, and ranks between which units may move.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     units: u64,
@@ -23,13 +23,13 @@ const CHEAP: Moving = Moving { units: 1000, per_unit: 2.7e-3, reach: Reach::Anyw
 const DEAR: Moving = Moving { units: 2000, per_unit: 5.3e-3, reach: Reach::Neighbours };
 const VERY_DEAR: Moving = Moving { units: 2000, per_unit: 20e-3, reach: Reach::Neighbours };
 
-/// Case: number of ranks, a period in whose second half the load is on, and the costs.
+/// Test case: number of ranks, period of the load, which is on in the second half of each period, and costs of movements.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     ranks: usize,
     period: f64,
     moving: Moving,
-    /// Seconds of a pass without load.
+    /// Seconds of a pass over all units while the load is off.
     pass: f64,
     sharing: Sharing,
 }
@@ -52,7 +52,7 @@ impl Case {
         }
     }
 
-    /// Returns the efficiency in per cent for each seed.
+    /// Returns the efficiency of the simulated loop in per cent for each seed of the noise.
     fn percent(&self, balancing: &Balancing) -> Vec<f64> {
         SEEDS.map(|seed| 100.0 * self.system(seed).run(balancing).unwrap().efficiency()).collect()
     }
@@ -67,22 +67,22 @@ impl Case {
         LoopOptions { reach, smoothing, threshold, margin, realised_gain: false, ..LoopOptions::default() }
     }
 
-    /// Returns the default balancing for the reach of the case.
+    /// Returns the default balancing, in which units move between the ranks that the case permits.
     fn default(&self) -> Balancing {
         Balancing::Pipelined(LoopOptions { reach: self.moving.reach, ..LoopOptions::default() })
     }
 
-    /// Returns balancing with all rules of the paper and no others.
+    /// Returns balancing with all rules of the paper of Siegell and Steenkiste and no others.
     fn whole(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Trend, 0.1, Some(2.0)))
     }
 
-    /// Returns balancing without smoothing, which follows any gain at any cost.
+    /// Returns balancing without smoothing of the measured rates, which moves units for any gain at any cost.
     fn eager(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Raw, 0.0, None))
     }
 
-    /// Returns the balancings in the order of the columns of the data file.
+    /// Returns the kinds of balancing in the order of the columns of the data file.
     fn columns(&self) -> [Balancing; 8] {
         let pipelined =
             |smoothing, threshold, margin| Balancing::Pipelined(self.options(smoothing, threshold, margin));
@@ -99,7 +99,7 @@ impl Case {
     }
 }
 
-/// Returns the cases of the data file with their percentages.
+/// Returns the test cases of the data file, each with its expected efficiencies in per cent.
 fn cases() -> Vec<(Case, Vec<f64>)> {
     let lines = DATA.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -129,8 +129,9 @@ fn efficiencies_agree_with_an_independent_simulation() {
             off[column].push((case.mean(balancing) - expected).abs());
         }
     }
-    // Without balancing, chance has no effect: the limit is 1 point, and 5 points with all rules. In the other columns
-    // a single chance may decide about many movements: the limit is two and a half points for the mean of each column.
+    // Limits of the difference between the two simulations. Without balancing, chance has little effect: 1 per cent of efficiency. With all rules of
+    // the paper of Siegell and Steenkiste the limit is 5 per cent. With the other kinds of balancing a single chance may decide about many movements,
+    // so only the mean difference of each column is limited, to 2.5 per cent.
     assert!(off[0].iter().all(|&off| off < 1.0), "{:?}", off[0]);
     assert!(off[5].iter().all(|&off| off < 5.0), "{:?}", off[5]);
     for (column, off) in off.iter().enumerate() {
@@ -154,7 +155,7 @@ fn balancing_gains_under_slow_loads_and_never_loses_much() {
 
 #[test]
 fn realised_gain_limits_the_loss_with_few_ranks() {
-    // With two or three ranks each change promises a gain, but the load ends too soon.
+    // With two or three ranks each movement of units promises a gain, but the load ends before the movement pays.
     let (mut promised, mut known) = (Vec::new(), Vec::new());
     for moving in [CHEAP, DEAR, VERY_DEAR] {
         for ranks in [2, 3] {
@@ -177,7 +178,7 @@ fn realised_gain_limits_the_loss_with_few_ranks() {
 fn eager_movement_loses_under_fast_loads_and_expensive_moves() {
     let dear = Case::new(4, 20.0, DEAR);
     assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
-    // With very expensive movements the efficiency collapses; weighing costs and savings turns that into a gain.
+    // With very expensive movements, eager balancing lowers the efficiency below 30 %. Balancing that compares costs and savings still gains.
     let very_dear = Case { moving: VERY_DEAR, ..dear };
     let weighed = very_dear.mean(&very_dear.whole());
     assert!(very_dear.mean(&very_dear.eager()) < 30.0);
@@ -191,7 +192,7 @@ fn threshold_keeps_the_first_distribution_with_many_ranks() {
     for ranks in [6, 8] {
         let case = Case::new(ranks, 20.0, CHEAP);
         let run = case.system(1).run(&case.whole()).unwrap();
-        // The first movement knows half of the load; a second one may follow.
+        // The first movement is decided when only half of the load has been measured, so a second movement may follow.
         assert!((1..=2).contains(&run.movements), "{}", run.movements);
         let bound = Oscillation { ranks, share: 0.5, off: 10.0, on: 10.0 }.unchanged();
         assert!(run.efficiency() < bound && run.efficiency() > bound - 0.06, "{ranks}: {}", run.efficiency());
@@ -205,7 +206,7 @@ fn short_passes_lose_under_time_slicing() {
         let with = |sharing| Case { pass, sharing, ..case }.mean(&case.whole());
         with(Sharing::Fluid) - with(Sharing::Turns(0.1))
     };
-    // A rank that waits at each barrier often returns in the middle of the other process's turn.
+    // With short passes, a rank that waits at each barrier often returns in the middle of the competing process's turn.
     assert!(lost(0.1) > 2.0, "{}", lost(0.1));
     assert!(lost(0.5) < 1.0, "{}", lost(0.5));
 }
@@ -222,7 +223,7 @@ fn moves_in_the_middle_of_passes_lose_nothing() {
             .map(|balancing| mean(&balancing(LoopOptions::default())));
         gains.push(overlapped - met);
     }
-    // A movement takes 30 ms of the ranks' time, a twentieth of a pass or a third of one, and this cost is weighed.
+    // A small loss is possible, because a movement takes 30 ms of the ranks' time, which is between a twentieth and a third of a pass.
     let worst = gains.iter().copied().fold(f64::MAX, f64::min);
     assert!(worst > -4.0, "{gains:.1?}");
     assert!(gains.iter().sum::<f64>() > 0.0, "{gains:.1?}");

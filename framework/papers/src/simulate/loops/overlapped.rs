@@ -1,4 +1,4 @@
-//! Simulation of a loop of independent units as in programs: units move while ranks compute, also in the middle of a pass.
+//! Simulation of a loop of independent units in which units move while ranks compute, also in the middle of a pass, as in real programs.
 
 use armature_planner::Result;
 use armature_planner::loops::{Ahead, Interaction, LEAST_PERIOD, LoopBalancer, Move, SOON, distribute};
@@ -46,16 +46,16 @@ struct State<'a> {
     now: f64,
     workers: Vec<Worker>,
     movement: Option<Movement>,
-    /// Time of the next reports, if no rank runs out of units before.
+    /// Time at which the ranks next report to the balancer, if no rank runs out of units before.
     due: f64,
     course: Course,
     effort: Effort,
 }
 
-/// Movement in progress.
+/// Movement of units that is in progress.
 struct Movement {
     begin: f64,
-    /// Arrival time of each message.
+    /// Messages that carry units, each with its arrival time.
     messages: Vec<(f64, Move)>,
 }
 
@@ -68,7 +68,7 @@ impl State<'_> {
             self.now = next;
             for worker in &mut self.workers {
                 if worker.follow(next) {
-                    // The worker that has no units left makes the other ranks report at their next hooks.
+                    // A rank that has no units left makes the other ranks report at their next hooks (points at which a rank polls for messages).
                     self.due = self.due.min(next + self.system.hook);
                 }
             }
@@ -86,7 +86,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Returns the time at which a rank finishes its units, units arrive, or reports are due; `None` at the end of the pass.
+    /// Returns the next time at which a rank finishes its units, a message with units arrives, or reports are due; `None` at the end of the pass.
     fn next_event(&self) -> Option<f64> {
         let ends = self.workers.iter().filter_map(Worker::done_at);
         let arrivals = self.movement.iter().flat_map(|m| m.messages.iter().map(|message| message.0));
@@ -100,7 +100,8 @@ impl State<'_> {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<_> =
             self.workers.iter_mut().map(|worker| worker.report(self.now, shortest)).collect();
-        // A rank without units could never be measured again. Near the end of a pass, however, it is better to leave a slow rank without units.
+        // A rank keeps at least one unit, because a rank without units could never be measured again. Within a pass, a slow rank may have no units
+        // left to compute.
         self.balancer.set_least(if ahead == Ahead::RestOfPass { 0 } else { 1 });
         let decision = self.balancer.interact(&Interaction {
             now: self.now,
@@ -119,8 +120,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Starts a movement. The messages on a rank's link, in each direction, are sent one after the other; the fixed part of the cost is time of the
-    /// ranks that send or receive.
+    /// Starts a movement of units. The messages on a rank's link, in each direction, are sent one after the other. The fixed part of the cost is
+    /// computing time of the ranks that send or receive.
     fn send(&mut self, moves: &[Move]) {
         let costs = self.system.movement;
         for m in moves {
@@ -139,7 +140,7 @@ impl State<'_> {
         self.movement = Some(Movement { begin: self.now, messages });
     }
 
-    /// Delivers the messages that have arrived.
+    /// Delivers the units of the messages that have arrived.
     fn arrive(&mut self) {
         let Some(movement) = &mut self.movement else { return };
         let (now, workers) = (self.now, &mut self.workers);

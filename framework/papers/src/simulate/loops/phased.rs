@@ -1,4 +1,5 @@
-//! Simulation of a loop pass by pass, as in the paper: all ranks meet after each pass, and stop while units move.
+//! Simulation of a loop pass by pass, as in the paper of Siegell and Steenkiste: all ranks meet after each pass, and stop while units move between
+//! ranks.
 
 use armature_planner::Result;
 use armature_planner::loops::{Ahead, Interaction, LoopBalancer, Move, Report, busiest, distribute, rounds};
@@ -9,7 +10,7 @@ use super::effort::Effort;
 use super::processor::Processor;
 use super::system::{LoopRun, LoopSystem};
 
-/// Runs the loop. Instructions are carried out at the next interaction if they are pipelined, else at once.
+/// Simulates the loop. Decisions of the balancer are carried out at the next interaction if they are pipelined, else at once.
 pub(super) fn run(
     system: &LoopSystem,
     balancer: Option<LoopBalancer>,
@@ -40,9 +41,9 @@ struct State<'a> {
     held: Vec<u64>,
     processors: Vec<Processor>,
     random: Random,
-    /// Work of each rank since the last interaction.
+    /// Work of each rank since the last interaction with the balancer.
     reports: Vec<Report>,
-    /// Moves that will be carried out at the next interaction.
+    /// Moves of units that will be carried out at the next interaction with the balancer.
     pending: Option<Vec<Move>>,
     is_pipelined: bool,
     course: Course,
@@ -65,7 +66,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Simulates one pass over all units, which ends when the last rank has done its own.
+    /// Simulates one pass over all units, which ends when the last rank has computed its units.
     fn pass(&mut self) {
         let mut end = self.now;
         for (rank, processor) in self.processors.iter_mut().enumerate() {
@@ -79,7 +80,7 @@ impl State<'_> {
         self.now = end;
     }
 
-    /// Reports to the balancer, and carries out moves. Returns the number of passes until the next interaction.
+    /// Simulates an interaction: all ranks report to the balancer, and units move. Returns the number of passes until the next interaction.
     fn interact(&mut self, balancer: &mut LoopBalancer, phase: f64) -> Result<u64> {
         for (report, &held) in self.reports.iter_mut().zip(&self.held) {
             report.held = held;

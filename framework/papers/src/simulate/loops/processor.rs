@@ -1,22 +1,22 @@
-//! Processor that a rank shares with a load.
+//! Processor that a rank shares with a competing load.
 
 use armature_planner::range::ROUNDING;
 
 use super::effort::Effort;
 use super::system::{Load, Sharing};
 
-/// Processor simulated in time order.
+/// Simulated processor of a rank. The calls must be in the order of simulated time.
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
     sharing: Sharing,
     load: Option<Load>,
-    /// Number of switches of the load so far; the load is on after an odd number.
+    /// Number of times that the load has switched on or off; the load is on after an odd number.
     switches: u64,
-    /// Time at which the rank last stopped computing.
+    /// Time at which the rank on this processor last stopped computing.
     stopped: f64,
-    /// Rest of the rank's turn at that time.
+    /// Seconds that were left of the rank's turn when the rank last stopped computing.
     turn_left: f64,
-    /// Seconds that the rank had while the load was on.
+    /// Processor seconds that the rank had while the load was on.
     own_share: f64,
     effort: Effort,
 }
@@ -36,14 +36,15 @@ impl Processor {
         self.compute_until(start, seconds, f64::INFINITY).0
     }
 
-    /// Returns the processor seconds of a rank by `limit` if it computes from `start` on, which must not be before the end of the previous call.
+    /// Returns the processor seconds that a rank has had at time `limit` if it computes from `start` on, which must not be before the end of the
+    /// previous call.
     pub(super) fn done_by(&self, start: f64, limit: f64) -> f64 {
         let most = limit - start;
         if most > 0.0 { most - self.clone().compute_until(start, most, limit).1 } else { 0.0 }
     }
 
-    /// Computes like [`compute`](Processor::compute), but not after `limit`. Returns the end time and the remaining seconds. After too many
-    /// simulation steps the call returns at once.
+    /// Computes like [`compute`](Processor::compute), but stops at time `limit`. Returns the end time and the processor seconds that are not done.
+    /// After too many simulation steps the call returns at once.
     fn compute_until(&mut self, start: f64, seconds: f64, limit: f64) -> (f64, f64) {
         if !self.effort.step() || seconds <= 0.0 {
             return (start, 0.0);
@@ -74,7 +75,7 @@ impl Processor {
                 self.own_share += step.own;
                 self.turn_left -= step.own;
             }
-            // A time within rounding errors of the switch counts as the switch.
+            // A time that differs from the next switch of the load by a rounding error counts as the switch.
             let end = now + step.wall;
             let is_there = until.is_finite() && (until - end).abs() <= ROUNDING * until;
             now = if is_there { until } else { end };
@@ -86,14 +87,14 @@ impl Processor {
                 && self.turn_left <= ROUNDING * turn
                 && now < until
             {
-                // The turn of the load follows, unless the load stops.
+                // A turn of the load follows the rank's turn, unless the load stops before.
                 now = until.min(now + turn);
                 self.turn_left = turn;
             }
         }
     }
 
-    /// Returns the seconds that the load had until `end`, which must not be before the end of the previous call.
+    /// Returns the processor seconds that the load had until time `end`, which must not be before the end of the previous call.
     pub(super) fn competing(&mut self, end: f64) -> f64 {
         let Some(Load { off, on, .. }) = self.load else { return 0.0 };
         let periods = (end / (off + on)).floor();
@@ -101,12 +102,12 @@ impl Processor {
         (whole - self.own_share).max(0.0)
     }
 
-    /// Returns the seconds until the turn of the rank, which wants to compute from `start` on.
+    /// Returns the seconds from `start`, when the rank wants to compute, until the turn of the rank begins.
     fn wait(&mut self, start: f64) -> f64 {
         let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) else { return 0.0 };
         let alone_since = self.stopped.max(self.switch(self.switches));
         if start <= alone_since {
-            // The rank never stopped, or rank and load begin at the same time.
+            // The load has not had the processor to itself, because the rank never stopped or because rank and load begin at the same time.
             return if self.turn_left > 0.0 { 0.0 } else { self.other(start, turn) };
         }
         let into = (start - alone_since) % turn;
@@ -114,7 +115,7 @@ impl Processor {
         (turn - into).min(self.next_switch() - start)
     }
 
-    /// Returns the seconds of a turn of the load, which ends early if the load stops, and gives the rank a whole turn.
+    /// Returns the seconds of a turn of the load, which ends early if the load stops, and gives the rank a whole turn after it.
     fn other(&mut self, start: f64, turn: f64) -> f64 {
         self.turn_left = turn;
         turn.min(self.next_switch() - start)
@@ -124,7 +125,7 @@ impl Processor {
         self.switches % 2 == 1
     }
 
-    /// Returns the time of the n-th switch of the load.
+    /// Returns the time at which the load switches on or off for the n-th time.
     fn switch(&self, n: u64) -> f64 {
         let Some(Load { off, on, .. }) = self.load else { return f64::INFINITY };
         let whole = (n / 2) as f64 * (off + on);
@@ -135,7 +136,7 @@ impl Processor {
         self.switch(self.switches + 1)
     }
 
-    /// Simulates the load until `now`.
+    /// Switches the load on and off up to time `now`.
     fn advance(&mut self, now: f64) {
         while self.next_switch() <= now && self.effort.step() {
             self.switches += 1;
@@ -146,7 +147,7 @@ impl Processor {
     }
 }
 
-/// Progress of a rank: seconds that it has the processor, and elapsed seconds.
+/// Progress of a rank: seconds for which the rank has the processor, and elapsed seconds.
 struct Step {
     own: f64,
     wall: f64,

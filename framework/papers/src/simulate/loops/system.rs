@@ -4,67 +4,67 @@ use armature_planner::loops::{LoopDecision, MovementCosts, RankTime, check_ranks
 use armature_planner::range::{self, AMOUNT, MOST_RANKS, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};
 
-/// Process that competes with a rank: alternately off and on.
+/// Process that competes with a rank for its processor, alternately off and on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Rank with which the process competes; each rank has at most one load.
     pub rank: usize,
-    /// Seconds off, at the beginning of each period.
+    /// Seconds for which the process is off, at the beginning of each period.
     pub off: f64,
-    /// Seconds on.
+    /// Seconds for which the process is on, at the end of each period.
     pub on: f64,
 }
 
 /// Sharing of a processor between a rank and a load that is on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sharing {
-    /// Each has half of the processor at any time.
+    /// Rank and load have half of the processor each at any time.
     Fluid,
-    /// Turns of this number of seconds (round robin). A rank or load that has waited for something else begins a new turn after the end of the
-    /// other's turn.
+    /// Rank and load take turns of this number of seconds (round robin). A rank or load that has waited for something else begins a new turn after
+    /// the turn that is in progress.
     Turns(f64),
 }
 
-/// Loop, and the ranks that run it.
+/// Simulated loop, and the ranks that run it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopSystem {
-    /// Number of units, distributed equally at the beginning.
+    /// Number of units of the loop, distributed equally at the beginning.
     pub units: u64,
     /// Number of passes over all units.
     pub passes: u64,
-    /// Seconds of a unit on a rank of speed 1.
+    /// Seconds that a unit takes on a rank of speed 1.
     pub unit: f64,
-    /// Speed of each rank.
+    /// Speed of each rank; a rank of speed 1 takes `unit` seconds for a unit.
     pub speeds: Vec<f64>,
-    /// Competing processes.
+    /// Processes that compete with ranks for their processors.
     pub loads: Vec<Load>,
-    /// Sharing of processors between loads and ranks.
+    /// Way in which a rank and its load share a processor.
     pub sharing: Sharing,
     /// Standard deviation of a rank's speed from pass to pass, relative to the speed.
     pub noise: f64,
-    /// Seed of the noise.
+    /// Seed of the random noise of the speeds.
     pub seed: u64,
-    /// Cost of movements.
+    /// Cost of moving units between ranks.
     pub movement: MovementCosts,
-    /// Cost of an interaction in seconds.
+    /// Seconds that the ranks lose when they report to the balancer.
     pub interaction: f64,
-    /// Seconds between two hooks, at which a rank polls for messages: a rank that has no units left waits this time before the others report. Used
-    /// only if balancing is [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
+    /// Seconds between two hooks, at which a rank polls for messages. The other ranks report this time after a rank has run out of units. Used only
+    /// if balancing is [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
     pub hook: f64,
 }
 
 /// Result of a simulated loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopRun {
-    /// Seconds until the end.
+    /// Seconds from the start to the end of the loop.
     pub elapsed: f64,
-    /// Seconds on one rank of speed 1 without load and without noise.
+    /// Seconds of the loop on one rank of speed 1 without load and without noise.
     pub sequential: f64,
-    /// Speed of each rank, and seconds of its competing process.
+    /// Speed of each rank, and seconds for which its competing process had the processor.
     pub ranks: Vec<RankTime>,
-    /// Number of movements.
+    /// Number of times that units moved between ranks.
     pub movements: u64,
-    /// Total seconds of movements.
+    /// Total seconds in which units moved between ranks.
     pub moving: f64,
     /// Number of units of each rank at the end.
     pub held: Vec<u64>,
@@ -73,8 +73,8 @@ pub struct LoopRun {
 }
 
 impl LoopSystem {
-    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Movements, interactions and hooks cost nothing. The
-    /// number of ranks is limited to one more than the maximum, 2^20, which [`run`](LoopSystem::run) rejects.
+    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Moving units, interactions with the balancer and hooks
+    /// cost nothing. A number of ranks beyond the maximum of 2^20 is reduced to one more than the maximum, which [`run`](LoopSystem::run) rejects.
     pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
         LoopSystem {
             units,
@@ -136,7 +136,7 @@ impl LoopSystem {
 }
 
 impl LoopRun {
-    /// Returns the [`efficiency`], without the processor time of competing processes.
+    /// Returns the [`efficiency`] of the loop; processor time of competing processes does not count as available time.
     pub fn efficiency(&self) -> f64 {
         efficiency(self.sequential, self.elapsed, &self.ranks)
     }

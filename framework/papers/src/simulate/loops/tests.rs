@@ -1,4 +1,4 @@
-//! Tests of small systems whose times can be computed by hand.
+//! Tests of simulated loops whose times can be computed by hand.
 
 use armature_planner::ErrorKind;
 use armature_planner::loops::{MovementCosts, Reach};
@@ -14,7 +14,7 @@ fn processor(sharing: Sharing, off: f64, on: f64) -> Processor {
 fn active_load_takes_half_of_the_processor() {
     let mut fluid = processor(Sharing::Fluid, 10.0, 5.0);
     assert_eq!(fluid.compute(0.0, 4.0), 4.0);
-    // The rank computes 1 s until 10 s, 2.5 s at half speed until 15 s, and then 0.5 s.
+    // The rank computes 1 s from 9 s until the load starts at 10 s, 2.5 s at half speed until the load stops at 15 s, and then 0.5 s.
     assert_eq!(fluid.compute(9.0, 4.0), 15.5);
     assert_eq!(fluid.competing(16.0), 2.5);
     // While the rank does nothing, the load gets the whole processor.
@@ -24,15 +24,15 @@ fn active_load_takes_half_of_the_processor() {
 #[test]
 fn time_slices_alternate_between_rank_and_load() {
     let mut turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
-    // Rank and load take turns, the rank first; the rank has computed its third second at 15 s.
+    // From 10 s on, rank and load take turns of 1 s, the rank first. The rank begins at 9 s and has had 4 s of computing at 15 s.
     assert_eq!(turns.compute(9.0, 4.0), 15.0);
-    // The rank continues: first the load has its turn, then the rank.
+    // The rank computes for another 0.5 s: first the load has its turn of 1 s, then the rank.
     assert_eq!(turns.compute(15.0, 0.5), 16.5);
-    // The rank stops at 16.5 s and the load begins a turn; a rank that arrives at 18.75 s waits for the end of the
-    // third turn.
+    // The rank stops at 16.5 s and the load begins turns of 1 s. A rank that wants to compute at 18.75 s waits until the third turn of the load ends
+    // at 19.5 s.
     assert_eq!(turns.compute(18.75, 0.5), 20.0);
     assert_eq!(turns.competing(20.0), 10.0 - 3.0 - 0.5 - 0.5);
-    // The rank is alone again from 110 s on.
+    // The load stops at 110 s, and the rank has the whole processor again.
     assert_eq!(turns.compute(109.75, 1.0), 111.0);
 }
 
@@ -41,7 +41,7 @@ fn all_ranks_are_always_busy_without_loads() {
     let mut system = LoopSystem::equal(4, 1000, 50, 0.5);
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
-    // Interactions may take a twentieth of the time: after the first pass, then after every fourth pass.
+    // Interactions with the balancer may take a twentieth of the run time: they occur after the first pass, then after every fourth pass.
     system.interaction = 0.1;
     let balanced = system.run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((balanced.movements, balanced.decisions.len()), (0, 13));
@@ -95,7 +95,7 @@ fn work_done_by_a_time_is_predicted() {
     let done = [8.0, 9.0, 9.5, 10.0, 12.0, 15.5].map(|limit| fluid.done_by(9.0, limit));
     assert_eq!(done, [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]);
     let turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
-    // Nothing is done during the turns of the load.
+    // The rank makes no progress during the turns of the load.
     let done = [10.5, 11.0, 11.5, 12.0, 12.5, 13.5].map(|limit| turns.done_by(9.0, limit));
     assert_eq!(done, [1.5, 2.0, 2.0, 2.0, 2.5, 3.0]);
 }
@@ -112,18 +112,17 @@ fn two_unequal() -> LoopSystem {
 fn units_move_within_a_pass_while_ranks_compute() {
     let mut system = two_unequal();
     let overlapped = Balancing::Overlapped(LoopOptions::default());
-    // Rank 0 has done its 50 units after 250 ms, and receives 17 of the 25 units that are left. They arrive at 267 ms
-    // and would take until 352 ms. Rank 1 has no units left at 330 ms, when rank 0 has not begun 4 of the 17 units, and
-    // receives one.
+    // Rank 0 has computed its 50 units after 250 ms, when 25 units of rank 1 are left, and receives 17 of them. These units arrive at 267 ms and
+    // would take until 352 ms. Rank 1 has no units left at 330 ms, when rank 0 has not begun 4 of the 17 units, and receives one of the 4.
     let run = system.run(&overlapped).unwrap();
     let moved: Vec<u64> = run.decisions.iter().flat_map(|d| &d.moves).map(|m| m.units).collect();
     assert_eq!((moved, run.movements, run.held), (vec![17, 1], 2, vec![66, 34]));
     assert!((run.moving - 0.018).abs() < 1e-9 && (run.elapsed - 0.347).abs() < 1e-9, "{}", run.elapsed);
-    // If rank 1 receives the instruction 10 ms later, it has 24 units left, of which 16 move.
+    // If rank 1 reports 10 ms later, at its next hook, it has 24 units left, of which 16 move.
     system.hook = 0.01;
     let run = system.run(&overlapped).unwrap();
     assert_eq!((run.decisions[0].now, run.decisions[0].moves[0].units), (0.26, 16));
-    // Sending and receiving may also cost time of the ranks.
+    // Sending and receiving units may also cost computing time of the ranks.
     system.hook = 0.0;
     system.movement.fixed = 0.1;
     let run = system.run(&overlapped).unwrap();
@@ -145,7 +144,7 @@ fn overlapped_movement_follows_loads_and_keeps_all_units() {
         });
         assert!(overlapped > met + 0.03 && overlapped < 1.0, "{overlapped} and {met}, {sharing:?}");
     }
-    // The reports of ranks may be as frequent as possible.
+    // Without a time quantum, ranks may report as often as the cost of an interaction permits.
     let mut options = LoopOptions::default();
     options.period.quantum = 0.0;
     system.passes = 20;

@@ -1,27 +1,27 @@
-//! Rank that receives and sends units while it computes.
+//! Simulated rank that receives and sends units while it computes.
 
 use armature_planner::loops::{RateAccumulator, Report};
 
 use super::processor::Processor;
 
-/// Part of a unit that counts as a rounding error.
+/// Fraction of a unit that counts as a rounding error.
 const ROUNDING: f64 = 1e-9;
 
-/// Rank with its work in the current pass. The rank computes in *stretches* without a pause; the work of a stretch may change until its end.
+/// Simulated rank with its work in the current pass. The rank computes in *stretches* without a pause; work may be added to a stretch or removed from
+/// it until it ends.
 pub(super) struct Worker {
-    /// Processor at the beginning of the stretch.
+    /// State of the processor at the beginning of the stretch.
     processor: Processor,
     held: u64,
-    /// Processor seconds per unit.
     unit: f64,
-    /// Beginning of the stretch, or the earliest time at which it may begin.
+    /// Time at which the stretch begins, or the earliest time at which the next stretch may begin.
     start: f64,
-    /// Processor seconds of work in the stretch; `followed` are those already simulated.
+    /// Processor seconds of work in the stretch. The field `followed` is the part of them that is already simulated.
     work: f64,
     followed: f64,
-    /// Time up to which the stretch is simulated.
+    /// Time up to which the current stretch of computing has been simulated.
     until: f64,
-    /// Units and computing seconds since the last report; `reported` is the time of that report.
+    /// Units computed since the last report. The field `seconds` is the computing time since then, and `reported` the time of that report.
     units: f64,
     seconds: f64,
     reported: f64,
@@ -52,7 +52,7 @@ impl Worker {
         self.compute(now, self.held);
     }
 
-    /// Adds units to do in this pass.
+    /// Adds received units to the work of the current pass.
     pub(super) fn take(&mut self, now: f64, units: u64) {
         self.held += units;
         self.compute(now, units);
@@ -75,12 +75,12 @@ impl Worker {
         self.work > 0.0
     }
 
-    /// Returns the time at which the rank will have done its units; `None` if it has no work.
+    /// Returns the time at which the rank will have computed its units; `None` if it has none left.
     pub(super) fn done_at(&self) -> Option<f64> {
         self.is_busy().then(|| self.processor.clone().compute(self.start, self.work))
     }
 
-    /// Returns the processor seconds that the rank still has to compute.
+    /// Returns the seconds from `now` until the rank has computed its units.
     pub(super) fn left(&self, now: f64) -> f64 {
         self.done_at().map_or(0.0, |end| end - now)
     }
@@ -102,7 +102,7 @@ impl Worker {
         is_done
     }
 
-    /// Adds `seconds` processor seconds that are not work of the loop.
+    /// Adds `seconds` processor seconds that the rank spends on communication instead of on its units.
     pub(super) fn pause(&mut self, now: f64, seconds: f64) {
         if seconds > 0.0 {
             self.processor.compute(self.start, self.followed.min(self.work));
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// Returns the report to the balancer at `now`; units that the rank has not begun count as those that it holds.
+    /// Returns the rank's report to the balancer at time `now`. The units in the report are those that the rank has not begun.
     pub(super) fn report(&mut self, now: f64, shortest: f64) -> Report {
         self.tally.add(self.units, self.seconds, now - self.reported);
         (self.units, self.seconds, self.reported) = (0.0, 0.0, now);
@@ -120,7 +120,7 @@ impl Worker {
         self.tally.report(undone, shortest)
     }
 
-    /// Returns the processor, and the number of units of the rank.
+    /// Returns the processor of the rank, and the number of units that the rank has.
     pub(super) fn end(self) -> (Processor, u64) {
         (self.processor, self.held)
     }

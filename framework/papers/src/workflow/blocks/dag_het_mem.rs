@@ -1,4 +1,4 @@
-//! DagHetMem: an order with small peak memory, cut where a processor is full.
+//! Planner DagHetMem: an order of tasks with small peak memory is cut where the memory of a processor is full.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use armature_planner::{Error, ErrorKind, Result};
 use super::placement::{Placed, plan};
 use crate::workflow::least_memory;
 
-/// Plans with the baseline of the paper. Tasks run in an order with small peak memory. The processor with the most memory runs as many of them as
-/// fit, then the processor with the next largest memory, and so on.
+/// Plans with DagHetMem, the baseline of the paper of Kulagina et al. Tasks run in an order with small peak memory. The processor with the most
+/// memory runs as many of the first tasks as fit, then the processor with the next largest memory, and so on.
 ///
 /// ```
 /// use armature_papers::workflow::dag_het_mem;
@@ -36,7 +36,7 @@ pub fn dag_het_mem(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> R
     Ok(plan(graph, cluster, model, &blocks(graph, cluster, model)?))
 }
 
-/// Returns the processors by decreasing memory; among equal ones the faster comes first.
+/// Returns the processors by decreasing memory. Among processors with equal memory the faster one comes first.
 pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
     let mut processors: Vec<usize> = (0..cluster.len()).collect();
     processors.sort_by(|&a, &b| {
@@ -46,7 +46,7 @@ pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
     processors
 }
 
-/// Returns the blocks of [`dag_het_mem`].
+/// Returns the blocks of the plan of [`dag_het_mem`], each on its processor.
 pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Vec<Placed>> {
     let all: Vec<usize> = (0..graph.len()).collect();
     let order = least_memory(graph, &all, model).order;
@@ -95,29 +95,29 @@ fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Erro
     Error::new(ErrorKind::Infeasible, message)
 }
 
-/// Memory needs of a range of an order that grows at its end.
+/// Memory need of a range of tasks in an order; the range grows at its end.
 #[derive(Default)]
 struct Range {
     begin: usize,
     adjacent: Profile,
-    /// Memory of files that stay until the end: the current size and the peak.
+    /// Memory of files that stay until the end of the range: the current size and the peak.
     resident: (u64, u64),
 }
 
 impl Range {
-    /// Adds the next task of the order.
+    /// Adds the next task of the order to the range.
     fn extend(&mut self, graph: &Workflow, model: MemoryModel, place: &[usize], task: usize) {
         let need = graph.requirement(task, model.task_memory);
         let mut inside = 0;
         for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
             inside += edge.size;
-            // While the tasks between producer and consumer run, the file occupies memory.
+            // The file occupies memory while the tasks between its producer and its reader run.
             self.adjacent.add_from(place[edge.from] + 1, edge.size);
         }
         match model.crossing {
             Crossing::Transit => self.adjacent.push(place[task], need),
             Crossing::Resident => {
-                // Files from other blocks occupy memory from the beginning, while all previous tasks run.
+                // Files from other blocks occupy memory from the beginning of the block, while all previous tasks run.
                 let (kept, peak) = &mut self.resident;
                 *peak += graph.input_size(task) - inside;
                 *kept -= inside;
@@ -132,18 +132,18 @@ impl Range {
     }
 }
 
-/// Values at positions, of which a suffix can be increased. Only values that are greater than all later ones are kept, because other values can
-/// never become the maximum again.
+/// Maximum of a series of values to which an amount can be added from any position on. Only values that are greater than all later values are stored,
+/// because the others can never become the maximum again.
 #[derive(Default)]
 struct Profile {
-    /// Difference of each kept value from the previous kept one; the first has no entry.
+    /// Difference between the previous stored value and each stored value, by position; 0 for the first stored value.
     drops: BTreeMap<usize, u64>,
     most: u64,
     last: u64,
 }
 
 impl Profile {
-    /// Appends a position.
+    /// Appends a value at position `place`.
     fn push(&mut self, place: usize, value: u64) {
         while self.last <= value
             && let Some((_, drop)) = self.drops.pop_last()
@@ -157,7 +157,7 @@ impl Profile {
         self.last = value;
     }
 
-    /// Adds to the values from this position on.
+    /// Adds `value` to all values from position `place` on.
     fn add_from(&mut self, place: usize, mut value: u64) {
         let Some((&first, &(mut drop))) = self.drops.range(place..).next() else { return };
         self.last += value;

@@ -1,4 +1,4 @@
-//! Plans in which each processor runs one block of tasks, and blocks send their files at their end.
+//! Workflow plans in which each processor runs one block of tasks, and blocks send their files at their end.
 //!
 //! The planners follow *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (2024): [`dag_het_mem`] cuts an order with small
 //! peak memory where a processor is full, and [`dag_het_part`] partitions the workflow first.

@@ -1,15 +1,15 @@
-//! Plan from blocks on processors.
+//! Workflow plan from blocks of tasks on processors.
 
 use armature_planner::workflow::{Cluster, Execution, MemoryModel, Plan, Traversal, Workflow};
 
-/// Tasks of a block in the order in which one processor runs them.
+/// Block on a processor: its tasks in the order in which the processor runs them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed {
     pub(super) processor: usize,
     pub(super) traversal: Traversal,
 }
 
-/// Returns the plan for these blocks, each on a separate processor. The dependencies of the blocks must be acyclic.
+/// Returns the plan for `blocks`, each of which is on a separate processor. The dependencies of the blocks must be acyclic.
 pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, blocks: &[Placed]) -> Plan {
     let execution = Execution::Blocks { crossing: model.crossing };
     let mut plan = Plan::empty(execution, model.task_memory, graph.len(), cluster.len());
@@ -24,7 +24,7 @@ pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, bloc
     plan
 }
 
-/// Computes start and end of all tasks. A block begins when all files from other blocks have arrived.
+/// Computes the start and the end of all tasks. A block begins when all files from other blocks have arrived.
 fn time(graph: &Workflow, cluster: &Cluster, plan: &mut Plan) {
     let other = |plan: &Plan, edge: &armature_planner::workflow::Edge| {
         let (from, to) = (plan.processor_of[edge.from], plan.processor_of[edge.to]);

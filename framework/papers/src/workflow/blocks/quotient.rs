@@ -1,20 +1,20 @@
-//! Graph of blocks, with its makespan.
+//! Graph whose vertices are blocks of tasks, and the makespan of the blocks.
 
 use std::collections::BTreeMap;
 
 use armature_planner::workflow::{Cluster, Workflow};
 
-/// Blocks, the processors of some of them, and the sizes of the files between them.
+/// Blocks of tasks, the processors of some of them, and the sizes of the files between blocks.
 #[derive(Clone)]
 pub(super) struct Quotient<'a> {
     graph: &'a Workflow,
     cluster: &'a Cluster,
     nodes: Vec<Node>,
-    /// Block of each task.
+    /// Number of the block of each task.
     block_of: Vec<usize>,
 }
 
-/// Block; a block that was merged into another has no work and no neighbours.
+/// Block of tasks. A block that was merged into another block has no work and no neighbours.
 #[derive(Clone, Default)]
 struct Node {
     alive: bool,
@@ -24,7 +24,7 @@ struct Node {
     inputs: BTreeMap<usize, u64>,
 }
 
-/// Returns the longer of two paths, or the first if they are equal, as length and next block.
+/// Returns the longer of two paths, or the first one if their lengths are equal. A path is its length and its next block.
 pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(f64, usize)> {
     match best {
         Some(best) if best.0 >= next.0 => Some(best),
@@ -32,7 +32,7 @@ pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(
     }
 }
 
-/// Blocks treated as one block on a processor.
+/// Several blocks that are considered as one block on one processor.
 #[derive(Clone, Copy)]
 pub(super) struct Merged<'a> {
     pub(super) blocks: &'a [usize],
@@ -40,7 +40,7 @@ pub(super) struct Merged<'a> {
 }
 
 impl<'a> Quotient<'a> {
-    /// Creates the graph of blocks of tasks, without processors.
+    /// Creates the graph of the given blocks, which have no processors yet.
     pub(super) fn new<'t>(
         graph: &'a Workflow,
         cluster: &'a Cluster,
@@ -56,7 +56,7 @@ impl<'a> Quotient<'a> {
         quotient
     }
 
-    /// Adds a block with `tasks`, without edges.
+    /// Adds a block of `tasks`, without edges.
     fn add(&mut self, tasks: &[usize]) {
         self.take(self.nodes.len(), tasks);
         let work = tasks.iter().map(|&task| self.graph.work(task)).sum();
@@ -69,7 +69,7 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns the blocks that exist.
+    /// Returns the numbers of the blocks that exist.
     pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.nodes.len()).filter(|&block| self.nodes[block].alive)
     }
@@ -87,13 +87,13 @@ impl<'a> Quotient<'a> {
         self.nodes[block].processor = processor;
     }
 
-    /// Returns the blocks that receive files from a block or send files to it, possibly with duplicates.
+    /// Returns the blocks that receive files from `block` or send files to it, possibly with duplicates.
     pub(super) fn neighbours(&self, block: usize) -> impl Iterator<Item = usize> {
         self.nodes[block].inputs.keys().chain(self.nodes[block].outputs.keys()).copied()
     }
 
-    /// Returns the blocks that both read from and write for one of two blocks. All cycles that a merger of the two causes pass through these
-    /// blocks, or are longer.
+    /// Returns the other blocks that read files of one of two blocks and write files for one of them. If a merger of the two blocks causes a cycle of
+    /// two blocks, the cycle passes through one of the returned blocks.
     pub(super) fn between(&self, one: usize, other: usize) -> Vec<usize> {
         let inside = |block: usize| block == one || block == other;
         let reads = |block: usize| self.nodes[block].inputs.keys().any(|&from| inside(from));
@@ -107,7 +107,7 @@ impl<'a> Quotient<'a> {
         between
     }
 
-    /// Merges several blocks into the first one, on the given processor; `tasks` are the tasks of all of them.
+    /// Merges several blocks into the first of them, on the given processor; `tasks` are the tasks of all merged blocks.
     pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>, tasks: &[usize]) {
         let first = blocks[0];
         for &block in &blocks[1..] {
@@ -124,7 +124,7 @@ impl<'a> Quotient<'a> {
         self.nodes[first].processor = Some(processor);
     }
 
-    /// Divides a block into two blocks with the tasks in `halves`, without processors. The new blocks get the last two numbers.
+    /// Divides a block into two blocks without processors, whose tasks are in `halves`. The new blocks get the last two numbers.
     pub(super) fn divide(&mut self, block: usize, halves: &[Vec<usize>; 2]) {
         self.remove(block);
         let first = self.nodes.len();
@@ -139,7 +139,7 @@ impl<'a> Quotient<'a> {
             }
             for edge in graph.outputs(task) {
                 let to = self.block_of[edge.to];
-                // Edges between the halves are inputs too.
+                // An edge between the two halves is not added here, because it is also an input of one half and was added as such.
                 if to < first {
                     self.add_edge(block, to, edge.size);
                 }
@@ -166,13 +166,13 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns the latest end of a block if some blocks were merged; `None` if the blocks would depend on each other in a cycle. Blocks without a
-    /// processor count with a speed of 1 and the default bandwidth.
+    /// Returns the makespan that would result if the given blocks were merged; `None` if blocks would then depend on each other in a cycle. Blocks
+    /// without a processor count with a speed of 1 and the default bandwidth.
     pub(super) fn makespan_if(&self, merged: Merged<'_>) -> Option<f64> {
         Some(self.bottom_weights(Some(merged))?.into_iter().fold(0.0, f64::max))
     }
 
-    /// Returns the blocks on the longest path in order; among equal paths the one with the smallest numbers.
+    /// Returns the blocks on the longest path in order; among equally long paths the one with the smallest block numbers.
     pub(super) fn critical_path(&self) -> Vec<usize> {
         let bottom = self.bottom_weights(None).unwrap_or_default();
         let mut path = Vec::new();
@@ -202,8 +202,8 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns the time from the start of each block to the end of all of its successors: equation 1 of the paper. Merged blocks count as the first
-    /// of them.
+    /// Returns for each block the time from its start to the end of all blocks that depend on it: equation 1 of the paper of Kulagina et al. The
+    /// blocks in `merged` count as one block, with the number of the first of them.
     fn bottom_weights(&self, merged: Option<Merged<'_>>) -> Option<Vec<f64>> {
         let is_merged = |block: usize| merged.is_some_and(|merged| merged.blocks.contains(&block));
         let seen_as = |block: usize| match merged {

@@ -26,7 +26,7 @@ fn cluster(processors: &[(f64, u64)]) -> Cluster {
     Cluster::new(processors, 1.0).unwrap()
 }
 
-/// Returns the example of the paper, figure 1: nine tasks of work 1, files of size 1, in blocks of 4, 1, 3 and 1 tasks.
+/// Returns the workflow of figure 1 of the paper of Kulagina et al.: nine tasks of work 1 with files of size 1, in blocks of 4, 1, 3 and 1 tasks.
 fn example() -> Workflow {
     let edges =
         [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 5), (2, 6), (4, 5), (5, 7), (6, 7), (7, 8), (4, 8)];
@@ -42,10 +42,11 @@ fn example_of_the_paper_has_the_published_makespan() {
     assert_eq!(quotient.critical_path(), [0, 1, 2, 3]);
     let makespan =
         |quotient: &Quotient<'_>, processor| quotient.makespan_if(Merged { blocks: &[0], processor });
-    // The bottom weights are 1, 5, 7 and 12; at twice the speed the first block takes 2 less.
+    // The bottom weights (time from the start of a block to the end of all blocks that depend on it) are 1, 5, 7 and 12. On a processor of twice the
+    // speed the first block takes 2 less.
     assert_eq!(makespan(&quotient, 0), Some(12.0));
     assert_eq!(makespan(&quotient, 1), Some(10.0));
-    // Blocks 0 and 2 are before and after block 1, which must be merged with them.
+    // Block 1 reads from block 0 and writes for block 2, so a merger of blocks 0 and 2 alone would cause a cycle.
     assert_eq!(quotient.makespan_if(Merged { blocks: &[0, 2], processor: 0 }), None);
     assert_eq!(quotient.between(0, 2), [1]);
     let all = Merged { blocks: &[0, 2, 1], processor: 0 };
@@ -53,7 +54,7 @@ fn example_of_the_paper_has_the_published_makespan() {
     quotient.merge(all, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(quotient.critical_path(), [0, 3]);
-    // After the division the blocks are the same as at first, but one has another number.
+    // The merged block is divided again into the tasks of blocks 0 and 1 + 2, and the halves get new numbers.
     quotient.divide(0, &[EXAMPLE_BLOCKS[0].to_vec(), vec![4, 5, 6, 7]]);
     assert_eq!(quotient.critical_path(), [4, 5, 3]);
     assert_eq!(
@@ -64,22 +65,22 @@ fn example_of_the_paper_has_the_published_makespan() {
 
 #[test]
 fn order_is_cut_when_the_processor_memory_is_full() {
-    // The tasks of the chain need 3, 4, 4 and 3.
+    // The tasks of the chain need 3, 4, 4 and 3 units of memory.
     let graph = workflow(&[(2.0, 2); 4], &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 3), (1.0, 4)]), MemoryModel::default()).unwrap();
     assert_eq!(plan.orders, [vec![], vec![0, 1, 2, 3]]);
-    // With a memory of 3 the second task fits on no processor, however many there are.
+    // If all processors have a memory of 3, the second task, which needs 4, fits on none of them.
     let error = dag_het_mem(&graph, &cluster(&[(1.0, 3); 9]), MemoryModel::default()).unwrap_err();
     assert!(error.message().contains("\"t1\"") && error.message().contains("1 of 9"), "{error}");
-    // A file of 5 that the last task reads occupies memory meanwhile: task 0 needs 6, task 1 needs 3 and the file.
+    // A file of size 5 waits in memory for the last task: task 0 needs 6 in total, and task 1 needs 3 while the file waits, in total 8.
     let graph = workflow(&[(2.0, 0), (2.0, 2), (2.0, 0)], &[(0, 1, 1), (0, 2, 5), (1, 2, 0)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 8)]), MemoryModel::default()).unwrap();
     assert_eq!((plan.makespan, &plan.peak[..]), (6.0, &[8][..]));
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 7), (2.0, 6)]), MemoryModel::default()).unwrap();
-    // Tasks 0 and 1 fit in 7 if task 2 is on another processor.
+    // Tasks 0 and 1 fit in a memory of 7 if task 2, which reads the large file, is on another processor.
     assert_eq!(plan.orders, [vec![0, 1], vec![2]]);
     assert_eq!(plan.makespan, 2.0 + 2.0 + 5.0 + 1.0);
-    // A resident file for another block stays in memory until the end of its block.
+    // In the resident memory model, a file for another block stays in memory until the end of the block that wrote it.
     let mut strict = MemoryModel::default();
     strict.crossing = Crossing::Resident;
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 7), (2.0, 6), (1.0, 5)]), strict).unwrap();
@@ -95,7 +96,7 @@ fn heavy_blocks_go_to_fast_processors() {
     assert_eq!(plan.makespan, 2.0);
 }
 
-/// Returns the least makespan of all plans of blocks, over all assignments of tasks to processors.
+/// Returns the least makespan of all block plans of a workflow, over all assignments of tasks to processors.
 fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Option<f64> {
     let (count, processors) = (graph.len(), cluster.len());
     let peak = |tasks: &[usize]| {
@@ -106,7 +107,7 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     for code in 0..processors.pow(count as u32) {
         let of: Vec<usize> = (0..count as u32).map(|task| code / processors.pow(task) % processors).collect();
         let mut ends = vec![None; processors];
-        // Ends of blocks are determined in rounds; blocks on a cycle never end.
+        // Each round computes the ends of the blocks whose inputs have ended; blocks on a cycle never get an end.
         for _ in 0..processors {
             for p in 0..processors {
                 let mut begin = Some(0.0_f64);
@@ -139,7 +140,7 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     best
 }
 
-/// Returns all topological orders of some tasks.
+/// Returns all orders of the given tasks in which each task comes after the tasks from which it reads.
 fn permutations(graph: &Workflow, tasks: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     let mut orders = vec![Vec::new()];
     for _ in tasks {

@@ -13,8 +13,9 @@ const KINDS: [(&str, f64, u64); 6] = [
     ("C2", 32.0, 192),
 ];
 
-/// Returns a cluster with `of_each` processors of each of the papers' six types. The memory is `memory_unit` units per GB, and the buffer ten times
-/// the memory. Three of each type are the small cluster of 2024, six the default one and ten the large one; twelve are the default cluster of 2025.
+/// Returns a cluster with `of_each` processors of each of the papers' six machine types. The memory is `memory_unit` units per GB, and the buffer of
+/// a processor is ten times its memory. Three of each type are the small cluster of the paper of 2024, six its default cluster and ten its large
+/// cluster; twelve are the default cluster of the paper of 2025.
 ///
 /// ```
 /// use armature_papers::workflow::generate::paper_cluster;

@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 
 use super::whole;
 
-/// Workflow families of the paper of 2024. A workflow has the tasks and files of its family in a regular arrangement; real workflows vary around
-/// it.
+/// Workflow families of the paper of 2024 (Kulagina, Meyerhenke and Benoit). A generated workflow has the tasks and files of its family in a regular
+/// arrangement; real workflows vary around this arrangement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// 1000Genome: for each chromosome many readers, one merge, and two analyses of each population.
+    /// 1000Genome: for each chromosome many tasks that read data, one task that merges the results, and two analyses of each population.
     Genome,
-    /// BLAST: one split, many searches, two that read all results.
+    /// BLAST: one task that splits the input, many searches, and two tasks that read all results.
     Blast,
-    /// BWA: two sources, many alignments that read both, two that read all results.
+    /// BWA: two source tasks, many alignments that read from both, and two tasks that read all results.
     Bwa,
-    /// Epigenomics: long chains between the splits and merges of several lanes.
+    /// Epigenomics: several lanes, in each of which a task splits the data, long chains of tasks process the parts, and a task merges the results.
     Epigenomics,
-    /// Montage: for each colour images, their overlaps, a fit of all overlaps, and corrected images.
+    /// Montage: for each colour, tasks for the images and their overlaps, one fit of all overlaps, and a correction of each image.
     Montage,
-    /// Seismology: many sources, one task that reads them all.
+    /// Seismology: many source tasks, and one task that reads from all of them.
     Seismology,
-    /// SoyKB: a chain for each sample, many callers behind it, and genotypes across all samples.
+    /// SoyKB: a chain of tasks for each sample, many variant callers after each chain, and genotyping across all samples.
     Soykb,
 }
 
 impl Family {
-    /// All families.
+    /// All workflow families of the paper of Kulagina et al.
     pub const ALL: [Family; 7] = [
         Family::Genome,
         Family::Blast,
@@ -43,7 +43,7 @@ impl Family {
         Family::Soykb,
     ];
 
-    /// Returns the name for printing and parsing.
+    /// Returns the name of the family for printing and parsing.
     fn name(self) -> &'static str {
         match self {
             Family::Genome => "genome",
@@ -56,8 +56,8 @@ impl Family {
         }
     }
 
-    /// Builds a workflow of about `tasks` tasks, and not more unless the family needs more. Weights are drawn uniformly as in the papers: work from
-    /// 1 to 1000, memory from 1 to 192, files from 1 to 10.
+    /// Builds a workflow of about `tasks` tasks, and not more unless the family needs more. The weights are uniformly distributed random numbers as
+    /// in the papers: work from 1 to 1000, memory from 1 to 192, files from 1 to 10.
     ///
     /// ```
     /// use armature_papers::workflow::generate::Family;
@@ -166,7 +166,7 @@ fn bwa(drawing: &mut Drawing, tasks: usize) {
 
 fn epigenomics(drawing: &mut Drawing, tasks: usize) {
     const CHAIN: [&str; 4] = ["filterContams", "sol2sanger", "fast2bfq", "map"];
-    // The number of lanes is three for 200 tasks, and seven for 1000.
+    // An Epigenomics workflow has three lanes (parallel bundles of chains) for 200 tasks, and seven for 1000.
     let lanes = ((tasks / CHAIN.len()).isqrt() / 2).max(1);
     let chains = (tasks.saturating_sub(2 * lanes + 1 + 2) / CHAIN.len()).max(lanes);
     let mut merged = Vec::new();
@@ -181,7 +181,7 @@ fn epigenomics(drawing: &mut Drawing, tasks: usize) {
 
 fn montage(drawing: &mut Drawing, tasks: usize) {
     const COLOURS: usize = 5;
-    // Each image overlaps the next half of all other images.
+    // Each image of a Montage workflow overlaps the next half of all other images.
     let overlaps = |images: usize| images / 2;
     let pairs = |images: usize| overlaps(images) * images - overlaps(images) * (overlaps(images) + 1) / 2;
     let of_colour = |images: usize| 2 * images + pairs(images) + 2 * 2 + 1;

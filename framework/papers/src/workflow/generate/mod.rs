@@ -1,4 +1,4 @@
-//! Random workflows and clusters, and those of the papers.
+//! Generators of random workflows and clusters, and of the workflows and clusters of the papers.
 
 mod clusters;
 mod families;
@@ -13,7 +13,7 @@ pub use families::Family;
 pub use problem::problem;
 pub use random::{RandomCluster, RandomWorkflow};
 
-/// Draws a whole number from `range`, uniformly.
+/// Returns a uniformly distributed random integer in `range`.
 fn whole(random: &mut Random, range: std::ops::RangeInclusive<u64>) -> u64 {
     let (low, high) = range.into_inner();
     let width = (high - low + 1) as f64;

@@ -1,11 +1,11 @@
-//! Strategy of random problems, for the tests of this crate and of the planner.
+//! Random workflows and clusters for property tests of this crate and of the planner.
 
 use armature_planner::workflow::{Cluster, TaskMemory, Workflow};
 use proptest::prelude::*;
 
 use super::{RandomCluster, RandomWorkflow};
 
-/// Generates a workflow and a cluster on which each task alone fits on some processor.
+/// Generates a workflow of at most `most_tasks` tasks, and a cluster in which each task alone fits on some processor.
 pub fn problem(most_tasks: usize) -> impl Strategy<Value = (Workflow, Cluster, TaskMemory)> {
     let workflow = (1..=most_tasks, 0..5_usize, 1..40_usize, any::<u64>(), 1..60_u64);
     let cluster = (1..6_usize, 1.0..3.0_f64, 0.2..1.0_f64, prop_oneof![Just(0.0), 0.0..2.0_f64, Just(10.0)]);

@@ -20,15 +20,15 @@ use super::whole;
 pub struct RandomWorkflow {
     /// Number of tasks, at least 1.
     pub tasks: usize,
-    /// Maximum number of parents of a task.
+    /// Maximum number of tasks from which a task reads.
     pub parents: usize,
-    /// Maximum distance of a parent in the order of tasks.
+    /// Maximum distance, in the order of the tasks, between a task and a task from which it reads.
     pub reach: usize,
-    /// Largest work, at least 1. The default weights are those of the papers.
+    /// Maximum work of a task, at least 1. The default weights are those of the papers.
     pub work: u64,
-    /// Largest memory.
+    /// Maximum memory of a task.
     pub memory: u64,
-    /// Largest file.
+    /// Maximum size of a file.
     pub size: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for RandomWorkflow {
 }
 
 impl RandomWorkflow {
-    /// Builds the workflow for this seed.
+    /// Builds the random workflow that belongs to `seed`.
     ///
     /// # Errors
     /// See [`WorkflowBuilder::build`](armature_planner::workflow::WorkflowBuilder::build).
@@ -66,18 +66,18 @@ impl RandomWorkflow {
 /// Parameters of a random cluster for a given workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomCluster {
-    /// Number of processors, at least 1.
+    /// Number of processors of the cluster, at least 1.
     pub processors: usize,
-    /// Memory of the largest processor, relative to the largest need of a task. Below 1 that task fits no processor.
+    /// Memory of the largest processor, as a multiple of the memory need of the largest task. Below 1 that task fits on no processor.
     pub largest: f64,
-    /// Minimum memory of the other processors, relative to the largest processor.
+    /// Minimum memory of the other processors, as a fraction of the memory of the largest processor.
     pub smallest: f64,
-    /// Buffer size relative to the memory.
+    /// Size of a processor's buffer for evicted files, as a multiple of its memory.
     pub buffer: f64,
 }
 
 impl RandomCluster {
-    /// Builds the cluster for this seed: speeds from 1 to 32, and a random bandwidth from 0.1 to 5 for each link.
+    /// Builds the random cluster that belongs to `seed`: speeds from 1 to 32, and a random bandwidth from 0.1 to 5 for each link.
     ///
     /// # Errors
     /// See [`Cluster::new`].
@@ -108,6 +108,6 @@ impl RandomCluster {
 
 /// Speeds of processors in the papers' clusters.
 const SPEEDS: std::ops::RangeInclusive<u64> = 1..=32;
-/// Bandwidths of the papers, in tenths.
+/// Bandwidths of links in the papers' clusters, in tenths.
 const BANDWIDTH_TENTHS: std::ops::RangeInclusive<u64> = 1..=50;
 const TENTHS: f64 = 10.0;

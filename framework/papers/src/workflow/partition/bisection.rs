@@ -1,4 +1,4 @@
-//! Bisection of a graph.
+//! Bisection of a directed acyclic graph.
 
 use armature_planner::random::Random;
 
@@ -7,14 +7,15 @@ use super::dag::Dag;
 use super::grow::grow;
 use super::refine::refine;
 
-/// Number of vertices at which a graph is coarse enough for the initial cut. This constant and the following ones are those of dagP for bisections.
+/// Number of vertices at which a coarsened graph is small enough for the initial cut. The constants of this module are those of the partitioner dagP
+/// for bisections.
 const ENOUGH: usize = 100;
 /// Maximum weight of a cluster, as a fraction of the weight of a block.
 const CLUSTER: f64 = 0.1;
-/// Coarsening ends if a graph has more than this fraction of the vertices of the previous one.
+/// Coarsening ends if the coarser graph still has more than this fraction of the vertices of the finer one.
 const SHRINKS: f64 = 0.9;
 
-/// Bounds of a bisection.
+/// Limits for the halves of a bisection.
 pub(super) struct Bisection {
     /// Maximum weight of each half.
     pub(super) most: [f64; 2],
@@ -22,11 +23,13 @@ pub(super) struct Bisection {
 }
 
 impl Bisection {
-    /// Creates the bounds from the number of blocks into which each half will be divided, and the maximum weight of a block.
+    /// Creates the limits of a bisection. `parts` are the numbers of blocks into which the two halves will be divided, and `most` is the maximum
+    /// weight of a block.
     pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
         let total = dag.total();
         let count = (parts[0] + parts[1]) as f64;
-        // Each level of the recursion has the same slack, and the product of the slacks of all levels is the imbalance that `most` permits.
+        // Each level of the recursive bisection has the same relative slack, and the product of the slacks of all levels is the imbalance that the
+        // maximum weight `most` of a block permits.
         let cuts = count.log2().ceil();
         let slack = (most * count / total).powf(1.0 / cuts).max(1.0);
         Bisection {
@@ -35,7 +38,7 @@ impl Bisection {
         }
     }
 
-    /// Returns for each vertex whether it is in the second half. Each half has at least one vertex, and no edge leads from the second half to the
+    /// Returns true for each vertex that is in the second half. Each half has at least one vertex, and no edge leads from the second half to the
     /// first.
     pub(super) fn run(&self, dag: &Dag, random: &mut Random) -> Vec<bool> {
         let mut coarser: Vec<(Vec<usize>, Dag)> = Vec::new();

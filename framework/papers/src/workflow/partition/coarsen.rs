@@ -1,4 +1,4 @@
-//! Coarsening: clusters of vertices whose graph is acyclic.
+//! Coarsening of a graph: vertices are clustered such that the graph of the clusters is acyclic.
 
 use std::cmp::Reverse;
 
@@ -6,11 +6,11 @@ use armature_planner::random::Random;
 
 use super::dag::Dag;
 
-/// Clusters vertices up to this weight. Returns the number of each vertex's cluster, and the number of clusters.
+/// Clusters vertices up to a cluster weight of `most`. Returns the number of each vertex's cluster, and the number of clusters.
 ///
-/// Levels are longest paths from the first vertices, or to the last ones. A cluster has vertices of one or two levels, and no edge between clusters
-/// of several vertices leads from one level to the next. A path from a cluster to another one, or back to itself, therefore climbs at least two
-/// levels, while it loses at most one within a cluster: there is no cycle.
+/// The level of a vertex is the length of the longest path from the first vertices, or to the last vertices. A cluster has vertices of one or two
+/// levels, and no edge between clusters of several vertices leads from one level to the next. A path from a cluster to another cluster, or back to
+/// the first one, therefore climbs at least two levels, while it loses at most one level within a cluster. So there is no cycle.
 pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random) -> (Vec<usize>, usize) {
     let levels = dag.levels(reversed);
     let heaviest = |vertex| dag.inputs(vertex).iter().chain(dag.outputs(vertex)).map(|end| end.1).max();
@@ -38,7 +38,7 @@ pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random
     clusters.numbered()
 }
 
-/// Clusters of several vertices that contain a neighbour of a vertex on an adjacent level.
+/// Number of clusters of several vertices that contain a neighbour of a vertex on an adjacent level: none, one, or several.
 #[derive(Clone, Copy, PartialEq)]
 enum Adjacent {
     None,
@@ -50,18 +50,19 @@ struct Clusters<'a> {
     dag: &'a Dag,
     levels: Vec<usize>,
     most: f64,
-    /// Leader of each vertex's cluster.
+    /// For each vertex, the vertex that identifies its cluster (the leader).
     leader: Vec<usize>,
     single: Vec<bool>,
-    /// Weights of the clusters, by leader.
+    /// Weight of each cluster, by the leader of the cluster.
     weight: Vec<f64>,
-    /// Lowest and highest level of the clusters, by leader.
+    /// Lowest and highest level of the vertices of each cluster, by the leader of the cluster.
     span: Vec<(usize, usize)>,
     adjacent: Vec<Adjacent>,
 }
 
 impl Clusters<'_> {
-    /// Returns the neighbour whose cluster has the largest edge weight relative to its own weight.
+    /// Returns the neighbour of a vertex for which the edge weight relative to the weight of the neighbour's cluster is largest, if the vertex may
+    /// join a neighbour's cluster.
     fn best_neighbour(&self, vertex: usize) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
         for &(neighbour, edge) in self.dag.inputs(vertex).iter().chain(self.dag.outputs(vertex)) {
@@ -69,7 +70,7 @@ impl Clusters<'_> {
             if !self.may_join(vertex, neighbour) {
                 continue;
             }
-            // A cluster of weight 0 is the best.
+            // If the cluster has weight 0, the value is infinite, so that this neighbour is preferred.
             let value = edge as f64 / self.weight[leader];
             if best.is_none_or(|(other, _)| value > other) {
                 best = Some((value, neighbour));
@@ -89,7 +90,8 @@ impl Clusters<'_> {
             Adjacent::One(other) => other == cluster,
             Adjacent::Several => false,
         };
-        // A single neighbour becomes the leader of the new cluster, and must not be adjacent to another one.
+        // A neighbour that is still alone becomes the leader of the new cluster. Then the neighbour must not be adjacent to any other cluster of
+        // several vertices.
         near && light && free(vertex, leader) && (!self.single[neighbour] || free(neighbour, leader))
     }
 

@@ -1,4 +1,4 @@
-//! Graph for partitioning.
+//! Graph for partitioning a workflow into blocks.
 
 use armature_planner::workflow::Workflow;
 
@@ -16,7 +16,7 @@ struct Links {
 }
 
 impl Links {
-    /// Creates links from sorted edges.
+    /// Creates links from edges sorted by vertex.
     fn new(vertices: usize, edges: &[(usize, usize, u64)]) -> Self {
         let first = (0..=vertices).map(|vertex| edges.partition_point(|edge| edge.0 < vertex)).collect();
         Links { first, ends: edges.iter().map(|&(_, to, weight)| (to, weight)).collect() }
@@ -28,7 +28,7 @@ impl Links {
 }
 
 impl Dag {
-    /// Creates a graph from edges (from, to, weight); parallel edges are added up.
+    /// Creates a graph from the weights of its vertices and from edges (from, to, weight). The weights of parallel edges are added.
     fn new(weights: Vec<f64>, mut edges: Vec<(usize, usize, u64)>) -> Self {
         edges.sort_unstable();
         edges.dedup_by(|next, kept| {
@@ -46,7 +46,8 @@ impl Dag {
         Dag { inputs: Links::new(weights.len(), &edges), outputs, weights }
     }
 
-    /// Creates the graph of some tasks of a workflow, in ascending order. Vertices are weighted by work, or equally if no task has work.
+    /// Creates the graph of some tasks of a workflow, given in ascending order. A vertex has the work of its task as weight, or weight 1 if no task
+    /// has work.
     pub(in crate::workflow) fn of_tasks(workflow: &Workflow, tasks: &[usize]) -> Self {
         let mut weights: Vec<f64> = tasks.iter().map(|&task| workflow.work(task)).collect();
         if weights.iter().all(|&weight| weight == 0.0) {
@@ -61,7 +62,7 @@ impl Dag {
         Dag::new(weights, edges.collect())
     }
 
-    /// Returns the subgraph of some vertices, in ascending order.
+    /// Returns the subgraph of some vertices, given in ascending order.
     pub(super) fn part(&self, vertices: &[usize]) -> Dag {
         let mut number = vec![None; self.len()];
         for (new, &old) in vertices.iter().enumerate() {
@@ -74,7 +75,7 @@ impl Dag {
         Dag::new(vertices.iter().map(|&old| self.weights[old]).collect(), edges.collect())
     }
 
-    /// Returns the graph of clusters, from the cluster number of each vertex and the number of clusters.
+    /// Returns the graph of `clusters` clusters of vertices; vertex `v` belongs to cluster number `cluster[v]`.
     pub(super) fn contract(&self, cluster: &[usize], clusters: usize) -> Dag {
         let mut weights = vec![0.0; clusters];
         let mut edges = Vec::new();
@@ -113,7 +114,7 @@ impl Dag {
         sum(self.inputs(vertex)) - sum(self.outputs(vertex))
     }
 
-    /// Returns the length of the longest path to each vertex in edges, or from each vertex if `reversed`.
+    /// Returns for each vertex the number of edges of the longest path to it, or from it if `reversed` is true.
     pub(super) fn levels(&self, reversed: bool) -> Vec<usize> {
         let (before, after) =
             if reversed { (&self.outputs, &self.inputs) } else { (&self.inputs, &self.outputs) };

@@ -1,11 +1,12 @@
-//! Initial cut of a small graph.
+//! Initial cut of a small graph into two halves.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::dag::Dag;
 
-/// Quality of a cut, smaller is better: the excess of the heavier half over its bound, then the cut weight.
+/// Quality of a cut, of which smaller values are better: the larger relative excess of a half over its maximum weight, then the total weight of the
+/// cut edges.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Quality {
     excess: f64,
@@ -13,19 +14,20 @@ pub(super) struct Quality {
 }
 
 impl Quality {
-    /// Creates the quality of halves with these weights and this cut weight.
+    /// Creates the quality of a cut from the weights of the halves, the maximum weights of the halves, and the total weight of the cut edges.
     pub(super) fn new(weights: [f64; 2], most: [f64; 2], cut: i64) -> Self {
         let excess = |half: usize| weights[half] / most[half] - 1.0;
-        // NaN, for a bound of 0 without weight, counts as no excess.
+        // If a half has weight 0 and a maximum of 0, the quotient is NaN, which `max` ignores, so the half counts as without excess.
         Quality { excess: excess(0).max(excess(1)).max(0.0), cut }
     }
 }
 
-/// Returns true for each vertex in the second half; the halves may weigh at most `most`. If there are at least two vertices, each half has at least
-/// one.
+/// Returns true for each vertex in the second half of a cut. `most` are the maximum weights of the halves. If the graph has at least two vertices,
+/// each half has at least one.
 ///
-/// The first half grows from the first vertices in two orders: by the vertex that reduces the cut most, and by completing begun parts of the graph
-/// first. The second half grows in the same two orders from the last vertices. The best cut is returned.
+/// Four cuts are compared and the best is returned. The first half grows from the first vertices of the graph in two orders: by the vertex that
+/// reduces the weight of the cut edges most, and by completing begun parts of the graph first. The second half grows in the same two orders from the
+/// last vertices.
 pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     let mut best: Option<(Quality, Vec<bool>)> = None;
     for reversed in [false, true] {
@@ -42,7 +44,7 @@ pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     best.map_or(Vec::new(), |(_, second)| second)
 }
 
-/// End of a graph from which a half grows: the last vertices if it is `reversed`.
+/// End of a graph from which a half grows: the first vertices, or the last vertices if `reversed` is true.
 struct End<'a> {
     dag: &'a Dag,
     reversed: bool,
@@ -57,13 +59,14 @@ impl<'a> End<'a> {
         if self.reversed { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
     }
 
-    /// Returns the increase of the cut weight when a vertex joins the growing half.
+    /// Returns the increase of the total weight of the cut edges when a vertex joins the growing half.
     fn cost(&self, vertex: usize) -> i64 {
         let behind = self.dag.cost_behind(vertex);
         if self.reversed { behind } else { -behind }
     }
 
-    /// Returns all vertices, where the cheapest of those that can join is next.
+    /// Returns all vertices in an order in which a half can grow: of the vertices that can join, the one that adds least to the weight of the cut
+    /// edges is next.
     fn cheapest_first(&self) -> Vec<usize> {
         let mut missing: Vec<usize> = (0..self.dag.len()).map(|vertex| self.before(vertex).len()).collect();
         let key = |vertex| Reverse((self.cost(vertex), vertex));
@@ -82,12 +85,13 @@ impl<'a> End<'a> {
         order
     }
 
-    /// Returns all vertices in this order: for each vertex at which the growth ends, its missing predecessors, then the vertex itself. Weakly
-    /// connected parts of a graph thus come one after the other, whereas the cheapest-first order begins with a little of each.
+    /// Returns all vertices in an order in which a half can grow: for each vertex without successors in the direction of growth, its missing
+    /// predecessors, then the vertex. Unconnected parts of a graph thus come one after the other, whereas the cheapest-first order begins with a
+    /// little of each part.
     fn finishing(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.dag.len());
         let mut has_started = vec![false; self.dag.len()];
-        // Vertices that have been begun, with the number of their predecessors that have been examined.
+        // Stack of a depth-first search: vertices, each with the number of its predecessors that have been examined.
         let mut open: Vec<(usize, usize)> = Vec::new();
         for last in (0..self.dag.len()).filter(|&vertex| self.after(vertex).is_empty()) {
             has_started[last] = true;
@@ -110,7 +114,8 @@ impl<'a> End<'a> {
         order
     }
 
-    /// Returns the quality of the best half, and the number of vertices of the order in it. A half never has all vertices.
+    /// Returns the quality of the best cut whose growing half consists of the first vertices of `order`, and the number of vertices in this half. The
+    /// half never has all vertices of the graph.
     fn best_part(&self, order: &[usize], most: [f64; 2]) -> (Quality, usize) {
         let (total, mut weight, mut cut) = (self.dag.total(), 0.0, 0);
         let mut best: Option<(Quality, usize)> = None;

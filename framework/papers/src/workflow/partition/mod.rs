@@ -1,8 +1,9 @@
 //! Partitions of a workflow into blocks of about equal weight with small files between them, whose dependencies form no cycle.
 //!
 //! The method is recursive bisection as in Herrmann, Özkaya, Uçar, Kaya and Çatalyürek (*Multilevel algorithms for acyclic partitioning of directed
-//! acyclic graphs*, 2019). For each bisection the graph is coarsened by clusters that keep it acyclic, then cut, and the cut is refined on each
-//! level on the way back. All edges lead from the first half to the second, so blocks are numbered in an order in which they can run.
+//! acyclic graphs*, 2019). For each bisection the graph is coarsened by clustering vertices without creating cycles, and then cut into two halves.
+//! The cut is refined at each level as the clusters are dissolved again. All edges lead from the first half to the second, so blocks are numbered in
+//! an order in which they can run.
 
 mod bisection;
 mod coarsen;
@@ -15,7 +16,7 @@ use armature_planner::workflow::Workflow;
 use bisection::Bisection;
 pub(in crate::workflow) use dag::Dag;
 
-/// Maximum weight of a block relative to the mean, which is the bound of the partitions in the paper of 2024.
+/// Maximum weight of a block relative to the mean weight of the blocks. The value is that of the paper of 2024 on DagHetPart.
 const IMBALANCE: f64 = 1.1;
 
 /// Divides a workflow into at most `blocks` blocks of about equal work with small files between them, whose dependencies form no cycle;
@@ -43,11 +44,11 @@ pub fn acyclic_partition(workflow: &Workflow, blocks: usize, seed: u64) -> Vec<V
 
 /// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each block in ascending order; no block is empty.
 ///
-/// A block may exceed the bound if a single task does.
+/// A block may exceed the maximum weight if a single task does.
 pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Random) -> Vec<Vec<usize>> {
     let most = IMBALANCE * dag.total() / blocks as f64;
     let mut done = Vec::new();
-    // The last element is the next in order.
+    // Stack of vertex sets that must still be divided, each with its number of blocks. The last set is the next one in the order of the blocks.
     let mut open = vec![(blocks, (0..dag.len()).collect::<Vec<_>>())];
     while let Some((blocks, tasks)) = open.pop() {
         if blocks == 1 || tasks.len() == 1 {

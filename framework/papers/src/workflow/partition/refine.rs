@@ -1,4 +1,4 @@
-//! Refinement of a cut by moving vertices across it.
+//! Refinement of a cut of a graph by moving vertices between the halves.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,14 +9,14 @@ use super::grow::Quality;
 /// Moves vertices between the halves while that improves the cut (Fiduccia and Mattheyses 1982).
 ///
 /// A vertex may move to the second half when all of its successors are there, and to the first half when all of its predecessors are there, so that
-/// no edge ever leads back. The cost of a move does not depend on other moves: all edges on one side are cut before it, and all edges on the other
-/// side after it.
+/// no edge ever leads from the second half to the first. The cost of a move does not depend on other moves: before the move all edges of the vertex
+/// on one side are cut, and after the move all edges on the other side.
 pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     loop {
         let before = second.to_vec();
         let cut = pass(dag, most, second);
-        // A pass adds and subtracts weights, so its sums have their own rounding errors. With these sums, two cuts could each count as better than
-        // the other for ever. The comparison therefore uses sums in the order of the vertices.
+        // A pass adds and subtracts weights of vertices, so its sums have their own rounding errors. With these sums, two cuts could each count as
+        // better than the other for ever. The comparison of the cuts before and after the pass therefore uses sums in the order of the vertices.
         if Quality::new(weights(dag, second), most, cut) >= Quality::new(weights(dag, &before), most, 0) {
             second.copy_from_slice(&before);
             return;
@@ -24,7 +24,7 @@ pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     }
 }
 
-/// Returns the weights of the halves.
+/// Returns the weights of the two halves.
 fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
     let mut weights = [0.0; 2];
     for (vertex, &second) in second.iter().enumerate() {
@@ -33,8 +33,8 @@ fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
     weights
 }
 
-/// Moves each vertex at most once, the cheapest first, even if the cut becomes worse, and returns to the best cut found. Returns the change of the
-/// cut weight.
+/// Moves each vertex to the other half at most once, the cheapest first, even if the cut becomes worse, and then restores the best cut found. Returns
+/// the change of the total weight of the cut edges.
 fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     let mut state = Pass::new(dag, second);
     let (mut best, mut kept, mut cut) = (Quality::new(state.weights, most, 0), 0, 0);
@@ -58,7 +58,8 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     cut
 }
 
-/// Returns the number of moves without a better cut after which a pass ends: enough to cross a valley as wide as a cut of a square grid.
+/// Returns the number of moves without a better cut after which a refinement pass ends. The number is enough to pass over intermediate cuts that are
+/// worse, as many as a cut of a square grid has vertices.
 fn patience(vertices: usize) -> usize {
     2 * vertices.isqrt() + 1
 }
@@ -67,13 +68,13 @@ struct Pass<'a> {
     dag: &'a Dag,
     second: &'a mut [bool],
     moved_vertices: Vec<bool>,
-    /// Number of neighbours that must move before each vertex can.
+    /// For each vertex, the number of neighbours that must move to the other half before it can.
     blocked: Vec<usize>,
-    /// For each half, the vertices that may leave it, the cheapest first.
+    /// For each half, the vertices that may leave it, those with the lowest cost of a move first.
     ready: [BinaryHeap<Reverse<(i64, usize)>>; 2],
     weights: [f64; 2],
     count: [usize; 2],
-    /// Change of the cut weight since the beginning.
+    /// Change of the total weight of the cut edges since the beginning of the pass.
     cut: i64,
 }
 
@@ -102,7 +103,7 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    /// Returns the neighbours that must not be in the same half when a vertex leaves it.
+    /// Returns the neighbours that must be in the other half before a vertex moves there.
     fn in_the_way(&self, vertex: usize) -> &'a [(usize, u64)] {
         if self.second[vertex] { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
     }
@@ -119,7 +120,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Removes and returns the cheapest vertex whose move does not overload the other half, or the cheapest vertex of an overloaded half.
+    /// Removes and returns the next vertex to move: the cheapest one whose move does not overload the other half, or, if a half is overloaded, the
+    /// cheapest one of this half.
     fn next(&mut self, most: [f64; 2]) -> Option<usize> {
         let heavy = (0..2).find(|&half| self.weights[half] > most[half]);
         let mut best: Option<(i64, usize, usize)> = None;
@@ -137,7 +139,7 @@ impl<'a> Pass<'a> {
         Some(vertex)
     }
 
-    /// Removes vertices at the head of the heap that can no longer move.
+    /// Removes vertices at the head of a half's queue that can no longer move.
     fn drop_stale(&mut self, half: usize) {
         while let Some(&Reverse((_, vertex))) = self.ready[half].peek() {
             let there = usize::from(self.second[vertex]) == half;
@@ -157,7 +159,8 @@ impl<'a> Pass<'a> {
         self.count[1 - half] += 1;
         self.moved_vertices[vertex] = true;
         self.second[vertex] = half == 0;
-        // Neighbours on the side that the vertex leaves wait for one vertex less, those on the side that it joins for one more.
+        // After a move, the neighbours in the half that the vertex leaves have one blocking neighbour less, and those in the half that it joins have
+        // one more.
         let (leaves, joins) = if half == 0 {
             (self.dag.inputs(vertex), self.dag.outputs(vertex))
         } else {

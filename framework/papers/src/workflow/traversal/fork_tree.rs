@@ -1,12 +1,13 @@
 //! Tree that grows at its leaves, with ancestor queries in logarithmic time.
 
-/// Nodes, numbered by the caller, below the root 0.
+/// Tree of nodes that are numbered by the caller, below the root 0.
 pub(super) struct ForkTree {
     parent: Vec<usize>,
     depth: Vec<usize>,
-    /// Ancestor further up for each node: the jumps of Myers' random-access lists (1983), with which any ancestor is O(log depth) steps away.
+    /// For each node, an ancestor further up than its parent: the jumps of Myers' random-access lists (1983), with which any ancestor is O(log depth)
+    /// steps away.
     jump: Vec<usize>,
-    /// Children of each node, including removed ones.
+    /// Child nodes of each node, including children that have been removed.
     children: Vec<Vec<usize>>,
     removed: Vec<bool>,
 }
@@ -32,7 +33,7 @@ impl ForkTree {
         self.removed.push(false);
     }
 
-    /// Attaches a node without children below another node.
+    /// Attaches a node without children below the node `parent`.
     pub(super) fn hang(&mut self, node: usize, parent: usize) {
         let far = self.jump[parent];
         let further = self.jump[far];
@@ -67,7 +68,7 @@ impl ForkTree {
         node
     }
 
-    /// Returns the lowest node that is an ancestor of both nodes; a node is its own ancestor.
+    /// Returns the lowest node that is an ancestor of both given nodes, where each node counts as its own ancestor.
     pub(super) fn lowest_above(&self, one: usize, other: usize) -> usize {
         let depth = self.depth[one].min(self.depth[other]);
         let (mut one, mut other) = (self.ancestor(one, depth), self.ancestor(other, depth));
@@ -105,7 +106,7 @@ mod tests {
         let mut random = Random::new(1);
         let mut tree = ForkTree::new(400);
         for node in 1..400 {
-            // The tree is deep, because parents are among the last nodes.
+            // The random tree is deep, because the parent of a node is one of the four nodes before it.
             let parent = node - 1 - (random.uniform() * node.min(4) as f64) as usize;
             tree.hang(node, parent);
         }

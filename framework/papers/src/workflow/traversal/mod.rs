@@ -1,8 +1,8 @@
 //! Orders of the tasks of a block on one processor with small peak memory.
 //!
 //! The order of Kayaaslan, Lambert, Marchal and Uçar (*Scheduling series-parallel task graphs to minimize peak memory*, 2018) is optimal for
-//! series-parallel graphs; other graphs are made series-parallel first. The order competes with the simple orders of the planner. The peaks of all on
-//! the original graph are compared.
+//! series-parallel graphs; other graphs are first made series-parallel. The result is compared with the simple orders of the planner, by the peak
+//! memory of each order on the original graph.
 
 mod fork_tree;
 mod segments;
@@ -10,7 +10,7 @@ mod series_parallel;
 
 use armature_planner::workflow::{Block, MemoryModel, Traversal, Workflow};
 
-/// Returns the best order found for these tasks as one block of the workflow. Each task must be named once.
+/// Returns the order with the smallest peak memory that is found for these tasks as one block of the workflow. Each task must be named once.
 ///
 /// ```
 /// use armature_papers::workflow::least_memory;

@@ -1,21 +1,21 @@
 //! Composable traversals of series-parallel graphs: hills, valleys, and the segments between them.
 //!
-//! A traversal passes from the cut at the source of the graph to the cut at its sink. It is stored as its lowest cut and a side before and after
-//! that cut; each side leads away from the lowest cut. A side is a set of segments. Each segment climbs from the end of the previous segment over a
-//! hill down to a valley that is not lower. The segments of a side are passed by decreasing difference of hill and valley: if two independent
-//! segments are in the opposite order, exchanging them never raises the peak. Sides of parallel graphs are therefore merged as sets (Liu 1987;
-//! Kayaaslan et al. 2018).
+//! A traversal passes the vertices of a graph one by one, from the cut at the source to the cut at the sink; the memory at a cut is the sum of the
+//! cut edges. The traversal is stored as its lowest cut and a side before and after that cut; each side leads away from the lowest cut. A side is a
+//! set of segments. In each segment, memory climbs from the end of the previous segment over a maximum (the hill) down to a minimum (the valley) that
+//! is not lower than its start. The segments of a side are passed by decreasing difference of hill and valley: if two independent segments are in the
+//! opposite order, exchanging them never raises the peak. Sides of parallel graphs are therefore merged as sets (Liu 1987; Kayaaslan et al. 2018).
 
 use std::collections::BTreeMap;
 
-/// Part of an order, stored in [`Events`].
+/// Part of an order of tasks, stored in [`Events`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     at: Option<usize>,
     reversed: bool,
 }
 
-/// Task starts, in sequences that can be joined and reversed in constant time.
+/// Store of task starts, in sequences that can be joined and reversed in constant time.
 #[derive(Default)]
 pub(super) struct Events(Vec<Event>);
 
@@ -44,7 +44,7 @@ impl Events {
         }
     }
 
-    /// Returns the tasks of a sequence.
+    /// Returns the tasks of a sequence in order.
     fn list(&self, sequence: Sequence) -> Vec<usize> {
         let mut tasks = Vec::new();
         let mut open = vec![sequence];
@@ -68,7 +68,8 @@ impl Sequence {
     }
 }
 
-/// Events from one valley to the next, with memory relative to the first valley.
+/// Task starts between two minima of the memory (valleys), with the memory at the second minimum and at the maximum between them (the hill), relative
+/// to the memory at the first minimum.
 #[derive(Clone, Copy)]
 struct Segment {
     hill: i64,
@@ -90,8 +91,8 @@ impl Segment {
     }
 }
 
-/// Segments by their drop, with the largest drop first in time. A number distinguishes segments with equal drops, which always belong to parallel
-/// graphs.
+/// One side of a traversal: its segments, sorted by the difference of hill and valley (the drop). The segment with the largest drop is first in time.
+/// A number distinguishes segments with equal drops, which always belong to parallel graphs.
 #[derive(Default)]
 struct Side {
     segments: BTreeMap<(i64, usize), Segment>,
@@ -100,7 +101,7 @@ struct Side {
 }
 
 impl Side {
-    /// Appends a segment.
+    /// Appends a segment at the end of the side.
     fn append(&mut self, mut segment: Segment, events: &mut Events, number: &mut usize) {
         self.end += segment.valley;
         while let Some(last) = self.segments.first_entry() {
@@ -113,7 +114,7 @@ impl Side {
         self.segments.insert((segment.drop(), *number), segment);
     }
 
-    /// Appends all segments of another side.
+    /// Appends all segments of another side at the end of this side.
     fn append_all(&mut self, mut next: Side, events: &mut Events, number: &mut usize) {
         while let Some(first) = next.segments.last_entry() {
             let segment = first.get();
@@ -127,7 +128,7 @@ impl Side {
         self.merge(next);
     }
 
-    /// Merges the segments of an independent side.
+    /// Merges the segments of a parallel graph's side into this side.
     fn merge(&mut self, mut other: Side) {
         if self.segments.len() < other.segments.len() {
             std::mem::swap(self, &mut other);
@@ -136,26 +137,26 @@ impl Side {
         self.segments.extend(other.segments);
     }
 
-    /// Returns all segments as one, from the beginning of the side to its end.
+    /// Joins all segments into one, from the beginning of the side to its end.
     fn whole(self, events: &mut Events) -> Segment {
         let nothing = Segment { hill: 0, valley: 0, events: Events::NONE };
         self.segments.into_values().rev().fold(nothing, |all, next| all.then(next, events))
     }
 
-    /// Returns all segments as one, from the end of the side to its beginning.
+    /// Joins all segments into one in reverse order, from the end of the side to its beginning.
     fn back(self, events: &mut Events) -> Segment {
         let Segment { hill, valley, events } = self.whole(events);
         Segment { hill: hill - valley, valley: -valley, events: events.reverse() }
     }
 }
 
-/// Traversal of a graph with one source and one sink, neither of which is passed yet.
+/// Traversal of a graph with one source vertex and one sink vertex. The traversal passes all vertices except these two.
 pub(super) struct Cuts {
-    /// Memory at the first of the lowest cuts.
+    /// Memory at the lowest cut, of several the first one.
     least: i64,
-    /// Side from the lowest cut back to the source.
+    /// Segments of the traversal from the lowest cut back to the source of the graph.
     before: Side,
-    /// Side from the lowest cut to the sink.
+    /// Segments of the traversal from the lowest cut to the sink of the graph.
     after: Side,
 }
 
@@ -172,7 +173,7 @@ impl Composer {
         Cuts { least: weight, before: Side::default(), after: Side::default() }
     }
 
-    /// Composes two graphs in series: the source of the second is the sink of the first. Passing this vertex may start a task.
+    /// Composes two graphs in series: the source of the second is the sink of the first. If `task` is given, passing this vertex starts the task.
     pub(super) fn series(&mut self, first: Cuts, task: Option<usize>, second: Cuts) -> Cuts {
         let Composer { events, segments } = self;
         let passed = events.task(task);
@@ -193,7 +194,7 @@ impl Composer {
         }
     }
 
-    /// Composes two graphs with the same source and sink.
+    /// Composes two parallel graphs with the same source and sink.
     pub(super) fn parallel(first: Cuts, second: Cuts) -> Cuts {
         let Cuts { least, mut before, mut after } = first;
         before.merge(second.before);

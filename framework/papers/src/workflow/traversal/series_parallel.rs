@@ -1,20 +1,20 @@
 //! Order of the optimal traversal of a series-parallel graph that contains all precedences of a block, and more.
 //!
-//! Each task is an edge with the memory need of the task as weight, between a vertex where its inputs end and one where its outputs begin. Vertices
-//! are visited in topological order. Open edges, whose consumers come later, are attached to a tree of forks. If the inputs of a task come from
-//! different branches of a fork, these branches are joined. If the branches have other open edges, all of them pass through a vertex of
-//! synchronisation first. An edge that is parallel to a longer path is laid along that path. Joined branches are composed as [`Cuts`] at once, so
-//! that there is no second pass and no recursion.
+//! Each task is an edge with the memory need of the task as weight, between a vertex where its inputs end and a vertex where its outputs begin (the
+//! fork of the task). Vertices are visited in topological order. Edges whose consumers have not been visited yet (open edges) are attached to a tree
+//! of forks. If the inputs of a task come from different branches of a fork, these branches are joined. If the branches have other open edges, all of
+//! these edges first pass through an additional vertex of synchronisation. An edge that is parallel to a longer path is laid along that path. Joined
+//! branches are composed as [`Cuts`] at once, so that there is no second pass and no recursion.
 
 use armature_planner::workflow::{Block, breadth_first};
 
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
 
-/// Number of the vertex before all tasks.
+/// Number of the source, the fork before all tasks.
 const SOURCE: usize = 0;
 
-/// Returns the tasks of the block in the computed order.
+/// Returns the tasks of a block in the order of the optimal traversal of its series-parallel graph.
 pub(super) fn order(block: &Block) -> Vec<usize> {
     if block.is_empty() {
         return Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn order(block: &Block) -> Vec<usize> {
     graph.finish()
 }
 
-/// Returns the tasks sorted by their distance from the first task minus their distance from the last, in edges; parents before children.
+/// Returns the tasks sorted by their distance in edges from the first tasks minus their distance from the last tasks. Parents come before children.
 fn visits(block: &Block) -> Vec<usize> {
     let order = breadth_first(block);
     let mut top = vec![0_i64; block.len()];
@@ -42,7 +42,7 @@ fn visits(block: &Block) -> Vec<usize> {
     visits
 }
 
-/// Number and total weight of open edges of one fork.
+/// Number and total weight of open edges (edges to unvisited tasks) of one fork.
 #[derive(Clone, Copy, Default)]
 struct Open {
     edges: usize,
@@ -61,20 +61,21 @@ impl Open {
     }
 }
 
-/// Visited part of the graph. Forks are the source, then the end of each task, then vertices of synchronisation.
+/// Visited part of the graph. Its forks are numbered: the source, then the end of each task, then vertices of synchronisation.
 struct Growing<'a> {
     block: &'a Block,
     tree: ForkTree,
     composer: Composer,
-    /// Traversal between the parent of each fork and the fork.
+    /// Traversal of the graph between the parent of each fork and the fork.
     link: Vec<Option<Cuts>>,
-    /// Composed part of the graph below each fork.
+    /// Traversal of the composed part of the graph below each fork.
     below: Vec<Option<Cuts>>,
-    /// Edges that leave each fork and are not joined yet.
+    /// Open edges of each fork: those to tasks that have not been visited.
     open: Vec<Open>,
-    /// Total weight of the edges laid along the path to each fork that end there, minus those that begin there.
+    /// For each fork, the total weight of the edges that are laid along the path to it and end there, minus those that begin there.
     laid: Vec<i64>,
-    /// Vertex of synchronisation that has the open edges of a removed fork, or one on the way to it; other forks have their own number.
+    /// For each removed fork, the vertex of synchronisation that has its open edges, or another fork that leads to this vertex. All other forks have
+    /// their own number.
     moved_forks: Vec<usize>,
 }
 
@@ -100,7 +101,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Returns the fork that now has the open edges of this fork.
+    /// Returns the fork that now has the open edges of `fork`, which may have been removed.
     fn holder(&mut self, mut fork: usize) -> usize {
         while self.moved_forks[fork] != fork {
             self.moved_forks[fork] = self.moved_forks[self.moved_forks[fork]];
@@ -109,7 +110,7 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Visits a task whose parents have been visited.
+    /// Adds a task whose parents have been visited to the graph.
     fn visit(&mut self, task: usize) {
         let block = self.block;
         let mut inputs: Vec<(usize, Open)> = block
@@ -130,7 +131,8 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Closes the open edges in `inputs`. Returns the fork below which their consumer is attached, and the traversal between fork and consumer.
+    /// Closes the open edges in `inputs`, which all lead to one task. Returns the fork below which this task is attached, and the traversal between
+    /// fork and task.
     fn join(&mut self, inputs: &mut Vec<(usize, Open)>) -> (usize, Cuts) {
         inputs.sort_unstable_by_key(|&(fork, _)| (std::cmp::Reverse(self.tree.depth(fork)), fork));
         inputs.dedup_by(|next, kept| {
@@ -140,8 +142,8 @@ impl<'a> Growing<'a> {
             }
             same
         });
-        // Lowest common ancestor of the forks of the edges. A fork that is an ancestor of the others is skipped, because its edges are laid along the
-        // path from it.
+        // Computes the lowest common ancestor of the forks of the edges. A fork that is an ancestor of the other forks is skipped, because its edges
+        // are laid along the path from this fork.
         let above = inputs[1..].iter().fold(inputs[0].0, |lowest, &(fork, _)| {
             let both = self.tree.lowest_above(lowest, fork);
             if both == fork { lowest } else { both }
@@ -181,7 +183,7 @@ impl<'a> Growing<'a> {
         (synchronised, Composer::edge(laid + closed.weight))
     }
 
-    /// Composes branches of a fork with all of their open edges. `ends` lists their forks, parents first.
+    /// Composes branches of the fork `above` with all of their open edges. `ends` lists the forks of the branches, parents first.
     fn merge(&mut self, above: usize, ends: &[usize]) -> Cuts {
         let merged_cuts = |cuts: Option<Cuts>, other| match cuts {
             Some(cuts) => Composer::parallel(cuts, other),
@@ -218,7 +220,7 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Closes the remaining open edges and composes the whole graph.
+    /// Closes the remaining open edges (edges to unvisited tasks) and composes the whole graph.
     fn finish(mut self) -> Vec<usize> {
         let mut inputs: Vec<(usize, Open)> =
             self.open.iter().copied().enumerate().filter(|(_, open)| open.edges > 0).collect();
@@ -230,13 +232,13 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// Returns the edge from the source to a task, if it needs one.
+/// Returns the edge from the source to a task: for a task without parents, or whose files from other blocks need memory.
 fn from_source(block: &Block, task: usize) -> Option<Open> {
     let weight = block.arriving(task) as i64;
     (weight > 0 || block.inputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }
 
-/// Returns the edge from a task to the sink, if it needs one.
+/// Returns the edge from a task to the sink: for a task without children, or whose files for other blocks need memory.
 fn to_sink(block: &Block, task: usize) -> Option<Open> {
     let weight = block.leaving(task) as i64;
     (weight > 0 || block.outputs(task).is_empty()).then_some(Open { edges: 1, weight })

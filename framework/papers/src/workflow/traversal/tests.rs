@@ -3,7 +3,7 @@ use armature_planner::workflow::{Crossing, TaskMemory, breadth_first, depth_firs
 
 use super::*;
 
-/// Returns a graph of tasks without work, with the given memories and edges.
+/// Returns a graph of tasks without work, with the memory need of each task, and with edges (from, to, size).
 fn graph(memories: &[u64], edges: &[(usize, usize, u64)]) -> Workflow {
     let mut builder = Workflow::builder();
     for (task, &memory) in memories.iter().enumerate() {
@@ -31,7 +31,7 @@ fn models() -> impl Iterator<Item = MemoryModel> {
     })
 }
 
-/// Returns the least peak of any order of a block, by enumerating all sets of completed tasks.
+/// Returns the least peak memory of any order of a block, by enumerating all sets of completed tasks.
 fn least_peak(block: &Block) -> u64 {
     let count = block.len();
     let start: u64 = (0..count).map(|task| block.arriving(task)).sum();
@@ -58,8 +58,8 @@ fn below(random: &mut Random, limit: usize) -> usize {
     ((random.uniform() * limit as f64) as usize).min(limit - 1)
 }
 
-/// Returns the edges of a random series-parallel graph from vertex 0 to vertex 1, built by extending and doubling
-/// edges.
+/// Returns the edges of a random series-parallel graph from vertex 0 to vertex 1. The graph is built by splitting edges at new vertices and by
+/// doubling edges.
 fn series_parallel_edges(random: &mut Random, vertices: usize) -> Vec<(usize, usize)> {
     let mut edges = vec![(0, 1)];
     let mut next = 2;
@@ -140,7 +140,7 @@ fn orders_are_topological_and_not_below_the_minimum_peak() {
 
 #[test]
 fn branch_hills_are_traversed_before_their_valleys() {
-    // After its source, one branch climbs to 20 and leaves 1; the other branch climbs to 12 and leaves 8.
+    // After the source task, the memory of one branch climbs to 20 and falls to 1, and that of the other branch climbs to 12 and falls to 8.
     let workflow = graph(&[0, 20, 4, 0], &[(0, 1, 0), (0, 2, 0), (1, 3, 1), (2, 3, 8)]);
     let traversal = least_memory(&workflow, &[0, 1, 2, 3], MemoryModel::default());
     assert_eq!(traversal, Traversal { order: vec![0, 1, 2, 3], peak: 21 });
@@ -148,12 +148,12 @@ fn branch_hills_are_traversed_before_their_valleys() {
 
 #[test]
 fn crossing_edges_are_counted_by_the_memory_model() {
-    // Tasks 0 and 3 are on other processors: task 1 reads 5 from task 0, and task 2 writes 7 for task 3.
+    // Tasks 0 and 3 are on other processors: task 1 reads a file of size 5 from task 0, and task 2 writes a file of size 7 for task 3.
     let workflow = graph(&[0, 1, 2, 0], &[(0, 1, 5), (0, 2, 3), (1, 2, 4), (1, 3, 6), (2, 3, 7)]);
     let peak = |task_memory, crossing| least_memory(&workflow, &[1, 2], model(task_memory, crossing)).peak;
-    // Task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
+    // Memory of the task + inputs + outputs: task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Transit), 16);
-    // The input of task 2 is in memory while task 1 runs, and the output of task 1 while task 2 runs.
+    // With resident files, the input of task 2 is also in memory while task 1 runs, and the output of task 1 while task 2 runs.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Resident), 22);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Transit), 10);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Resident), 13);

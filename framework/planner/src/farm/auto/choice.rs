@@ -1,4 +1,4 @@
-//! Selected policy with the reasons for it.
+//! Chunk policy that was selected automatically, and the measurements and predictions behind the selection.
 
 use std::fmt;
 
@@ -7,16 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::super::chunking::Chunking;
 use crate::number_format::Percent;
 
-/// Selection of [`Chunking::Auto`](super::super::Chunking::Auto) with its input. Its `Display` is one sentence.
+/// Selection of a chunk policy by [`Chunking::Auto`](super::super::Chunking::Auto), with the measurements on which it is based. Its `Display` is one
+/// sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// Time of the selection (s, by the caller's clock).
     pub now: f64,
-    /// Selected policy.
+    /// Selected chunk policy.
     pub policy: Chunking,
-    /// Previous policy.
+    /// Chunk policy before the selection.
     pub before: Chunking,
-    /// Number of tasks not yet dispatched.
+    /// Number of tasks that were not dispatched at the time of the selection.
     pub left: u64,
     /// Number of workers.
     pub workers: usize,
@@ -28,11 +29,11 @@ pub struct Choice {
     pub block: f64,
     /// Seconds to send one task.
     pub message: f64,
-    /// Simulated seconds until all tasks are done.
+    /// Simulated seconds until all tasks are done with the selected policy.
     pub predicted: f64,
-    /// Simulated seconds with the previous policy, if it could be simulated.
+    /// Simulated seconds until all tasks are done with the previous policy, if that policy could be simulated.
     pub predicted_before: Option<f64>,
-    /// Number of compared policies.
+    /// Number of chunk policies that were compared.
     pub compared: usize,
 }
 

@@ -1,29 +1,29 @@
-//! Estimate of the rest of an iteration, from completed and outstanding chunks.
+//! Estimate of the rest of a farm's iteration, from completed and outstanding chunks.
 
 use super::super::by_worker::ByWorker;
 use super::super::policy::View;
 use super::sample::{Distribution, Sample};
 
-/// Prior deviation of task times, as a fraction of their mean, for the time in which few chunks have completed. It has the weight of
-/// [`PRIOR_WEIGHT`] chunks.
+/// Standard deviation of task times that is assumed while few chunks have completed, as a fraction of the mean time. The assumption has the weight of
+/// [`PRIOR_WEIGHT`] measured chunks.
 const PRIOR_SPREAD: f64 = 0.5;
 const PRIOR_WEIGHT: f64 = 4.0;
 
-/// Outstanding chunk.
+/// Chunk that was dispatched and whose results have not arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Out {
     pub(super) worker: usize,
     pub(super) tasks: u64,
-    /// Time of dispatch (s, by the caller's clock).
+    /// Time at which the chunk was dispatched (s, by the caller's clock).
     pub(super) dispatched_at: f64,
-    /// Earliest known time at which the worker can begin the chunk: it has arrived, and the previous chunk is complete.
+    /// Earliest known time at which the worker can begin the chunk: the chunk has arrived, and the worker has completed its previous chunk.
     pub(super) arrives: f64,
 }
 
-/// Worker with the time at which it has finished all its chunks (s from now).
+/// Worker, and the time at which it has finished all its chunks (s from now).
 type Free = (usize, f64);
 
-/// Estimate of the times of the remaining tasks, the speeds of the workers, and the times of their requests.
+/// Estimate of the times of the remaining tasks, the speeds of the workers, and the times at which workers request chunks.
 #[derive(Debug)]
 pub(super) struct Estimate<'a> {
     view: &'a View<'a>,
@@ -42,7 +42,7 @@ impl<'a> Estimate<'a> {
         &self.distribution
     }
 
-    /// Returns the mean task time of a worker as a multiple of the mean; 1 if it is unknown.
+    /// Returns the mean task time of a worker as a multiple of the mean of all workers; 1 if it is unknown.
     pub(super) fn slowness(&self, worker: usize) -> f64 {
         self.slowness.get(worker).copied().unwrap_or(1.0)
     }
@@ -52,9 +52,9 @@ impl<'a> Estimate<'a> {
         self.out.iter().fold(0, |tasks, out| tasks.saturating_add(out.tasks))
     }
 
-    /// Returns the times at which each worker sends requests, and the times at which each worker has finished all its chunks (s from now),
-    /// for task times from `sample`, in which the outstanding tasks precede the remaining ones. A worker without outstanding chunks requests
-    /// at once.
+    /// Returns two lists: the times at which workers request chunks, and the time at which each worker has finished all its chunks (s from now). The
+    /// task times are those of `sample`, in which the outstanding tasks precede the remaining tasks. A worker without outstanding chunks requests a
+    /// chunk at once.
     pub(super) fn requests(&self, sample: &Sample) -> (Vec<(f64, usize)>, Vec<Free>) {
         let knowledge = self.view.knowledge;
         let mut place = 0_u64;
@@ -68,7 +68,7 @@ impl<'a> Estimate<'a> {
                 let computing = slow * (sample.until(end) - sample.until(place));
                 place = end;
                 let end = (out.arrives - knowledge.now).max(at) + computing;
-                // An overdue chunk is assumed to need the time of half a task more.
+                // An overdue chunk is assumed to take half of the mean task time longer.
                 at = end.max(0.5 * self.distribution.mean * slow);
                 let way_back =
                     if knowledge.master == Some(worker) { 0.0 } else { knowledge.return_time(out.tasks) };
@@ -83,20 +83,20 @@ impl<'a> Estimate<'a> {
     }
 }
 
-/// Returns the distribution of the times of the remaining tasks.
+/// Returns the estimated distribution of the times of the remaining tasks.
 fn distribution(view: &View<'_>) -> Distribution {
     let (all, chunks) = (view.statistics.all(), view.statistics.chunks() as f64);
     let with_prior =
         |measured: f64, prior: f64| (measured * chunks + prior * PRIOR_WEIGHT) / (chunks + PRIOR_WEIGHT);
     let (mean, size) = (all.mean(), all.count() as f64 / chunks);
     let variance = with_prior(all.variance(), (PRIOR_SPREAD * mean).powi(2));
-    // Tasks of one chunk may have similar times, which is assumed while little is known.
+    // Tasks of one chunk may have similar times. While few chunks have completed, all tasks of a chunk are assumed to be similar.
     let block = with_prior(view.statistics.block(), size.max(1.0));
     Distribution { mean, deviation: variance.sqrt(), block }
 }
 
-/// Returns the mean task time of each worker as a multiple of the overall mean, as far as the differences between workers exceed chance: the
-/// empirical Bayes estimate of normal means.
+/// Returns the mean task time of each worker as a multiple of the overall mean, reduced by the part of the difference that chance explains (the
+/// empirical Bayes estimate of normal means).
 fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
     let Distribution { deviation, block, .. } = *distribution;
     let mean = view.statistics.all().mean();
@@ -115,8 +115,9 @@ fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
         differ += off * off;
         by_chance += chance;
     }
-    // If all workers are equally fast, the sum of squares rarely exceeds its expectation `by_chance` by more than two standard deviations.
-    // This limit is doubled, because chunks show only parts of blocks that are longer than chunks.
+    // Sum of the squared differences between workers that is not due to chance. If all workers are equally fast, the sum of squares rarely exceeds
+    // its expectation `by_chance` by more than two standard deviations. This limit is doubled, because chunks show only parts of blocks of similar
+    // tasks that are longer than chunks.
     let real = (differ - by_chance) / seen.len().max(1) as f64;
     if seen.len() < 2 || differ <= 2.0 * by_chance * (1.0 + 2.0 * (2.0 / seen.len() as f64).sqrt()) {
         return slowness;
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn few_chunks_give_an_uncertain_distribution() {
-        // Two chunks of ten equal tasks, then 400 such chunks.
+        // The distribution is estimated from two chunks of ten equal tasks, then from 400 such chunks.
         let equal = |chunks: usize| vec![ChunkDone::timed(0, 10, 2.0); chunks];
         with_view(5.0, &equal(2), |view| {
             let Distribution { mean, deviation, block } = distribution(view);
@@ -163,7 +164,7 @@ mod tests {
 
     #[test]
     fn slowness_reflects_only_significant_differences() {
-        // Each worker has completed 40 chunks of 100 tasks, whose times deviate by half of their mean.
+        // Each worker has completed 40 chunks of 100 tasks; the standard deviation of the task times is half of their mean.
         let chunk = |worker: usize, time: f64| ChunkDone {
             squares: 125.0 * time * time,
             ..ChunkDone::timed(worker, 100, 100.0 * time)
@@ -192,7 +193,8 @@ mod tests {
             let estimate = Estimate::new(view, &out);
             assert_eq!((estimate.out(), estimate.slowness(1)), (25, 1.0));
             let (requests, free) = estimate.requests(&sample);
-            // Worker 2 is overdue and needs half of a task more; worker 1 needs 1 s, and 1 s after that.
+            // Worker 0 has no chunk and requests at once. The chunk of worker 2 is overdue and takes half of a task time longer. Worker 1 needs 1 s
+            // for its first chunk, and 1 s for its second chunk.
             let expected = [(0.0, 0), (0.5 * estimate.distribution().mean, 2), (1.0, 1), (2.0, 1)];
             assert_eq!(requests.len(), expected.len());
             assert!(free[0] == (0, 0.0) && (free[1].1 - 2.0).abs() < 1e-9, "{free:?}");

@@ -1,8 +1,8 @@
-//! Automatic selection of a chunk policy.
+//! Automatic selection of a chunk policy (rule for the number of tasks per message) for a farm.
 //!
-//! The first chunks are probes. While the time of a task is unknown, a probe is a single task. Later a probe takes some milliseconds, and has at
-//! most a quarter of its worker's even share, divided among the chunks that the worker may hold. If messages are so expensive that a round of
-//! single tasks would delay the farm, the first probes have this whole quarter.
+//! The first chunks are probes, which measure the time of a task. While this time is unknown, a probe is a single task. Later a probe takes some
+//! milliseconds, and has at most a quarter of its worker's even share, divided among the chunks that the worker may hold. If messages are so
+//! expensive that a round of single tasks would delay the farm, the first probes have this whole quarter.
 //!
 //! When as many tasks as in the probes of a quarter of the workers have completed, the rest of the iteration is simulated with each of the
 //! published policies ([`trial`]). The simulation starts from the current state of the farm, with samples of task times that have the measured
@@ -27,7 +27,7 @@ use estimate::{Estimate, Out};
 use sample::Sample;
 use trial::Trial;
 
-/// Candidate policies. Single tasks are excluded, because their simulation takes one chunk for each task.
+/// Chunk policies among which `Auto` selects. Self-scheduling with single tasks is excluded, because its simulation takes one chunk for each task.
 const POLICIES: [Chunking; 11] = [
     Chunking::Policy(Published::Dpf),
     Chunking::Static,
@@ -41,46 +41,47 @@ const POLICIES: [Chunking; 11] = [
     Chunking::Policy(Published::Af),
     Chunking::Policy(Published::KruskalWeiss),
 ];
-/// Seconds for the simulation of a chunk, measured by the experiment `farm-policies`. A larger value reduces the number of selections; with a
-/// smaller value the selections would delay the master if tasks are tiny.
+/// Seconds for the simulation of a chunk, measured by the experiment `farm-policies`. With a larger value there are fewer selections of a policy;
+/// with a smaller value the selections would delay the master if tasks are tiny.
 const CHUNK_COST: f64 = 0.25e-6;
-/// Maximum fraction of the run time for selections, which is less than the loss due to a wrong policy.
+/// Maximum fraction of the run time that selections of a policy may take. The loss due to a wrong policy is larger.
 const OVERHEAD: f64 = 0.01;
-/// Chunks per worker for one simulation of an iteration with every policy, measured by the experiment `farm-policies`. A selection that is due in
-/// any case may simulate this number.
+/// Number of chunks per worker with which an iteration can be simulated once with every policy, measured by the experiment `farm-policies`. A
+/// selection that is due in any case may simulate this number of chunks.
 const ONCE: f64 = 250.0;
-/// Maximum number of simulated chunks for a selection, during which the master answers no messages for some 25 ms.
+/// Maximum number of simulated chunks for a selection of a policy. The simulation takes some 25 ms, in which the master answers no messages.
 const MOST_CHUNKS: f64 = 100_000.0;
-/// Maximum number of samples of task times for the comparison of policies. The error of their mean is a quarter of the deviation of single samples.
-/// Four times as many gain at most half a per cent if times vary slowly, and cost four times as much.
+/// Maximum number of samples of task times on which policies are compared. With 16 samples, the error of the mean is a quarter of the deviation of
+/// single samples. Four times as many samples improve the selection by at most half a per cent if times vary slowly, and take four times as long.
 const SAMPLES: u64 = 16;
 
-/// Maximum seconds of a probe once the time of a task is known, if messages are fast: short enough for a user who waits for the first result.
+/// Maximum seconds of a probe (a chunk that measures the time of a task) once the time of a task is known, if messages are fast. The value is short
+/// enough for a user who waits for the first result.
 const PROBE: f64 = 10e-3;
-/// Maximum time of a probe with slow messages, as a multiple of the time of the messages of a round of probes, so that messages take a small
-/// fraction of the probes.
+/// Maximum time of a probe with slow messages, as a multiple of the time of the messages of a round of probes. Messages then take a small fraction of
+/// the time of the probes.
 const PROBE_ROUNDS: f64 = 10.0;
-/// Maximum seconds of a round of messages with which the first probes are single tasks. With ten times as much, simulated farms that run for some
-/// milliseconds lose two per cent on average.
+/// Maximum seconds of the messages of a round of probes with which the first probes are single tasks. With ten times this value, simulated farms that
+/// run for some milliseconds lose two per cent on average.
 const CHEAP_ROUND: f64 = 1e-4;
 
-/// Policy of [`Chunking::Auto`](super::Chunking::Auto).
+/// State of the automatic selection, [`Chunking::Auto`](super::Chunking::Auto).
 #[derive(Debug)]
 pub(super) struct Auto {
     policy: Box<dyn Policy>,
     active_policy: Chunking,
-    /// True if a probe has been measured, so that chunks follow the policy; otherwise chunks are probes.
+    /// True once a probe has been measured. Until then all chunks are probes; afterwards the policy determines the chunks.
     informed: bool,
     choice: Option<Choice>,
     out: Vec<Out>,
-    /// Time from which the master's port is free (s, by the caller's clock).
+    /// Time from which on the master's network port is free (s, by the caller's clock).
     port: f64,
-    /// Value of `port` before the latest chunk, which the caller may still return.
+    /// Value of `port` before the latest chunk was dispatched, for the case that the caller returns this chunk.
     port_before: Option<f64>,
-    /// Number of measured tasks, in units of probes, and number of remaining tasks, at which the next selection is due.
+    /// The next selection is due when this number of tasks has been measured, in units of probes. The field `choose_at_left` is the number of
+    /// remaining tasks at which a selection is due.
     choose_at_probes: u64,
     choose_at_left: u64,
-    /// Number of chunks simulated so far.
     simulated: u64,
 }
 
@@ -101,26 +102,26 @@ impl Default for Auto {
     }
 }
 
-/// Returns a published policy in its initial state.
+/// Returns a policy of the literature in its initial state.
 fn published(chunking: Chunking) -> Box<dyn Policy> {
     policy(chunking).unwrap_or_else(|| unreachable!("Auto is not among the policies that it chooses from"))
 }
 
-/// Returns the view with an iteration number of at least 2: policies that only measure in a first iteration need not do so.
+/// Returns a view of the farm with an iteration number of at least 2. Policies that only measure in a first iteration then adapt at once.
 fn experienced<'a>(view: &View<'a>) -> View<'a> {
     View { iteration: view.iteration.max(2), ..*view }
 }
 
-/// Returns the number of tasks of a probe.
+/// Returns the number of tasks of a probe (a chunk that measures the time of a task).
 fn probe(view: &View<'_>) -> u64 {
-    // The initial batch of FSC and DPF, divided among all chunks that a worker may hold. With larger probes, a worker with long tasks would delay
-    // the end of the farm.
+    // Largest probe: the initial batch of the policies FSC and DPF, divided among all chunks that the workers may hold. With larger probes, a worker
+    // with long tasks would delay the end of the farm.
     let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
     let share = (AT_FIRST * view.total as f64 / chunks).ceil().max(1.0) as u64;
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
     let all = view.statistics.all();
     if all.count() > 0 {
-        // If tasks take no time, the quotient is infinite and saturates.
+        // If tasks take no time, the quotient is infinite, and its conversion to an integer saturates.
         share.min((PROBE.max(PROBE_ROUNDS * round) / all.mean()) as u64).max(1)
     } else if round > CHEAP_ROUND {
         share
@@ -129,7 +130,7 @@ fn probe(view: &View<'_>) -> u64 {
     }
 }
 
-/// Returns the number of measured tasks, in units of probes.
+/// Returns the number of measured tasks as a multiple of the tasks of a probe.
 fn measured_probes(view: &View<'_>) -> u64 {
     view.statistics.all().count() / probe(view)
 }
@@ -153,7 +154,7 @@ impl Auto {
         let probes = measured_probes(view);
         let view = &experienced(view);
         if !self.informed && probes > 0 {
-            // From now on the policy knows the mean, and with it the minimum chunk size.
+            // The policy begins now, because the mean task time is known from now on, and with it the minimum chunk size.
             self.informed = true;
             self.policy.begin(view);
         }
@@ -181,8 +182,8 @@ impl Auto {
         size
     }
 
-    /// Records that dispatched tasks were returned undone. Tasks that are returned directly after [`next`](Auto::next) belong to the latest
-    /// chunk, which then has fewer tasks; other tasks belong to a worker that has left.
+    /// Records that dispatched tasks were returned without results. Tasks that are returned directly after [`next`](Auto::next) belong to the latest
+    /// chunk, which then has fewer tasks; other returned tasks belong to a worker that has left.
     pub(super) fn return_tasks(&mut self, tasks: u64) {
         let Some(port_before) = self.port_before.take() else { return };
         let Some(newest) = self.out.last_mut() else { return };
@@ -197,14 +198,14 @@ impl Auto {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
-        // The worker could not begin its next chunk before it had completed this one.
+        // The worker could not begin its next chunk before it had completed the chunk of `done`.
         let back = out.dispatched_at + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
         }
     }
 
-    /// Records a partial result; the worker continues with the rest of its oldest chunk.
+    /// Records the results of a part of a worker's oldest chunk; the worker continues with the rest of the chunk.
     pub(super) fn done_in_part(&mut self, done: &ChunkDone) {
         self.port_before = None;
         let Some(out) = self.out.iter_mut().find(|out| out.worker == done.worker) else { return };
@@ -221,19 +222,18 @@ impl Auto {
         self.choice.take()
     }
 
-    /// Returns the number of chunks simulated so far.
     pub(super) fn simulated(&self) -> u64 {
         self.simulated
     }
 
-    /// Simulates the rest of the iteration with every policy, and selects the fastest, if the simulation costs little compared with the run time or
-    /// is due in any case.
+    /// Simulates the rest of the iteration with every policy, and selects the policy with the shortest time. Without `is_due`, this is done only if
+    /// the simulation costs little compared with the run time.
     fn choose(&mut self, view: &View<'_>, is_due: bool) {
         let all = view.statistics.all();
         if all.mean() <= 0.0 {
             return;
         }
-        // The budget is a fraction of the total time, past and remaining.
+        // The budget of simulated chunks is proportional to the total run time, past and remaining.
         let time = (all.count() as f64 + view.left as f64) * all.mean() / view.n() as f64;
         let budget = OVERHEAD * time / CHUNK_COST - self.simulated as f64;
         let once = ONCE * view.n() as f64;
@@ -241,7 +241,7 @@ impl Auto {
             return;
         }
         let budget = budget.clamp(once.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
-        // The current policy continues from its state; the others begin with the remaining tasks.
+        // The current policy is simulated from its present state; all other policies begin with the remaining tasks.
         let mut trials = vec![Trial::new(self.active_policy, self.policy.copy())];
         for chunking in POLICIES.into_iter().filter(|&chunking| chunking != self.active_policy) {
             let mut policy = published(chunking);
@@ -280,7 +280,8 @@ impl Auto {
         self.informed = true;
     }
 
-    /// Simulates all policies on the same samples, with about `budget` chunks in total. Returns the numbers of samples and chunks.
+    /// Simulates all policies on the same samples of task times, with about `budget` chunks in total. Returns the number of samples and the number of
+    /// simulated chunks.
     fn compare(
         &self,
         trials: &mut [Trial],
@@ -293,7 +294,7 @@ impl Auto {
         let tasks = view.left.saturating_add(estimate.out());
         let each = budget / trials.len() as u64;
         let (mut samples, mut simulated) = (0, 0);
-        // The next sample is expected to need no more chunks than the earlier ones on average.
+        // The next sample is expected to need as many simulated chunks as the earlier samples on average.
         while samples < SAMPLES && simulated * (samples + 1) <= budget * samples {
             let sample = Sample::draw(distribution, tasks, samples);
             simulated += trial::simulate(trials, view, estimate, &sample, port, each);

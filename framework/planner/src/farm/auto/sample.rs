@@ -1,12 +1,12 @@
-//! Samples of task times with the measured distribution.
+//! Random samples of task times with the measured distribution.
 
 use crate::random::Random;
 
-/// Maximum number of stretches of tasks for which times are drawn. More would take longer than the simulation that uses them; fewer would make the
-/// last chunks of an iteration equal.
+/// Maximum number of stretches of consecutive tasks for which times are drawn. With more stretches, drawing would take longer than the simulation
+/// that uses the times; with fewer, the last chunks of an iteration would be equal.
 const STRETCHES: u64 = 2048;
 
-/// Distribution of task times.
+/// Distribution of the times of the tasks of a farm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Distribution {
     pub(super) mean: f64,
@@ -18,20 +18,20 @@ pub(super) struct Distribution {
 /// Times of consecutive tasks, drawn once so that all policies are compared on equal samples.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// Number of tasks in a stretch.
+    /// Number of tasks in a stretch (consecutive tasks for which one time is drawn).
     grain: f64,
-    /// Total time of all previous stretches.
+    /// Total time of all stretches before each stretch.
     before: Vec<f64>,
 }
 
 impl Sample {
-    /// Draws a sample for `tasks` tasks; equal seeds give equal samples.
+    /// Draws the times of `tasks` tasks; equal seeds give equal samples.
     pub(super) fn draw(distribution: &Distribution, tasks: u64, seed: u64) -> Self {
         let Distribution { mean, deviation, block } = *distribution;
         let grain = tasks.div_ceil(STRETCHES).max(1) as f64;
         let block = block.max(1.0);
-        // A stretch of g tasks within a block of B tasks has g times the deviation of one task; a stretch that is longer than a block has the
-        // variance of g B − (B² − 1)/3 tasks. `span` is the number of stretches of a block.
+        // Standard deviation of a stretch, and number of stretches with one common time (`span`). A stretch of g tasks within a block of B similar
+        // tasks has g times the deviation of one task; a stretch that is longer than a block has the variance of g B − (B² − 1)/3 tasks.
         let (spread, span) = if block <= grain {
             (((grain * block - (block * block - 1.0) / 3.0).max(grain)).sqrt(), 1.0)
         } else {
@@ -42,7 +42,7 @@ impl Sample {
         let count = (tasks as f64 / grain).ceil() as usize;
         let mut before = Vec::with_capacity(count + 1);
         let (mut sum, mut value) = (0.0, 0.0);
-        // The first block begins before the sample.
+        // The first block of similar tasks begins before the sample, at a random distance.
         let mut ends = random.uniform() * span;
         before.push(sum);
         for i in 0..count {
@@ -58,7 +58,7 @@ impl Sample {
         Sample { grain, before }
     }
 
-    /// Returns the time of the first `tasks` tasks.
+    /// Returns the total time of the first `tasks` tasks.
     pub(super) fn until(&self, tasks: u64) -> f64 {
         let place = tasks as f64 / self.grain;
         let whole = (place as usize).min(self.before.len() - 1);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::estimate::Running;
 
-    /// Returns mean and deviation of the sum of `size` consecutive tasks, over many samples.
+    /// Returns the mean and the standard deviation of the total time of `size` consecutive tasks, over many samples.
     fn seen(distribution: &Distribution, tasks: u64, size: u64) -> Running {
         let mut running = Running::new();
         for seed in 0..200 {

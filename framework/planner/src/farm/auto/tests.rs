@@ -1,9 +1,9 @@
-//! Tests of the record of outstanding chunks, of the first chunks, and of the chosen policy.
+//! Tests of the automatic chunk policy: the record of outstanding chunks, the first chunks, and the selected policy.
 
 use super::*;
 use crate::farm::{Chunker, Knowledge, MessageCosts, Supply, TaskStatistics};
 
-/// Returns the view at the beginning of an iteration of `tasks` tasks with four workers.
+/// Returns the state of a farm at the beginning of an iteration of `tasks` tasks with four workers.
 fn view<'a>(tasks: u64, statistics: &'a TaskStatistics, knowledge: &'a Knowledge) -> View<'a> {
     View { iteration: 1, total: tasks, left: tasks, workers: &[0, 1, 2, 3], statistics, knowledge }
 }
@@ -24,17 +24,17 @@ fn outstanding_chunks_are_tracked() {
     let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
     let mut auto = Auto::default();
     auto.begin(&view);
-    // A chunk is a quarter of 40 tasks, and each message occupies the port for another second.
+    // A first chunk is a quarter of a worker's share of 40 tasks, and each message occupies the master's port for another second.
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
     assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
-    // Only five tasks were left for worker 2, and none for worker 0.
+    // Two tasks of the chunk of worker 2 and the whole second chunk of worker 0 are returned, as if too few tasks were left.
     auto.return_tasks(2);
     assert_eq!(held(&auto), [(0, 10), (1, 10), (2, 5)]);
     assert_eq!((auto.next(0, 50, &view), auto.port), (10, 3.0));
     auto.return_tasks(10);
     assert_eq!((held(&auto), auto.port), (vec![(0, 10), (1, 10), (2, 5)], 2.0));
     auto.done(&ChunkDone::timed(2, 5, 1.0));
-    // Worker 1 dies and its tasks return, but worker 0 still has its chunk.
+    // Worker 1 dies and its tasks are returned, which does not change the chunk of worker 0.
     auto.leave(1);
     auto.return_tasks(10);
     assert_eq!(held(&auto), [(0, 10)]);
@@ -56,7 +56,7 @@ fn first_chunks_are_single_tasks_unless_messages_are_expensive() {
     assert_eq!([0, 1, 4].map(|ahead| first_round(1.0, ahead)), [200; 3], "a quarter, in however many chunks");
 }
 
-/// Returns the size of the next chunk of 100,000 tasks after a single task that took `seconds`.
+/// Returns the size of the second chunk of a worker, of 100,000 tasks, after its first chunk of a single task took `seconds`.
 fn second_probe(seconds: f64) -> u64 {
     let knowledge = Knowledge::default();
     let mut chunker = Chunker::new(Chunking::Auto);
@@ -107,7 +107,8 @@ fn partial_chunk_results_keep_the_rest_outstanding() {
     assert_eq!(auto.out.len(), 1);
 }
 
-/// Returns the choice for an iteration of 4,000 tasks with the times of the last iteration, on four workers.
+/// Returns the policy selected for an iteration of 4,000 tasks on four workers, after an iteration in which half of each chunk's tasks took
+/// `times[0]` seconds and half `times[1]`.
 fn chosen(start_up: f64, times: [f64; 2]) -> Choice {
     let knowledge = Knowledge { messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
     let mut statistics = TaskStatistics::default();
@@ -131,6 +132,6 @@ fn choice_depends_on_message_cost_and_task_variance() {
     assert!(choice.predicted < before && before < 2.0 * choice.predicted, "{choice}");
     let choice = chosen(1e-6, [1e-3, 19e-3]);
     assert_ne!(choice.policy, Chunking::Static, "{choice}");
-    // Four workers compute 4,000 tasks of 10 ms.
+    // Four workers need at least 10 s for 4,000 tasks of 10 ms.
     assert!((10.0..10.2).contains(&choice.predicted), "{choice}");
 }

@@ -1,4 +1,4 @@
-//! Simulation of the rest of an iteration with a policy.
+//! Simulation of the rest of a farm's iteration with a chunk policy.
 
 use super::super::chunking::Chunking;
 use super::super::knowledge::ChunkDone;
@@ -7,7 +7,7 @@ use super::estimate::Estimate;
 use super::sample::Sample;
 use crate::simulate::farm::{Dispatcher, Farm, InitialState};
 
-/// Policy that is compared with others on equal samples of tasks.
+/// Chunk policy that is compared with others on equal samples of task times.
 #[derive(Debug)]
 pub(super) struct Trial {
     pub(super) chunking: Chunking,
@@ -22,8 +22,8 @@ impl Trial {
     }
 }
 
-/// Simulates all policies on one sample of tasks, with at most `budget` chunks each; the master's port is busy for `port` seconds. Returns the
-/// number of simulated chunks.
+/// Simulates all policies on one sample of task times, with at most `budget` chunks for each policy. The master's port is busy for the first `port`
+/// seconds. Returns the number of simulated chunks.
 pub(super) fn simulate(
     trials: &mut [Trial],
     view: &View<'_>,
@@ -34,7 +34,7 @@ pub(super) fn simulate(
 ) -> u64 {
     let (requests, free) = estimate.requests(sample);
     let initial_state = InitialState { requests: &requests, port, free: &free };
-    // The outstanding chunks take the same time with every policy.
+    // Lower bound of the time with every policy: the chunks that are already outstanding must be completed.
     let out = requests.iter().map(|&(time, _)| time).fold(0.0, f64::max);
     let mut simulated = 0;
     for trial in trials {
@@ -49,7 +49,7 @@ pub(super) fn simulate(
     simulated
 }
 
-/// Rest of an iteration under one policy.
+/// Rest of a farm's iteration that is simulated with one policy.
 struct Rest<'a> {
     view: &'a View<'a>,
     estimate: &'a Estimate<'a>,
@@ -73,7 +73,7 @@ impl Dispatcher for Rest<'_> {
     }
 
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
-        // Outstanding tasks come before the remaining ones.
+        // In the sample, outstanding tasks come before the tasks that are not dispatched.
         let first = self.estimate.out().saturating_add(self.view.left - self.left);
         self.left -= tasks;
         let seconds = self.sample.until(first.saturating_add(tasks)) - self.sample.until(first);

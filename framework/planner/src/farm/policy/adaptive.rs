@@ -1,9 +1,10 @@
-//! Adaptive factoring: mean and variance of each worker.
+//! Chunk policy adaptive factoring, by mean and variance of each worker's task times.
 
 use super::view::{Policy, View};
 
-/// Returns (D + 2TR − √(D² + 4DTR)) / (2 µ_i), with D = Σ σ²/µ and T = 1/Σ(1/µ) over all workers, given as (µ, σ²); `mean` is µ_i. Some programs
-/// sum σ/µ instead, which does not have the unit of T.
+/// Returns the chunk size of adaptive factoring for worker i: (D + 2TR − √(D² + 4DTR)) / (2 µ_i), with R remaining tasks, D = Σ σ²/µ and T = 1/Σ(1/µ)
+/// over all workers. `workers` are the pairs of mean µ and variance σ² of each worker's task times, and `mean` is µ_i. Some programs sum σ/µ instead,
+/// which does not have the unit of T.
 pub(in super::super) fn real_chunk(workers: impl Iterator<Item = (f64, f64)>, left: u64, mean: f64) -> f64 {
     let (mut d, mut speeds) = (0.0, 0.0);
     for (mean, variance) in workers {
@@ -14,8 +15,8 @@ pub(in super::super) fn real_chunk(workers: impl Iterator<Item = (f64, f64)>, le
     (d + 2.0 * t * r - (d * d + 4.0 * d * t * r).sqrt()) / (2.0 * mean)
 }
 
-/// Adaptive factoring. A worker that has finished fewer than two tasks gets ⌈M/(20 n)⌉. For other workers with fewer than two tasks, the times of
-/// the requesting worker are used.
+/// Adaptive factoring. A worker that has finished fewer than two tasks gets ⌈M/(20 n)⌉ tasks, for M tasks in total and n workers. If another worker
+/// has fewer than two tasks, the times of the requesting worker are used in its place.
 #[derive(Clone, Debug)]
 pub(super) struct Af;
 

@@ -1,31 +1,36 @@
-//! Batches whose size follows from mean and deviation of task times.
+//! Chunk policies with batches whose size follows from mean and standard deviation of task times.
 
 use super::batches::{Prepared, share};
 use super::view::{Policy, View};
 
-/// Returns x of DAF: the first batch is R/x with x = 1 + (σ/µ)√(n/2) (1), a later one has 2 + … (2). `ratio` is σ/µ.
+/// Returns the divisor x of the policy DAF, which uses a batch of R/x of the R remaining tasks: x = 1 + (σ/µ)√(n/2) for the first batch (equation 1
+/// of Cesar et al. 2006) and 2 + (σ/µ)√(n/2) for later ones (equation 2). `ratio` is σ/µ, the standard deviation of task times divided by their mean,
+/// and n is the number of workers.
 ///
-/// The underlying bound of the expected maximum of n chunks assumes the deviation σF for a chunk of F tasks, as if the tasks of a chunk were
-/// equal. DAF is therefore robust if the tasks of a chunk are equal.
+/// The formula follows from a bound of the expected maximum of n chunks. The bound assumes that a chunk of F tasks has the standard deviation σF, as
+/// if the tasks of a chunk were equal. DAF is therefore robust if the tasks of a chunk are equal.
 pub(in super::super) fn daf_divisor(first: bool, ratio: f64, workers: usize) -> f64 {
     let base = if first { 1.0 } else { 2.0 };
     base + ratio * (workers as f64 / 2.0).sqrt()
 }
 
-/// Returns x of factoring: with b = nσ/(2µ√R), 1 + b² + b√(b² + 2) for the first batch and 2 + b² + b√(b² + 4) for later ones.
+/// Returns the divisor of the policy FAC, by which the R remaining tasks are divided to get a batch. With b = nσ/(2µ√R), the divisor is 1 + b² +
+/// b√(b² + 2) for the first batch and 2 + b² + b√(b² + 4) for later ones. `ratio` is σ/µ, the standard deviation of task times divided by their mean,
+/// and n is the number of workers.
 pub(in super::super) fn fac_divisor(first: bool, ratio: f64, workers: usize, left: u64) -> f64 {
     let b = workers as f64 * ratio / (2.0 * (left as f64).sqrt());
     let base = if first { 1.0 } else { 2.0 };
     base + b * b + b * (b * b + 2.0 * base).sqrt()
 }
 
-/// Returns σ/µ of all tasks, if there are at least two.
+/// Returns the standard deviation of all task times divided by their mean (σ/µ), if at least two tasks were measured.
 fn ratio(view: &View<'_>) -> Option<f64> {
     let all = view.statistics.all();
     (all.count() >= 2 && all.mean() > 0.0).then(|| all.deviation() / all.mean())
 }
 
-/// Appends a batch, or all remaining tasks in n chunks if the chunks of the batch would be as small as `least`.
+/// Appends a batch of chunks of `size` tasks, one for each worker. If `size` is at most the minimum `least`, or no size is large enough (`None`),
+/// appends all remaining tasks in one chunk for each worker instead.
 fn append(prepared: &mut Prepared, size: u64, least: Option<u64>, view: &View<'_>) {
     let left = view.left.saturating_sub(prepared.tasks());
     if least.is_some_and(|least| size > least) {
@@ -35,14 +40,14 @@ fn append(prepared: &mut Prepared, size: u64, least: Option<u64>, view: &View<'_
     }
 }
 
-/// Factoring, FAC2 and FAC.
+/// Factoring: the policies FAC2 and FAC.
 #[derive(Clone, Debug)]
 pub(super) struct Factoring {
     by_deviation: bool,
     prepared: Prepared,
     first: bool,
-    /// Chunk size at which the remaining tasks are divided evenly: 0 for FAC2, which never divides them, and 1 for FAC. Message costs are
-    /// ignored.
+    /// Chunk size at which all remaining tasks are divided evenly among the workers: 0 for FAC2, which never does this, and 1 for FAC. Message costs
+    /// are ignored.
     least: u64,
 }
 
@@ -81,12 +86,13 @@ impl Policy for Factoring {
     }
 }
 
-/// Dynamic adjusting factoring.
+/// Dynamic adjusting factoring: the policy DAF.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Daf {
     prepared: Prepared,
     least: Option<u64>,
-    /// True if σ/µ was known at the beginning of the iteration. Otherwise the iteration uses halves of the remaining tasks and measures σ/µ.
+    /// True if the ratio of standard deviation and mean of task times was known at the beginning of the iteration. Otherwise each batch of the
+    /// iteration is half of the remaining tasks, and the ratio is measured.
     adjusts: bool,
 }
 

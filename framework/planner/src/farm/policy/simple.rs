@@ -1,10 +1,10 @@
-//! Policies that need only the numbers of tasks and workers, and the chunk size of Kruskal and Weiss.
+//! Chunk policies that need only the numbers of tasks and workers, and the policy of Kruskal and Weiss.
 
 use super::super::knowledge::Knowledge;
 use super::batches::{Prepared, share};
 use super::view::{Policy, View};
 
-/// One chunk for each worker.
+/// Policy with one chunk for each worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Static(Prepared);
 
@@ -26,7 +26,7 @@ impl Policy for Static {
     }
 }
 
-/// Chunks of a constant size.
+/// Policy with chunks of a constant size.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed(pub(super) u64);
 
@@ -42,7 +42,7 @@ impl Policy for Fixed {
     }
 }
 
-/// Guided self-scheduling: ⌈R/n⌉.
+/// Guided self-scheduling: a chunk has ⌈R/n⌉ tasks, with R remaining tasks and n workers.
 #[derive(Clone, Debug)]
 pub(super) struct Gss;
 
@@ -58,17 +58,18 @@ impl Policy for Gss {
     }
 }
 
-/// Trapezoid self-scheduling from f = ⌈M/(2n)⌉ down to l = 1: with N = ⌈2M/(f + l)⌉ chunks and δ = (f − l)/(N − 1), chunk k has max(l, ⌊f − kδ⌋)
-/// tasks (Tzen and Ni, 1993).
+/// Trapezoid self-scheduling of M tasks on n workers (Tzen and Ni, 1993): chunk sizes decrease from f = ⌈M/(2n)⌉ to l = 1. With N = ⌈2M/(f + l)⌉
+/// chunks and δ = (f − l)/(N − 1), chunk k has max(l, ⌊f − kδ⌋) tasks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tss {
     first: f64,
     last: f64,
     step: f64,
-    /// Number of chunks begun; `rest` is the number of tasks of the latest chunk that were not dispatched because of a limit.
+    /// Number of chunks begun. The field `rest` is the number of tasks of the latest chunk that were not dispatched because the caller limits the
+    /// size.
     dispatched: f64,
     rest: u64,
-    /// Number of tasks that remain if no tasks are returned or added.
+    /// Number of tasks that remain if no dispatched tasks are returned and none are added.
     expected: u64,
 }
 
@@ -101,24 +102,24 @@ impl Policy for Tss {
     }
 }
 
-/// Fixed chunks of the size that Kruskal and Weiss derived for independent tasks.
+/// Policy with chunks of the constant size that Kruskal and Weiss derived for independent tasks.
 #[derive(Clone, Debug)]
 pub(super) struct KruskalWeiss;
 
 impl Policy for KruskalWeiss {
     fn begin(&mut self, _view: &View<'_>) {}
 
-    /// Uses [`Published::Fac2`](super::super::Published::Fac2) while the deviation is unknown.
+    /// Returns a chunk of the policy [`Published::Fac2`](super::super::Published::Fac2) while the standard deviation of task times is unknown.
     fn next(&mut self, _worker: usize, _most: u64, view: &View<'_>) -> u64 {
         let all = view.statistics.all();
         let even = view.total.div_ceil(view.n());
         if all.count() < 2 {
             return share(view.left, 2.0 * view.n() as f64);
         }
-        // Overhead of a chunk that does not depend on its size.
+        // Part of the cost of a chunk that does not depend on its size: the start-up times of two messages.
         let overhead = 2.0 * view.knowledge.messages.start_up.of(mean_bytes(view.knowledge));
         let size = kruskal_weiss_size(view.total, view.workers.len(), overhead, all.deviation());
-        // The size is NaN if overhead and deviation are 0, and infinite without deviation: then each worker gets one chunk.
+        // Each worker gets one chunk if the size is NaN (overhead and deviation are 0) or infinite (the deviation is 0).
         if size < even as f64 { size.ceil().max(1.0) as u64 } else { even }
     }
 
@@ -131,7 +132,8 @@ fn mean_bytes(knowledge: &Knowledge) -> f64 {
     0.5 * (knowledge.task_bytes + knowledge.result_bytes)
 }
 
-/// Returns k = (√2 M h / (σ n √ln n))^(2/3), with h the overhead of a chunk (s).
+/// Returns the chunk size of Kruskal and Weiss, (√2 M h / (σ n √ln n))^(2/3), for M `tasks`, n `workers`, the `overhead` h of a chunk (s) and the
+/// standard `deviation` σ of task times (s).
 pub(in super::super) fn kruskal_weiss_size(tasks: u64, workers: usize, overhead: f64, deviation: f64) -> f64 {
     let n = workers as f64;
     (std::f64::consts::SQRT_2 * tasks as f64 * overhead / (deviation * n * n.ln().sqrt())).powf(2.0 / 3.0)
@@ -142,8 +144,7 @@ mod tests {
     use super::*;
     use crate::farm::TaskStatistics;
 
-    /// A master that has room for ten tasks at a time still issues chunks that shrink with the remaining tasks, not
-    /// with each message.
+    /// A master whose window has space for only ten tasks at a time still gets chunks that shrink with the remaining tasks, not with each message.
     #[test]
     fn trapezoid_chunks_do_not_shrink_with_limited_room() {
         let (statistics, knowledge) = (TaskStatistics::default(), Knowledge::default());

@@ -1,34 +1,35 @@
-//! Interface of chunk policies and their input.
+//! Interface of the chunk policies of a farm, and the input of the policies.
 
 use std::fmt;
 
 use super::super::knowledge::{ChunkDone, Knowledge};
 use super::super::statistics::TaskStatistics;
 
-/// Input of a policy.
+/// Input of a chunk policy: state of the farm at a request.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::farm) struct View<'a> {
     /// Number of iterations begun, including the current one.
     pub iteration: u64,
-    /// Number of tasks of the iteration, M.
+    /// Number of tasks of the iteration (M in the formulas of policies).
     pub total: u64,
-    /// Number of tasks not yet dispatched, R; more than 0.
+    /// Number of tasks not yet dispatched (R in the formulas of policies); more than 0.
     pub left: u64,
-    /// Workers in ascending order; never empty.
+    /// Numbers of the workers in ascending order; never empty.
     pub workers: &'a [usize],
-    /// Task times so far.
+    /// Statistics of the task times so far.
     pub statistics: &'a TaskStatistics,
-    /// Other properties of the farm.
+    /// Costs of messages and other properties of the farm.
     pub knowledge: &'a Knowledge,
 }
 
 impl View<'_> {
-    /// Returns the number of workers, n.
+    /// Returns the number of workers (n in the formulas of policies).
     pub(in crate::farm) fn n(&self) -> u64 {
         self.workers.len() as u64
     }
 
-    /// Returns the minimum chunk size, [`Knowledge::least_chunk`]: 1 without measurements, `None` if no chunk is large enough.
+    /// Returns the minimum chunk size, [`Knowledge::least_chunk`]: 1 before any task was measured, `None` if no chunk is large enough for the master
+    /// to serve all workers.
     pub(in crate::farm) fn least_chunk(&self) -> Option<u64> {
         if self.statistics.all().count() == 0 {
             return Some(1);
@@ -48,6 +49,6 @@ pub(in crate::farm) trait Policy: fmt::Debug + Send {
     /// Records a completed chunk, which the statistics already contain.
     fn done(&mut self, _done: &ChunkDone) {}
 
-    /// Returns a copy with the current state, for simulations.
+    /// Returns a copy of the policy with its current state, for simulations.
     fn copy(&self) -> Box<dyn Policy>;
 }

@@ -1,18 +1,20 @@
-//! Batches in which faster workers get more tasks: AWF-B.
+//! Chunk policy with batches in which faster workers get more tasks: AWF-B.
 
 use super::view::{Policy, View};
 
-/// Adaptive weighted factoring by batches, with weights from π_i = Σ k t_k / Σ k n_k over the chunks of a worker. The size of a batch is set at its
-/// beginning; the weights are always the latest ones.
+/// Adaptive weighted factoring by batches. The weight of a worker follows from its mean time per task, Σ k t_k / Σ k n_k over its chunks k = 1, 2, …
+/// with time t_k and n_k tasks, so that later chunks count more. The size of a batch is set when the batch begins; the weights are always the latest
+/// ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AwfB {
-    /// Chunk size of the current batch for a worker of mean speed.
+    /// Number of tasks in a chunk of the current batch for a worker of mean speed.
     even: u64,
-    /// Number of tasks of the batch that are not dispatched.
+    /// Number of tasks of the current batch that are not dispatched.
     batch: u64,
 }
 
-/// Returns the speed of the worker, relative to the mean speed of all workers. A worker without measurements has the mean π of the others.
+/// Returns the speed of a worker, relative to the mean speed of all workers. For a worker without measurements, the mean time per task of the other
+/// workers is used.
 fn weight(worker: usize, view: &View<'_>) -> f64 {
     let pace = |worker: usize| {
         let (time, tasks) = view.statistics.times(worker)?.weighted;

@@ -1,4 +1,4 @@
-//! Decisions from smoothed rates: whether units move, and which.
+//! Decisions of a loop balancer from the smoothed rates of the ranks: whether units move, and which.
 
 use super::{LoopBalancer, UnderWay, shift};
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::loops::rates::interaction::Ahead;
 use crate::tuner::{Action, Reason};
 
 impl LoopBalancer {
-    /// Sets the target distribution and its gain.
+    /// Sets the target distribution of the units in `decision`, and the saving compared with the current distribution.
     fn share_out(&self, decision: &mut LoopDecision, rates: Vec<f64>) {
         decision.target = distribute(decision.held.iter().sum(), &rates, self.options.least);
         decision.gain = reduction(&decision.held, &decision.target, &rates);
@@ -20,14 +20,14 @@ impl LoopBalancer {
         decision.rates = rates;
     }
 
-    /// Returns true if the gain is above the current threshold.
+    /// Returns true if the saving of the decision reaches the current threshold.
     fn is_above(&self, decision: &LoopDecision) -> bool {
-        // Whole units cannot always be distributed better, whatever the threshold.
+        // A gain of 0 is never enough, even with a threshold of 0, because a distribution of whole units cannot always be improved.
         decision.gain > 0.0 && decision.gain >= self.threshold(&decision.held)
     }
 
-    /// Decides on the rest of a pass. The saving is final at the end of the pass, so the decision does not update the estimate of how long gains
-    /// last.
+    /// Decides on moves of units that are left in the current pass. The saving ends with the pass, so the decision does not update the estimate of
+    /// how long gains last.
     pub(super) fn decide_rest(&mut self, decision: &mut LoopDecision, rates: Vec<f64>) -> Result<()> {
         self.share_out(decision, rates);
         decision.horizon = decision.current_time;
@@ -41,7 +41,7 @@ impl LoopBalancer {
         Ok(())
     }
 
-    /// Decides on moves between passes, and records the numbers behind the verdict.
+    /// Decides on moves between passes, and records the numbers on which the decision is based.
     pub(super) fn decide(
         &mut self,
         decision: &mut LoopDecision,
@@ -61,14 +61,15 @@ impl LoopBalancer {
         decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
         if let Some(kept) = self.realised_gain.kept().filter(|_| self.options.realised_gain) {
             decision.kept = kept;
-            // The saving is now a measured one, so the margin for uncertain savings does not apply.
+            // Measured savings of past movements reduce the expected saving, so the margin for uncertain predictions is limited to 1.
             decision.margin = decision.margin.map(|margin| margin.min(1.0));
         }
         let moves = self.moves(decision)?;
         decision.action = self.decide_action(decision, &moves, is_above);
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, .. } = &*decision;
-            // The trial uses the expected stability only, because a horizon until the end of the loop is no prediction about rates.
+            // The trial, which compares predicted and measured savings, uses the time for which rates are expected to stay. The remaining time of the
+            // loop does not count, because it is no prediction about rates.
             self.realised_gain.begin(Trial::new(held, target, *gain, stable, decision.is_act()));
         }
         if decision.is_act() {
@@ -78,7 +79,7 @@ impl LoopBalancer {
         Ok(())
     }
 
-    /// Computes the moves to the target of the decision, and sets their cost.
+    /// Computes the moves to the target distribution of the decision, and sets their cost.
     fn moves(&self, decision: &mut LoopDecision) -> Result<Vec<Move>> {
         let moves = self.options.reach.moves(&decision.held, &decision.target)?;
         decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));

@@ -1,4 +1,4 @@
-//! Cost of moving units, fitted to past movements.
+//! Cost of moving units between ranks, fitted to past movements.
 
 use std::collections::VecDeque;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Number of movements kept.
+/// Number of past movements that are kept.
 const MEMORY: usize = 16;
 
 /// Seconds of a movement: `fixed + per_unit × units`, with the number of units that the [busiest](crate::loops::busiest) rank sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MovementCosts {
-    /// Seconds of any movement.
+    /// Seconds that any movement of units takes.
     pub fixed: f64,
-    /// Additional seconds per unit.
+    /// Additional seconds for each unit that the busiest rank sends and receives.
     pub per_unit: f64,
 }
 
@@ -26,10 +26,10 @@ impl MovementCosts {
     }
 }
 
-/// Fits [`MovementCosts`] to the last 16 movements.
+/// Fits [`MovementCosts`] to the last 16 movements of units.
 ///
 /// The first movement is used only until there is a second one, because it touches new memory and opens connections, and takes many times as long.
-/// This rule is an addition to the paper.
+/// This rule is an addition to the paper of Siegell and Steenkiste.
 ///
 /// The slope is the median of the slopes between any two movements, and the fixed part the median of the residuals (Theil and Sen), so that single
 /// outliers have no effect. Neither is less than 0. While all movements have the same size, costs are assumed to be in proportion to the size. The
@@ -50,9 +50,9 @@ impl MovementCosts {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MovementFit {
-    /// First movement: units of the busiest rank, and seconds.
+    /// First movement of units: units of the busiest rank, and seconds.
     first: Option<(u64, f64)>,
-    /// Later movements.
+    /// Movements after the first one: units of the busiest rank, and seconds.
     seen: VecDeque<(u64, f64)>,
 }
 
@@ -71,7 +71,7 @@ impl MovementFit {
         self.seen.push_back((units, seconds));
     }
 
-    /// Returns the costs; `None` before the first movement.
+    /// Returns the fitted costs; `None` before the first movement.
     pub fn costs(&self) -> Option<MovementCosts> {
         let proportional = || {
             let first = self.first.iter().filter(|_| self.seen.is_empty());
@@ -93,7 +93,7 @@ impl MovementFit {
     }
 }
 
-/// Returns the median, which is the mean of the middle two of an even number of values.
+/// Returns the median of the values; for an even number of values it is the mean of the middle two.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);

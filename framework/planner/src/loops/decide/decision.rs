@@ -1,4 +1,4 @@
-//! Decision of a balancer at an interaction.
+//! Decision of a loop balancer at an interaction with the ranks.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::loops::moves::Move;
 use crate::number_format::{Percent, Seconds};
 use crate::tuner::{Action, Reason};
 
-/// Result of one interaction: its input and the decision.
+/// Result of one interaction of a loop balancer: the input and the decision.
 ///
-/// A *pass* is the time in which all units are done once. The verdict is one of the [tuner](crate::tuner), with these reasons to keep the
+/// A *pass* is the time in which all units are done once. The action is one of the [tuner](crate::tuner), with these reasons to keep the
 /// distribution: `Off`, `UnderWay`, `NotSettled` (a rank with units has no rate yet), `Same`, `GainTooSmall`, `Unsure`, `NotWorthCost`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopDecision {
@@ -20,43 +20,43 @@ pub struct LoopDecision {
     pub held: Vec<u64>,
     /// Smoothed rate of each rank (units/s); empty while a rate is unknown.
     pub rates: Vec<f64>,
-    /// Number of units that each rank should have by its rate; equal to `held` while rates are unknown.
+    /// Number of units that each rank should have according to its rate; equal to `held` while rates are unknown.
     pub target: Vec<u64>,
     /// Seconds of a pass with the current distribution; `None` if the pass would not end, or rates are unknown.
     pub current_time: Option<f64>,
     /// Seconds of a pass with the target distribution; `None` if the pass would not end, or rates are unknown.
     pub target_time: Option<f64>,
-    /// Saving of the target as a fraction of the time (`rfract`).
+    /// Saving of the target distribution as a fraction of the time of a pass (`rfract` in the paper of Siegell and Steenkiste).
     pub gain: f64,
-    /// Minimum saving (`tfract`).
+    /// Minimum saving for a movement, as a fraction of the time of a pass (`tfract` in the paper of Siegell and Steenkiste).
     pub threshold: f64,
-    /// Seconds for which the gain is expected to last; `None` if no end is known.
+    /// Seconds for which the gain is expected to last; `None` if no end is predicted.
     pub horizon: Option<f64>,
-    /// Fraction of the gain that counts, from 0 to 1: the fraction of their predicted savings that the last movements achieved. It is 1 before the
-    /// first movement, or if the option is off.
+    /// Fraction of the gain that counts, from 0 to 1: the last movements achieved this fraction of their predicted savings. The value is 1 before the
+    /// first movement, or if the option [`realised_gain`](crate::loops::LoopOptions::realised_gain) is off.
     pub kept: f64,
-    /// Expected seconds of the moves.
+    /// Expected seconds that the moves take.
     pub cost: f64,
-    /// Maximum ratio of cost to saving; `None` if costs are ignored.
+    /// Maximum ratio of the cost of moves to their expected saving; `None` if costs are ignored.
     pub margin: Option<f64>,
-    /// Action to take.
+    /// Action to take: move units, or keep the distribution for a reason.
     #[serde(rename = "verdict")]
     pub action: Action,
-    /// Moves to make; empty if the distribution is kept.
+    /// Moves of units to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
-    /// Target period in seconds.
+    /// Target time between two interactions in seconds.
     pub period: f64,
-    /// Number of phases until the next interaction.
+    /// Number of phases (times between two hooks) until the next interaction.
     pub phases: u64,
 }
 
 impl LoopDecision {
-    /// Returns true if units are to move.
+    /// Returns true if the decision is to move units.
     pub fn is_act(&self) -> bool {
         self.action == Action::Act
     }
 
-    /// Returns the seconds saved: gain × horizon × kept; infinite if no end is known.
+    /// Returns the seconds that the moves are expected to save: `gain` × `horizon` × `kept`; infinite if no end of the gain is predicted.
     pub fn benefit(&self) -> f64 {
         match self.horizon {
             _ if self.gain <= 0.0 || self.kept <= 0.0 => 0.0,
@@ -65,15 +65,15 @@ impl LoopDecision {
         }
     }
 
-    /// Returns false if the moves cost more than margin × benefit. At the end of a loop, where nothing is saved, no move pays, even if its cost is
-    /// not known.
+    /// Returns false if the moves cost more than `margin` times their expected saving. At the end of a loop, where nothing is saved, no move pays,
+    /// even if its cost is not known.
     pub fn is_worth_cost(&self) -> bool {
         let benefit = self.benefit();
         self.margin.is_none_or(|margin| benefit > 0.0 && self.cost <= margin * benefit)
     }
 }
 
-/// Formats the decision as a sentence, without the distributions.
+/// Formats the decision as a sentence, without the numbers of units of the ranks.
 impl fmt::Display for LoopDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.action {
@@ -95,7 +95,7 @@ impl fmt::Display for LoopDecision {
                         f.write_str("there are too few reports to trust a gain of this size; ")?
                     }
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
-                    // A loop balancer gives no other reasons.
+                    // A loop balancer never gives any other reason.
                     other => write!(f, "{other:?}; ")?,
                 }
             }

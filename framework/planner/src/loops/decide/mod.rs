@@ -1,4 +1,4 @@
-//! Decision whether units move: costs and savings of moves, stability of rates, balancing period, and measured effects.
+//! Parts of the decision whether units move between ranks: costs and savings of moves, stability of rates, balancing period, and measured savings.
 
 pub(in crate::loops) mod cost_benefit;
 pub(in crate::loops) mod decision;
@@ -8,6 +8,6 @@ pub(in crate::loops) mod realised_gain;
 mod realised_gain_tests;
 pub(in crate::loops) mod stability;
 
-/// Number of past movements, gaps between changes, and finished trials that are kept. The paper says only that recent ones count. With one or two,
-/// a single outlier decides; with many, a loop that has changed is judged by old data.
+/// Number of past movements, times between changes of rates, and finished trials that are kept. The paper says only that recent ones count. With one
+/// or two, a single outlier decides; with many, a loop that has changed is judged by old data.
 const RECENT: usize = 5;

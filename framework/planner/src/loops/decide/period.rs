@@ -9,15 +9,17 @@ use crate::error::Result;
 use crate::loops::{invalid, round_half_up};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Lower limits of the balancing period.
+/// Options for the lower limits of the balancing period, the time between reports of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// Maximum fraction of the time for interactions; more than 0.
+    /// Maximum fraction of the run time that interactions with the balancer may take; more than 0.
     pub interaction_share: f64,
-    /// Seconds for which the operating system lets a process run while others wait. The paper's machines had 0.1 s; today it is a few milliseconds.
+    /// Time quantum of the operating system: seconds for which a process runs while others wait. The paper's machines had 0.1 s; today it is a few
+    /// milliseconds.
     pub quantum: f64,
-    /// Minimum number of quanta in a period, so that the turns of processes average out; the paper recommends 5 to 10.
+    /// Minimum number of time quanta in a balancing period, so that the turns of processes average out; the paper of Siegell and Steenkiste
+    /// recommends 5 to 10.
     pub quantum_scale: f64,
 }
 
@@ -28,7 +30,7 @@ impl Default for PeriodOptions {
 }
 
 impl PeriodOptions {
-    /// Checks that every number is valid.
+    /// Checks that every limit of the period is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) with the first invalid number.
@@ -46,7 +48,7 @@ impl PeriodOptions {
     }
 }
 
-/// The three lower limits of the balancing period, in seconds (section 5.2 of the paper).
+/// The three lower limits of the balancing period, in seconds (section 5.2 of the paper of Siegell and Steenkiste).
 ///
 /// ```
 /// use armature_planner::loops::{PeriodLimits, PeriodOptions, phases_between};
@@ -61,17 +63,18 @@ impl PeriodOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodLimits {
-    /// Period with which interactions take no more than their fraction of the time.
+    /// Shortest period with which interactions take no more than their fraction of the run time.
     pub interaction: f64,
-    /// Period over which the cost of a movement is spread.
+    /// Shortest period over which the mean cost of a movement can be spread.
     pub movement: f64,
-    /// Period in which the turns of the operating system average out.
+    /// Shortest period in which the turns of processes on a core average out.
     pub scheduling: f64,
 }
 
 impl PeriodLimits {
-    /// Computes the limits from the cost of an interaction (s), the cost of a movement (s; 0 before the first), and the number of periods between
-    /// two movements, which counts as at least 1. The paper was available only without its two fractions; the text implies that they are quotients.
+    /// Computes the limits from the cost of an interaction (s), the cost of a movement (s; 0 before the first movement), and the number of periods
+    /// between two movements, which counts as at least 1. The available copy of the paper of Siegell and Steenkiste lacks its two fractions; its text
+    /// implies that they are quotients.
     pub fn new(interaction: f64, movement: f64, workscale: f64, options: &PeriodOptions) -> Self {
         PeriodLimits {
             interaction: interaction / options.interaction_share,
@@ -86,13 +89,13 @@ impl PeriodLimits {
     }
 }
 
-/// Returns the number of phases until the next interaction (the paper's `nexthook`): the number of phases of `phase` seconds in the target period,
-/// at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
+/// Returns the number of phases (times between two hooks) until the next interaction, the paper's `nexthook`: the number of phases of `phase` seconds
+/// in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }
 
-/// Updates the target period from the cost and frequency of movements.
+/// Computes the balancing period from the costs of interactions and from the cost and frequency of movements.
 ///
 /// ```
 /// use armature_planner::loops::{PeriodChooser, PeriodOptions};
@@ -109,13 +112,13 @@ pub fn phases_between(target: f64, phase: f64) -> u64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodChooser {
     options: PeriodOptions,
-    /// Last movements: time of completion, and duration in seconds.
+    /// Last movements of units: time of completion, and duration in seconds.
     movements: VecDeque<(f64, f64)>,
     target: f64,
 }
 
 impl PeriodChooser {
-    /// Creates a chooser without movements.
+    /// Creates a chooser of the balancing period, before any movement.
     ///
     /// # Errors
     /// See [`PeriodOptions::validate`].
@@ -125,17 +128,17 @@ impl PeriodChooser {
         Ok(PeriodChooser { options, movements: VecDeque::with_capacity(RECENT + 1), target })
     }
 
-    /// Returns the current target period in seconds.
+    /// Returns the current balancing period in seconds.
     pub fn target(&self) -> f64 {
         self.target
     }
 
-    /// Sets the quantum of the scheduler in seconds, from the next update on.
+    /// Sets the time quantum of the operating system in seconds, which counts from the next update on.
     pub(in crate::loops) fn set_quantum(&mut self, seconds: f64) {
         self.options.quantum = seconds;
     }
 
-    /// Returns the seconds in which the turns of the operating system average out ([`PeriodLimits::scheduling`]).
+    /// Returns the seconds in which the turns of processes on a core average out ([`PeriodLimits::scheduling`]).
     pub(in crate::loops) fn scheduling(&self) -> f64 {
         PeriodLimits::new(0.0, 0.0, 1.0, &self.options).scheduling
     }
@@ -151,7 +154,7 @@ impl PeriodChooser {
         self.movements.push_back((now, seconds));
     }
 
-    /// Returns the target period from `now` on, if an interaction costs `interaction` seconds.
+    /// Computes and returns the balancing period from time `now` on, if an interaction costs `interaction` seconds.
     pub fn update(&mut self, now: f64, interaction: f64) -> f64 {
         let count = self.movements.len().max(1) as f64;
         let movement = self.movements.iter().map(|(_, seconds)| seconds).sum::<f64>() / count;

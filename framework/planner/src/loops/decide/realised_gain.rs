@@ -1,4 +1,4 @@
-//! Measured savings of movements, and of those that were not made.
+//! Measured savings of movements of units, and of movements that were considered but not made.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::RECENT;
 use crate::loops::distribution::{pass_time, reduction};
 
-/// Computes from later rates how much the last movements have saved: the rates of the ranks give the time of a pass with the old distribution.
-/// Movements that were held back are evaluated in the same way, as if they had been made.
+/// Computes from later rates how much time the last movements of units have saved: the rates of the ranks give the time of a pass with the old
+/// distribution. Movements that were considered but not made are evaluated in the same way, as if they had been made.
 ///
-/// A *trial* is a movement, or one that was held back. It lasts from the interaction at which it is, or would be, carried out until the next one
-/// would be. This includes the time in which a load has ended while the units are still distributed for it. The prediction is that the gain lasts
-/// for as long as expected. If loads appear and disappear about as fast as a balancer can react, little of the predicted saving is achieved.
+/// A *trial* is such a movement, made or not. The trial lasts from the interaction at which the movement is carried out (or would be) until the
+/// interaction at which the next one would be carried out. This includes the time in which a load has ended while the units are still distributed for
+/// it. The prediction is that the gain lasts for as long as expected. If loads appear and disappear about as fast as a balancer can react, little of
+/// the predicted saving is achieved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::loops) struct RealisedGain {
-    /// Seconds saved, and seconds predicted, for each finished trial.
+    /// For each finished trial (evaluation of a movement), the seconds saved and the seconds predicted.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
-    /// Decided trial, which is carried out at the next interaction.
+    /// Trial that has been decided and begins at the next interaction.
     next: Option<Trial>,
 }
 
@@ -29,16 +30,16 @@ pub(in crate::loops) struct Trial {
     gain: f64,
     /// Seconds for which the gain is expected to last.
     horizon: Option<f64>,
-    /// False if the movement was held back.
+    /// True if units move; false for a movement that is considered but not made.
     is_made: bool,
     age: f64,
     saved: f64,
-    /// True if the trial ends with the next interaction.
+    /// True if the trial ends at the next interaction.
     is_ending: bool,
 }
 
 impl Trial {
-    /// Creates a trial of a movement from `before` to `after`, with a predicted `gain` for `horizon` seconds.
+    /// Creates a trial of a movement from the distribution `before` to `after`, with a predicted `gain` for `horizon` seconds.
     pub(in crate::loops) fn new(
         before: &[u64],
         after: &[u64],
@@ -54,12 +55,13 @@ impl Trial {
         self.gain * self.horizon.unwrap_or(self.age)
     }
 
-    /// Returns the saving in seconds that was predicted for the time so far.
+    /// Returns the saving in seconds that was predicted for the age of the trial.
     fn promised_so_far(&self) -> f64 {
         self.gain * self.horizon.map_or(self.age, |horizon| horizon.min(self.age))
     }
 
-    /// Adds `seconds` in which ranks with the units `held` had these rates. Returns false if `held` is neither `before` nor `after`.
+    /// Adds `seconds` in which the ranks had the units `held` and the given rates. Returns false if `held` is neither the distribution before nor
+    /// that after the movement.
     fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) -> bool {
         if held != self.before && held != self.after {
             return false;
@@ -67,7 +69,7 @@ impl Trial {
         let time = |units: &[u64]| pass_time(units, rates);
         let passes = seconds / time(held);
         let saved = passes * (time(&self.before) - time(&self.after));
-        // The time is ignored if a rank did nothing at all in it.
+        // The saving is infinite or NaN if a rank with units did nothing at all; the trial then ignores these seconds.
         if saved.is_finite() {
             self.saved += saved;
             self.age += seconds;
@@ -77,7 +79,7 @@ impl Trial {
 }
 
 impl RealisedGain {
-    /// Adds `seconds` since the last interaction or movement, in which ranks with the units `held` had these rates.
+    /// Adds `seconds` since the last interaction or movement to the running trial; the ranks had the units `held` and the given rates.
     pub(in crate::loops) fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) {
         if let Some(mut trial) = self.running.take()
             && trial.follow(seconds, held, rates)
@@ -93,8 +95,8 @@ impl RealisedGain {
         }
     }
 
-    /// Compares the running trial with the distribution `target` for the smoothed rates. If that saves more than the threshold, the trial ends at
-    /// the next interaction.
+    /// Compares the distribution of the running trial with the distribution `target`, which fits the smoothed rates. If the target saves at least the
+    /// threshold, the trial ends at the next interaction.
     pub(in crate::loops) fn compare(&mut self, target: &[u64], rates: &[f64], threshold: f64) {
         if let Some(trial) = &mut self.running {
             let gain = reduction(&trial.after, target, rates);
@@ -102,10 +104,10 @@ impl RealisedGain {
         }
     }
 
-    /// Begins the trial of a movement that was decided, or held back.
+    /// Begins the trial of a movement that was decided, or that was considered but not made.
     pub(in crate::loops) fn begin(&mut self, trial: Trial) {
         if trial.is_made {
-            // A held-back movement that was followed is now made, or replaced by another one.
+            // A running trial of a movement that was not made ends, because that movement or another one is made now.
             if let Some(before) = self.running.take_if(|running| !running.is_made) {
                 self.finish(&before);
             }
@@ -115,7 +117,7 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement was made.
+    /// Records that the decided movement of units was carried out.
     pub(in crate::loops) fn moved(&mut self) {
         if let Some(next) = self.next.take_if(|next| next.is_made) {
             if let Some(before) = self.running.take() {
@@ -125,12 +127,13 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement will not be made.
+    /// Records that the decided movement of units will not be carried out.
     pub(in crate::loops) fn abandoned(&mut self) {
         self.next = None;
     }
 
-    /// Returns the achieved fraction of the predicted savings, from 0 to 1; `None` before the first trial has ended, or is about to end.
+    /// Returns the fraction of the predicted savings that movements achieved, from 0 to 1; `None` before the first trial has ended or is about to
+    /// end.
     pub(in crate::loops) fn kept(&self) -> Option<f64> {
         let running = self.running.iter().map(|trial| {
             (trial.saved, if trial.is_ending { trial.promised() } else { trial.promised_so_far() })

@@ -1,4 +1,4 @@
-//! Tests of the realised gain of movements against values computed by hand, and of its use in a balancer.
+//! Tests of the measured savings of movements against values computed by hand, and of their use in a loop balancer.
 
 use super::realised_gain::{RealisedGain, Trial};
 use crate::loops::*;
@@ -13,7 +13,7 @@ fn kept(realised_gain: &RealisedGain, saved: f64, promised: f64) {
     assert!((kept - saved / promised).abs() < 1e-9, "{kept} instead of {saved} / {promised}");
 }
 
-/// Returns the seconds saved per second with the units of `held`.
+/// Returns the seconds per second that the distribution `AFTER` saves compared with `BEFORE`, while the ranks have the units `held`.
 fn saved(held: &[u64], rates: &[f64]) -> f64 {
     (pass_time(&BEFORE, rates) - pass_time(&AFTER, rates)) / pass_time(held, rates)
 }
@@ -22,16 +22,16 @@ fn saved(held: &[u64], rates: &[f64]) -> f64 {
 fn gain_is_measured_until_the_next_movement() {
     let mut realised_gain = RealisedGain::default();
     realised_gain.begin(Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), true));
-    // The movement has not been carried out.
+    // In this second the movement has been decided, but not carried out.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.moved();
     realised_gain.follow(4.0, &AFTER, &LOADED);
     realised_gain.compare(&AFTER, &LOADED, 0.1);
     assert_eq!(realised_gain.kept(), None, "nothing has ended");
-    // The load has ended; at the next interaction units could move back.
+    // The load has ended, so that units could move back at the next interaction.
     realised_gain.follow(1.0, &AFTER, &FREE);
     realised_gain.compare(&BEFORE, &FREE, 0.1);
-    // The gain is known before units move back.
+    // The saving of the movement is known before units move back.
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + saved(&AFTER, &FREE), 3.3);
     realised_gain.follow(1.0, &AFTER, &FREE);
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + 2.0 * saved(&AFTER, &FREE), 3.3);
@@ -44,7 +44,7 @@ fn gain_of_a_suppressed_movement_is_measured() {
     let mut realised_gain = RealisedGain::default();
     let held_back = || Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), false);
     realised_gain.begin(held_back());
-    // The movement would be carried out at the next interaction.
+    // The movement is not made; it would be carried out at the end of this second.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.begin(held_back());
     realised_gain.follow(3.0, &BEFORE, &LOADED);
@@ -52,12 +52,12 @@ fn gain_of_a_suppressed_movement_is_measured() {
     realised_gain.follow(1.0, &BEFORE, &FREE);
     let first = 3.0 * saved(&BEFORE, &LOADED) + saved(&BEFORE, &FREE);
     kept(&realised_gain, first, 3.3);
-    // The next trial has not ended; the time so far counts.
+    // A second trial begins. As long as it has not ended, its time so far counts.
     realised_gain.begin(held_back());
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.follow(8.0, &BEFORE, &LOADED);
     kept(&realised_gain, first + 8.0 * saved(&BEFORE, &LOADED), 3.3 + 8.0 * 0.33);
-    // A distribution that is neither the one before nor the one after the movement ends the trial without a result.
+    // A distribution that is neither that before nor that after the movement ends the trial without a result.
     realised_gain.follow(1.0, &[50, 150], &LOADED);
     kept(&realised_gain, first, 3.3);
 }
@@ -76,8 +76,8 @@ fn stalled_ranks_are_excluded_from_the_gain() {
     kept(&realised_gain, 2.0 * saved(&AFTER, &LOADED), 1.0);
 }
 
-/// Simulates two ranks with a decision per second, whose moves are carried out a second later. Returns the decisions
-/// and the number of movements, each of which takes 0.1 s.
+/// Simulates two ranks with a balancer that decides once a second and whose moves are carried out a second later. Returns the decisions and the
+/// number of movements, each of which takes 0.1 s.
 fn looks(realised_gain: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<LoopDecision>, usize) {
     let options = LoopOptions { realised_gain, smoothing: Smoothing::Raw, ..LoopOptions::default() };
     let mut balancer = LoopBalancer::new(2, options).unwrap();
@@ -106,7 +106,7 @@ fn looks(realised_gain: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<Loo
 
 #[test]
 fn fast_loads_are_followed_only_briefly() {
-    // The load is on for 3 s and off for 3 s; after a movement one second of the phase is left.
+    // A load is on for 3 s and off for 3 s, so that a movement pays for only one second.
     let fast = || (0..120).map(|i| i / 3 % 2 == 0);
     assert!(looks(false, fast()).1 >= 30, "{}", looks(false, fast()).1);
     let (decisions, moves) = looks(true, fast());
@@ -120,11 +120,10 @@ fn lasting_loads_are_followed_after_fast_ones() {
     let (decisions, _) = looks(true, fast.clone().chain([true; 60]));
     let after = &decisions[120..];
     let found = after.iter().position(|d| d.held == [667, 1333]);
-    // The time of the movement matters less than the loss until then: a third of the time while the units are shared
-    // equally.
+    // Most of the loss occurs before the units move: a third of the time while the units are shared equally. The time of the movement matters less.
     let lost: f64 = after.iter().map(|d| d.gain).sum();
     assert!(found.is_some() && lost < 3.5, "{lost} s lost until {found:?}");
-    // Slow loads are always followed.
+    // A load that changes every 40 s is always followed, with and without the measured savings.
     let slow = || (0..400).map(|i| i / 40 % 2 == 0);
     assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
 }
@@ -146,7 +145,7 @@ fn known_loop_end_does_not_increase_the_margin() {
         }
         decision
     };
-    // A load starts with 1,000 passes left and ends 20 s later. Following the load has paid.
+    // A load starts when 1,000 passes are left, and ends 20 s later. Moving units because of the load has paid.
     let came = look(1.0, [1000, 1000], LOADED, 1000.0);
     assert!(came.is_act() && came.horizon.is_some_and(|horizon| horizon > 10_000.0), "{came}");
     look(11.0, [667, 1333], LOADED, 990.0);

@@ -1,4 +1,4 @@
-//! Expected time until rates change.
+//! Expected time until the rates of the ranks change.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::RECENT;
 
-/// Estimates for how long rates stay unchanged, from the frequency of their changes.
+/// Estimates for how long the rates of ranks stay unchanged, from the frequency of their changes.
 ///
-/// A *change* is a saving that rises above the threshold, or that is above the threshold again after a movement, with moves in the opposite
-/// direction: smoothed rates follow a change in steps, and so do movements. A look at which the saving is still above the threshold is not a
-/// change. Without movements, it would count one change again and again, the estimate would shrink to one period, and no movement would ever pay.
-/// The estimate is the mean of the last five gaps between changes, or the time since the last change if that is longer. The paper mentions only the
-/// frequency of past changes; the rule is a reconstruction, and that moves in the same direction are not a change is an addition.
+/// A *change* is an interaction at which the saving of a new distribution rises above the threshold, or at which it is above the threshold again
+/// after a movement, with moves in the opposite direction: smoothed rates follow a change in steps, and so do movements. An interaction at which the
+/// saving is still above the threshold is not a change. Otherwise, if no units move, one change would count again and again, the estimate would
+/// shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes, or the time since the last
+/// change if that is longer. The paper mentions only the frequency of past changes; the rule is a reconstruction, and that moves in the same
+/// direction are not a change is an addition.
 ///
 /// ```
 /// use armature_planner::loops::Stability;
@@ -32,19 +33,19 @@ use super::RECENT;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
-    /// Times of the last changes.
+    /// Times of the last changes of rates.
     changes: VecDeque<f64>,
-    /// True if the saving was above the threshold at the last look.
+    /// True if the saving was above the threshold at the last interaction.
     above: bool,
-    /// Change of the number of units of each rank, when the saving was last above the threshold.
+    /// Change of the number of units of each rank, at the last interaction at which the saving was above the threshold.
     shift: Vec<i64>,
-    /// True if units have moved since the last look.
+    /// True if units have moved since the last interaction.
     has_moved: bool,
 }
 
 impl Stability {
-    /// Records a look at `now` (s). `shift` is `None` if the saving is below the threshold. Otherwise it is the change of the number of units of
-    /// each rank, or empty if the direction of the moves should be ignored.
+    /// Records an interaction at time `now` (s). `shift` is `None` if the saving of a new distribution is below the threshold. Otherwise it is the
+    /// change of the number of units of each rank, or empty if the direction of the moves should be ignored.
     pub fn observe(&mut self, now: f64, shift: Option<&[i64]>) {
         let has_moved = std::mem::take(&mut self.has_moved);
         if let Some(shift) = shift {
@@ -59,7 +60,7 @@ impl Stability {
         self.above = shift.is_some();
     }
 
-    /// Records that units were moved.
+    /// Records that units were moved between ranks.
     pub fn moved(&mut self) {
         self.has_moved = true;
     }
@@ -72,7 +73,7 @@ impl Stability {
     }
 }
 
-/// Returns true if two shifts have the same direction (a positive scalar product).
+/// Returns true if two changes of the numbers of units have the same direction (a positive scalar product).
 fn is_same_way(a: &[i64], b: &[i64]) -> bool {
     a.iter().zip(b).map(|(&a, &b)| a as f64 * b as f64).sum::<f64>() > 0.0
 }

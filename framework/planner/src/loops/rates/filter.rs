@@ -1,4 +1,4 @@
-//! Smoothing of rates.
+//! Smoothing of the measured rates of ranks.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,22 @@ use crate::error::Result;
 use crate::loops::invalid;
 use crate::range;
 
-/// Largest rate: the largest number of units in the shortest time from which a rate is computed.
+/// Largest accepted rate: the largest number of units in the shortest time from which a rate is computed.
 const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 
-/// Smoothing of the measured rates of a rank: `r' = (1 − h) r + h r'_before`, (16). The first rate is not smoothed.
+/// Smoothing of the measured rates r of a rank: the smoothed rate is `r' = (1 − h) r + h r'_before`, with the weight h of the history (equation 16 of
+/// Siegell and Steenkiste 1997). The first rate is not smoothed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Smoothing {
-    /// No smoothing.
+    /// No smoothing: each measured rate is used as it is.
     Raw,
-    /// A fixed weight h of the history, from 0 to 1; the *simple filter* of the paper has 0.8.
+    /// A fixed weight of the history, from 0 to 1; the *simple filter* of the paper of Siegell and Steenkiste has 0.8.
     Fixed(f64),
-    /// A weight that depends on how long rates have risen or fallen, by the default [`TrendTable`].
+    /// A weight of the history that depends on how long rates have risen or fallen, by the default [`TrendTable`].
     #[default]
     Trend,
-    /// A weight from a custom table.
+    /// A weight of the history that depends on how long rates have risen or fallen, by the given table.
     Table(TrendTable),
 }
 
@@ -29,24 +30,25 @@ pub enum Smoothing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trend {
-    /// Name of the state.
+    /// Name of the state, for messages.
     pub name: String,
-    /// Next state after a rate that is not lower than the previous smoothed rate.
+    /// Number of the next state after a rate that is not lower than the previous smoothed rate.
     pub rise: usize,
-    /// Next state after a lower rate.
+    /// Number of the next state after a rate that is lower than the previous smoothed rate.
     pub fall: usize,
-    /// Weight h of the history in this state, from 0 to 1.
+    /// Weight of the history in this state (h in the paper of Siegell and Steenkiste), from 0 to 1.
     pub history: f64,
 }
 
-/// State machine that determines the weight of a new rate (Table 1 of the paper). A rate that is not lower than the previous smoothed rate is a
-/// rise, any other rate a fall. The rise or fall leads to the next state, whose h applies to this rate. State 0 is that of the first rate.
+/// State machine that determines the weight h of the history for a new rate (Table 1 of the paper of Siegell and Steenkiste). A rate that is not
+/// lower than the previous smoothed rate is a rise, any other rate a fall. The rise or fall leads to the next state, whose h applies to this rate.
+/// State 0 is that of the first rate.
 ///
-/// A falling rate is followed sooner: a rank with too many units delays all others, a rank with too few units only itself.
+/// A fall has an effect sooner than a rise, because a rank with too many units delays all others, and a rank with too few units only itself.
 ///
 /// Table 1 of the paper was not available. The [default](TrendTable::default) is a reconstruction with the features that the text of the paper
-/// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and
-/// by 90 % at the third, a rise by 20 % at the third and 60 % at the fourth.
+/// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and by
+/// 90 % at the third, a rise by 20 % at the third and 60 % at the fourth.
 ///
 /// | state | after a rise | after a fall | h |
 /// |---|---|---|---|
@@ -60,11 +62,11 @@ pub struct Trend {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TrendTable {
-    /// States, numbered from 0.
+    /// States of the table, numbered from 0.
     pub states: Vec<Trend>,
 }
 
-/// Default table: name, state after a rise, state after a fall, h.
+/// Default table: for each state its name, the state after a rise, the state after a fall, and the weight of the history.
 const DEFAULT: [(&str, usize, usize, f64); 7] = [
     ("U1", 1, 4, 1.0),
     ("U2", 2, 4, 1.0),
@@ -88,7 +90,7 @@ impl Default for TrendTable {
 }
 
 impl Smoothing {
-    /// Checks that every number is valid.
+    /// Checks that every weight and every state number is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a weight of the history is not from 0 to 1, or a table has no states or leads to a state that
@@ -122,8 +124,8 @@ impl Smoothing {
         }
     }
 
-    /// Returns the next state and its h after a rise or a fall. If the current state does not exist in a custom table, the next state is the first
-    /// one.
+    /// Returns the next state after a rise or a fall, and its weight of the history. If a custom table does not have the state `state`, the next
+    /// state is the first one.
     fn step(&self, state: usize, is_rise: bool) -> (usize, f64) {
         match self {
             Smoothing::Raw => (0, 0.0),
@@ -154,12 +156,12 @@ impl Smoothing {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateFilter {
-    /// State of the table, and smoothed rate.
+    /// State of the trend table, and smoothed rate; `None` before the first rate.
     seen: Option<(usize, f64)>,
 }
 
 impl RateFilter {
-    /// Creates a filter whose first rate is a mean of several.
+    /// Creates a filter whose first rate is the mean of several measured rates.
     pub(in crate::loops) fn begin(rate: f64) -> Self {
         RateFilter { seen: Some((0, rate)) }
     }
@@ -169,7 +171,7 @@ impl RateFilter {
         self.seen.map(|(_, rate)| rate)
     }
 
-    /// Returns the state of the table, which is always 0 without a table; `None` before the first rate.
+    /// Returns the state of the trend table, which is always 0 without a table; `None` before the first rate.
     pub fn state(&self) -> Option<usize> {
         self.seen.map(|(state, _)| state)
     }

@@ -1,4 +1,4 @@
-//! Input of a balancer.
+//! Input of a loop balancer at an interaction: the reports of the ranks.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,53 +6,53 @@ use crate::error::Result;
 use crate::loops::invalid;
 use crate::range;
 
-/// Minimum computing time in seconds for a rate; shorter times are below the resolution of clocks.
+/// Minimum computing time in seconds from which a rate is computed; shorter times are below the resolution of clocks.
 pub(in crate::loops) const SHORTEST: f64 = 1e-9;
 
-/// Work of a rank since the previous interaction.
+/// Report of a rank about its work since the previous interaction with the balancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Number of units done; fractions of units count.
+    /// Number of units that the rank has done; fractions of units count.
     pub units: f64,
-    /// Seconds in which the rank computed them. Waiting for other ranks does not count, waiting for the processor does.
+    /// Seconds that the rank took to compute these units. Waiting for other ranks does not count, waiting for the processor does.
     pub seconds: f64,
     /// Number of units that the rank has now.
     pub held: u64,
 }
 
 impl Report {
-    /// Returns the rate in units per second; `None` if it cannot be determined. A rank without units gives no rate.
+    /// Returns the rate of the rank in units per second; `None` if it cannot be determined. A rank without units gives no rate.
     pub(in crate::loops) fn rate(&self) -> Option<f64> {
         let has_reported = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
         has_reported.then(|| self.units / self.seconds)
     }
 }
 
-/// Input of a balancer at an interaction.
+/// Input of a loop balancer at an interaction with the ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interaction<'a> {
-    /// Time in seconds, on any monotonic clock.
+    /// Time of the interaction in seconds, on any monotonic clock.
     pub now: f64,
-    /// One report of each rank, in order.
+    /// One report of each rank, in the order of the ranks.
     pub reports: &'a [Report],
-    /// Mean time of a phase since the previous interaction (s), from hook to hook.
+    /// Mean time between two hooks (points at which ranks can report) since the previous interaction, in seconds.
     pub phase: f64,
-    /// Cost of an interaction in seconds.
+    /// Seconds that the ranks lose by an interaction.
     pub cost: f64,
-    /// Remaining work, by the end of which moves have to pay.
+    /// Remaining work of the loop, by the end of which moves have to pay.
     pub ahead: Ahead,
 }
 
-/// Remaining work of a loop.
+/// Remaining work of a parallel loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Ahead {
-    /// Unknown.
+    /// The remaining work is unknown.
     #[default]
     Unknown,
-    /// This number of passes over all units.
+    /// The given number of passes over all units.
     Passes(f64),
-    /// The units of the ranks are those not yet done in the current pass. At the beginning of the next pass units are redistributed. A gain
-    /// therefore lasts until the end of this pass, and is as certain as the rates.
+    /// The rest of the current pass: the reported units of the ranks are those not yet done in the pass. At the beginning of the next pass units are
+    /// redistributed. A gain therefore lasts until the end of this pass, and is as certain as the rates.
     RestOfPass,
 }
 

@@ -1,4 +1,4 @@
-//! Speed of each rank: reports, their accumulation, and smoothing of rates.
+//! Speed of each rank of a loop: reports of the ranks, their accumulation, and smoothing of rates.
 
 pub(in crate::loops) mod filter;
 pub(in crate::loops) mod interaction;

@@ -1,27 +1,28 @@
-//! Accumulation of short reports until they determine a rate.
+//! Accumulation of short reports of a rank until they determine a rate.
 
 use super::interaction::Report;
 use crate::range;
 
-/// Fraction of the shortest period for which a rank must have computed before its rate is reported.
+/// Minimum computing time of a rank before its rate is reported, as a fraction of the time in which the turns of processes average out.
 const ENOUGH: f64 = 0.5;
-/// Maximum number of shortest periods after which a rate is reported anyway.
+/// Elapsed time after which a rate is reported in any case, as a multiple of the time in which the turns of processes average out.
 const PATIENCE: f64 = 10.0;
 
-/// Remaining seconds of a pass below which ranks are not asked to report in the middle of the pass for a rank that has no units left.
+/// Remaining seconds of a pass below which the other ranks are not asked to report when a rank has no units left.
 pub const SOON: f64 = 2e-3;
 /// Minimum seconds between two reports if there is no other limit, because interactions may cost nothing on a simulated host.
 pub const LEAST_PERIOD: f64 = 5e-3;
 
 /// Returns true if the turns of the operating system have averaged out in a report of `seconds` seconds of computing, `span` seconds after the
-/// previous report. `shortest` is [the time that this takes](crate::loops::LoopBalancer::shortest_period). Half of it is enough, because periods
-/// consist of whole passes or blocks. A rank that mostly waits may never compute for that long, so a long `span` is enough too.
+/// previous report. `shortest` is [the time in which the turns average out](crate::loops::LoopBalancer::shortest_period). Half of this time is
+/// enough, because periods consist of whole passes or blocks. A rank that mostly waits may never compute for that long, so a long `span` is enough
+/// too.
 pub fn has_averaged_out(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
 }
 
-/// Work of a rank since its rate was last reported. Reports in quick succession, as at the end of a pass, are accumulated until they [determine a
-/// rate](has_averaged_out); the previous rate remains valid in the meantime. The first report is not delayed.
+/// Work of a rank since its rate was last reported to the balancer. Reports in quick succession, as at the end of a pass, are accumulated until
+/// they [determine a rate](has_averaged_out); the previous rate remains valid in the meantime. The first report is not delayed.
 ///
 /// ```
 /// use armature_planner::loops::{Report, RateAccumulator};
@@ -54,7 +55,7 @@ impl RateAccumulator {
         self.span += span;
     }
 
-    /// Returns the report of the rank, which has `held` units, for the balancer.
+    /// Returns the report for the balancer about a rank that has `held` units. `shortest` is the time in which the turns of processes average out.
     pub fn report(&mut self, held: u64, shortest: f64) -> Report {
         let RateAccumulator { units, seconds, span, has_reported } = *self;
         if has_reported && !has_averaged_out(seconds, span, shortest) {

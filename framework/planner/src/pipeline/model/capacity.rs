@@ -1,53 +1,53 @@
 //! Production time of the blocks of a mapping, from the time of each block on each of its hosts.
 //!
-//! For disjoint blocks these are the formulas of the paper: the slowest block determines the production time, and a block on R processors takes
-//! `max t / R` under round robin (Eq. 1) and `1 / Σ 1/t` on demand.
+//! The hosts of a block are the processors that run it. For blocks without common hosts these are the formulas of the HeDPM paper: the slowest block
+//! determines the production time, and a block with time t on each of R processors takes `max t / R` under round robin (Eq. 1) and `1 / Σ 1/t` on
+//! demand.
 //!
 //! The time of a processor that hosts several blocks is divided:
 //!
 //! - **Round robin**: each of R replicas processes every R-th item. The loads t/R of all blocks on a processor add up, and the processor with the
 //!   highest load determines the production time.
-//! - **On demand**: blocks with one host take their fixed time, in total u(p) seconds per item on p. A replicated block gets the rest: at
-//!   production time T, p has T − u(p) seconds left per item, so the block keeps up if `Σ_p max(0, T − u(p)) / t(p) ≥ 1`. The left side grows with
-//!   T, so the smallest such T has a closed form.
+//! - **On demand**: blocks with one host take their fixed time, in total u(p) seconds per item on p. A replicated block gets the rest: at production
+//!   time T, p has T − u(p) seconds left per item, so the block keeps up if `Σ_p max(0, T − u(p)) / t(p) ≥ 1`. The left side grows with T, so the
+//!   smallest such T has a closed form.
 //! - **On demand, several replicated blocks on one processor**: the blocks divide the rest in proportion to a weight of each block. The weights are
 //!   adjusted, block by block, until the blocks keep up equally well (a slower block gains weight), because in a running pipeline blocks that wait
 //!   for items leave their time to the others. This is a fair division, but not always the best one, because processors cannot specialise. A stream
 //!   does not reach it if only some hosts of a block are shared: a processor that prefers the block furthest downstream starves those that wait for
-//!   blocks upstream. Planners therefore let replicated blocks share all their processors or none
-//!   ([`overlaps_in_part`](Capacity::overlaps_in_part)).
+//!   blocks upstream. Planners therefore let replicated blocks share all their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
 //!
 //! In this module every processor has its own core; [`production_time`](super::production_time) extends the model to shared cores.
 
 use crate::pipeline::dispatch::Dispatch;
 
-/// Block with its hosts, and the seconds that an item takes on each host.
+/// Block of stages with its hosts, and the seconds that an item takes on each host.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Hosted<'a> {
     pub(in crate::pipeline) hosts: &'a [usize],
     pub(in crate::pipeline) times: &'a [f64],
 }
 
-/// Maximum number of rounds in which the weights of replicated blocks are adjusted.
+/// Maximum number of rounds in which the weights of replicated blocks (their shares of common processors) are adjusted.
 const ROUNDS: usize = 24;
-/// Relative change of the production time below which the adjustment ends; works are known a hundred times less precisely.
+/// Relative change of the production time below which the adjustment of weights ends. The work of stages is known a hundred times less precisely.
 const SETTLED: f64 = 1e-4;
-/// Minimum weight of a block that does not need its share of a processor.
+/// Minimum weight of a block that does not need its share of common processors.
 const LEAST_WEIGHT: f64 = 1e-6;
 
-/// Computes production times, and reuses its working memory between mappings.
+/// Computes production times of mappings, and reuses its working memory between mappings.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Capacity {
     dispatch: Dispatch,
-    /// Load of each processor: of all its blocks (round robin), or of those with one host (on demand).
+    /// Seconds per item for which each processor is busy: with all its blocks under round robin, or with its unreplicated blocks on demand.
     load: Vec<f64>,
-    /// Total weight of all replicated blocks on each processor.
+    /// Total weight of all replicated blocks on each processor, among which the rest of its time is divided.
     weight_on: Vec<f64>,
-    /// Last replicated block on each processor.
+    /// Number of the last replicated block on each processor.
     last_on: Vec<usize>,
-    /// Weight of each block on shared processors.
+    /// Weight of each block, to which its share of common processors is proportional.
     weight: Vec<f64>,
-    /// Seconds per item that each block needs, with the other load of its hosts.
+    /// Seconds per item that each block needs, given the other load of its hosts.
     block_times: Vec<f64>,
     order: Vec<(f64, f64)>,
 }
@@ -75,7 +75,7 @@ impl Capacity {
         &self.block_times
     }
 
-    /// Returns the time of one block that does not share its hosts.
+    /// Returns the time per item of a replicated block that shares no processor, from its `times` on each of its hosts.
     pub(in crate::pipeline) fn alone(&self, times: &[f64]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => times.iter().fold(0.0, |a, &t| f64::max(a, t)) / times.len() as f64,
@@ -100,7 +100,7 @@ impl Capacity {
         }
     }
 
-    /// Returns the production time of blocks that may share processors.
+    /// Computes the seconds per item of blocks that may share processors, and returns the production time.
     pub(in crate::pipeline) fn together(&mut self, blocks: &[Hosted<'_>]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => self.round_robin(blocks),
@@ -109,13 +109,14 @@ impl Capacity {
         self.block_times.iter().fold(0.0, |a, &t| f64::max(a, t))
     }
 
-    /// Returns true if two replicated blocks share some of their processors, but not all.
+    /// Returns true if two replicated blocks have some of their processors in common, but not all.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, blocks: &[Hosted<'_>]) -> bool {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (b, block) in replicated() {
             block.hosts.iter().for_each(|&p| self.last_on[p] = b);
         }
-        // All hosts of a block must agree on the last block before it, and that block must have no other hosts.
+        // There is no partial overlap if, for each replicated block, the same replicated block is the last one on all of its hosts, and has no other
+        // hosts.
         replicated().any(|(_, block)| {
             let last = self.last_on[block.hosts[0]];
             blocks[last].hosts.len() != block.hosts.len()
@@ -171,7 +172,7 @@ impl Capacity {
         }
     }
 
-    /// Adjusts the weights until replicated blocks that share processors keep up equally well.
+    /// Adjusts the weights until replicated blocks that share processors need equal times per item.
     fn balance(&mut self, blocks: &[Hosted<'_>]) {
         let slowest = |times: &[f64]| times.iter().fold(0.0, |a, &t| f64::max(a, t));
         let replicated = |block: &&Hosted<'_>| block.hosts.len() > 1;
@@ -215,14 +216,16 @@ impl Capacity {
         }
     }
 
-    /// Returns the smallest T at which a replicated block keeps up: `Σ_p share(p)·max(0, T − u(p)) / t(p) = 1`.
+    /// Returns the smallest production time T at which a replicated block keeps up: `Σ_p share(p)·max(0, T − u(p)) / t(p) = 1`, where p are its
+    /// processors, t(p) is its time per item on p, and u(p) the time of unreplicated blocks on p.
     fn keeps_up_at(&mut self, b: usize, block: Hosted<'_>) -> f64 {
-        // Sum of the item rates of the processors in the time left for the block, and the same sum weighted by u(p).
+        // Sum of the item rates of the block's processors in the time that is left for the block, and the same sum weighted by the time of
+        // unreplicated blocks.
         let (mut rate, mut busy) = (0.0, 0.0);
         self.order.clear();
         for (&p, &time) in block.hosts.iter().zip(block.times) {
             if time <= 0.0 {
-                // The block takes no time on this host, and only has to wait for its turn.
+                // The block takes no time on this host, and only has to wait for the unreplicated blocks of the host.
                 return self.load[p];
             }
             let own = self.weight[b] / self.weight_on[p] / time;
@@ -243,7 +246,7 @@ impl Capacity {
         (1.0 + busy) / rate
     }
 
-    /// Appends the fraction of the items that each host of block `b` of the last mapping receives at production time `pace` to `shares`.
+    /// Appends to `shares` the fraction of the items that each host of block `b` of the last mapping receives at production time `pace`.
     pub(in crate::pipeline) fn push_shares(
         &self,
         b: usize,
@@ -297,10 +300,10 @@ mod tests {
 
     #[test]
     fn replicated_block_gets_the_remaining_capacity() {
-        // There are two processors. The first also runs a serial stage of 1 s per item; the replicated block takes 3 s.
-        // At period T, (T-1)/3 + T/3 = 1, so T = 2.
+        // A replicated block takes 3 s per item on each of two processors, the first of which also runs a serial stage of 1 s per item. The
+        // production time T follows from (T − 1)/3 + T/3 = 1, so T = 2.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.0);
-        // The fixed stage is so long that its processor cannot help; the block takes 1 s on the other processor.
+        // The serial stage takes 9 s, so that its processor has no time for the replicated block, which takes 1 s on the other processor.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[9.0]), (&[0, 1], &[1.0, 1.0])]), 9.0);
     }
 
@@ -323,13 +326,13 @@ mod tests {
 
     #[test]
     fn replicated_blocks_divide_shared_processors() {
-        // Two hosts run both blocks of 1 s and 3 s: 4 s of work on two processors.
+        // Two processors run both a block of 1 s and a block of 3 s per item, in total 4 s of work on two processors.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 2.0);
-        // A third host helps with the longer block: 4 s of work on three processors, perfectly divisible.
+        // A third processor helps with the longer block: 4 s of work per item is divided evenly among three processors.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1, 2], &[3.0, 3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 4.0 / 3.0);
-        // The second block has enough other hosts, and leaves the shared processor to the first block.
+        // The second block has enough other processors, and leaves the common processor to the first block.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[2.0, 2.0]), (&[1, 2, 3, 4], &[1.0, 1.0, 1.0, 1.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 1.0);
     }

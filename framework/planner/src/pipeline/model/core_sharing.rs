@@ -1,46 +1,47 @@
-//! Model of processors that share cores: each has its full speed while it has a core, but there are fewer cores than processors.
+//! Model of processors that share cores: each processor has its full speed while it has a core, but there are fewer cores than processors.
 //!
-//! At production time T the processors of a group with c cores need `Σ share · time` core seconds per item, and have c·T. If they need more, all of
-//! them slow down in proportion, as with a fair scheduler. Their times are multiplied by the missing factor until the need at the resulting
-//! production time equals the available core seconds. Blocks with hosts outside the group then send more items to these hosts. If no items can move
-//! to other hosts, the production time is need / c.
+//! At production time T (seconds per item) the processors of a group with c cores have c·T core seconds per item, and need `Σ share · time`, where a
+//! host of a block receives the fraction `share` of the items and takes `time` for each. If they need more than they have, all of them slow down in
+//! proportion, as with a fair scheduler. Their times are multiplied by the missing factor until the need at the resulting production time equals the
+//! available core seconds. Blocks with hosts outside the group then send more items to these hosts. If no items can move to other hosts, the
+//! production time is need / c.
 //!
 //! Dispatch on demand relies on items moving to other hosts. However, a replica that finds items takes them, even on the core that a serial stage
-//! needs most. The stage is certain only of its fair share, and of the unused shares of others. No processor takes more than all items of its
-//! blocks. A processor with u seconds per item of work that no other processor does therefore keeps up at `(u + Σ min(d, u)) / c`, where d is the
-//! time that each of the others could take ([`CoreSharing::sure_pace`]).
+//! needs most. The serial stage is certain only of its fair share of the core, and of the unused shares of other processors. No processor uses more
+//! time than all items of its blocks take. A processor with u seconds per item of work that no other processor does therefore keeps up at `(u + Σ
+//! min(d, u)) / c`, where d is the time that each of the other processors of the group could use ([`CoreSharing::sure_pace`]).
 
 use super::capacity::{Capacity, Hosted};
 use crate::cores::SharedCores;
 use crate::pipeline::dispatch::Dispatch;
 
-/// Maximum number of rounds of slowing down.
+/// Maximum number of rounds in which processors that share cores are slowed down.
 const ROUNDS: usize = 12;
-/// Relative excess of a need over the cores up to which the need counts as met.
+/// Relative excess of the needed core time over the available core time up to which the need counts as met.
 const CLOSE: f64 = 0.005;
 
-/// Groups of processors that share cores, with their slow-down factors.
+/// Groups of processors that share cores, with the factor by which each group is slowed down.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct CoreSharing {
     group_of: Vec<Option<usize>>,
     members: Vec<Vec<usize>>,
     cores: Vec<f64>,
-    /// Slow-down factor of each group in the last evaluated mapping.
+    /// Factor by which the processors of each group are slower in the last evaluated mapping.
     slower: Vec<f64>,
-    /// Core seconds per item, by group.
+    /// Core seconds that each group needs per item.
     need: Vec<f64>,
-    /// Demand of each processor.
+    /// Core seconds per item that each processor could use at most.
     demands: Vec<Demand>,
     times: Vec<f64>,
     shares: Vec<f64>,
 }
 
-/// Seconds that a processor may spend per item.
+/// Core seconds that a processor could use per item, for two kinds of blocks of stages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// Time for blocks that no other processor hosts.
+    /// Time for blocks of stages that no other processor hosts.
     own: f64,
-    /// Time for replicated blocks, if all items were sent to this processor.
+    /// Time for replicated blocks of stages, if all items were sent to this processor.
     more: f64,
 }
 
@@ -62,12 +63,13 @@ impl CoreSharing {
         }
     }
 
-    /// Returns the factor by which work on `p` is slowed down.
+    /// Returns the factor by which work on processor `p` is slowed down.
     pub(in crate::pipeline) fn slower(&self, p: usize) -> f64 {
         self.group_of[p].map_or(1.0, |g| self.slower[g])
     }
 
-    /// Returns the production time of blocks that would have the production time `pace` if every processor had its own core.
+    /// Returns the production time of blocks on processors that share cores. `pace` is the production time that the blocks would have if every
+    /// processor had its own core.
     pub(in crate::pipeline) fn slow_down(
         &mut self,
         capacity: &mut Capacity,
@@ -86,7 +88,7 @@ impl CoreSharing {
                 pace = capacity.together(&slowed(blocks, &self.times));
             }
             self.add_needs(capacity, blocks, pace);
-            // With these shares of the items, every processor and every group keeps up at this production time.
+            // Production time at which every processor and every group of processors keeps up, with the shares of the items of this round.
             let kept_up =
                 self.need.iter().zip(&self.cores).fold(pace, |t, (need, cores)| t.max(need / cores));
             if kept_up < best {
@@ -105,7 +107,7 @@ impl CoreSharing {
             }
             self.lay_out(blocks);
         }
-        // Later calls return the shares and block times of the best round.
+        // The best round is computed again, because later calls return its shares and block times.
         self.slower = best_slower;
         self.lay_out(blocks);
         let slow = slowed(blocks, &self.times);
@@ -122,7 +124,8 @@ impl CoreSharing {
         best
     }
 
-    /// Adds the time that each processor could take per item. Under round robin, requests do not decide which host receives an item.
+    /// Adds up the core seconds that each processor could use per item. Under round robin there are none, because there requests do not decide which
+    /// host receives an item.
     fn add_demands(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>]) {
         self.demands.fill(Demand::default());
         if capacity.dispatch() == Dispatch::RoundRobin {
@@ -138,8 +141,8 @@ impl CoreSharing {
         }
     }
 
-    /// Returns the production time at which every processor of a group keeps up with the work that only it can do, if the others take their fair
-    /// share of the cores whenever they can use it.
+    /// Returns the production time at which every processor of a group keeps up with the work that only it can do, if the other processors of the
+    /// group take their fair share of the cores whenever they can use it.
     fn sure_pace(&self, group: usize) -> f64 {
         let members = || self.members[group].iter().map(|&p| (p, self.demands[p]));
         let keeps_up = |(p, Demand { own, .. })| {
@@ -150,7 +153,7 @@ impl CoreSharing {
         busy.map(keeps_up).fold(0.0, f64::max) / self.cores[group]
     }
 
-    /// Writes the slowed-down times of all blocks one after the other.
+    /// Writes the slowed-down times of all blocks, one block after the other, into `times`.
     fn lay_out(&mut self, blocks: &[Hosted<'_>]) {
         self.times.clear();
         for block in blocks {
@@ -160,7 +163,7 @@ impl CoreSharing {
         }
     }
 
-    /// Adds the need of each group per item, with the shares of the blocks at production time `pace`.
+    /// Adds up the core seconds that each group needs per item, with the shares of the items that the hosts receive at production time `pace`.
     fn add_needs(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>], pace: f64) {
         self.need.fill(0.0);
         for (b, block) in slowed(blocks, &self.times).into_iter().enumerate() {
@@ -175,7 +178,7 @@ impl CoreSharing {
     }
 }
 
-/// Returns the blocks with other times.
+/// Returns the blocks with the times per item in `times` instead of their own.
 fn slowed<'a>(blocks: &[Hosted<'a>], times: &'a [f64]) -> Vec<Hosted<'a>> {
     let mut rest = times;
     let with = |block: &Hosted<'a>| {
@@ -191,7 +194,7 @@ mod tests {
     use crate::pipeline::{Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time};
     use crate::{Link, Platform, SharedCores};
 
-    /// Returns processors of equal speed; each group shares one core.
+    /// Returns processors of equal speed; the processors of each group share one core.
     fn platform(processors: usize, groups: &[&[usize]]) -> Platform {
         let on_one = |group: &&[usize]| SharedCores { processors: group.to_vec(), cores: 1.0 };
         Platform::uniform(processors, 1.0, Link::FREE)
@@ -223,7 +226,7 @@ mod tests {
             assert_near(time(&two, &spec, "s0+s1@0", dispatch), 10.0);
             assert_near(time(&two, &spec, "s0@0 | s1@2", dispatch), 9.0);
         }
-        // A core with spare capacity slows no rank down.
+        // Two processors share 1.5 cores, of which they need 10/9, so that neither is slowed down.
         let waiting = SharedCores { processors: vec![0, 1], cores: 1.5 };
         let two = platform(3, &[]).with_shared_cores(vec![waiting]).unwrap();
         assert_near(time(&two, &spec, "s0@0 | s1@1", Dispatch::OnDemand), 9.0);
@@ -237,7 +240,7 @@ mod tests {
         assert_near(on_demand("s0@0,2"), 3.0);
         assert_near(on_demand("s0@0,1,2,3"), 3.0);
         assert_near(on_demand("s0@0,1,2"), 3.0);
-        // With items dispatched in turn, all ranks wait for the core that two of three ranks share.
+        // Under round robin, all three ranks wait for the core that two of them share.
         assert_near(time(&shared, &spec, "s0@0,1,2", Dispatch::RoundRobin), 4.0);
     }
 
@@ -251,13 +254,13 @@ mod tests {
             .stage(StageSpec::new("write", 0.02, 0.0).serial().pinned(0));
         let shared = platform(4, &[&[0, 1], &[2, 3]]);
         let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
-        // Two cores do 3.04 s of work.
+        // The stages need 3.04 s per item, which two cores do in 1.52 s.
         assert_near(on_demand("read@0 | match@0,1,2 | track@2 | paint@1 | write@0"), 1.52);
-        // Rank 2 computes whenever it has items, 0.8 items a period, so `track` on rank 3 gets half of a core for its
-        // 1.2 s.
+        // Rank 2, which shares its core with rank 3, computes whenever it has items of `match`. The stage `track` on rank 3, which needs 1.2 s per
+        // item, therefore gets only half of the core.
         assert_near(on_demand("read@0 | match@0,1,2 | track@3 | paint@1 | write@0"), 2.4);
         assert_near(on_demand("read@0 | match@0,1,2,3 | track@3 | paint@1 | write@0"), 2.4);
-        // Rank 2 can take no more than the items of `paint`.
+        // Rank 2 has only items of `paint`, which take little time, so `track` on rank 3 gets most of their common core.
         assert_near(on_demand("read@0 | match@0,1 | track@3 | paint@2,3 | write@0"), 1.54);
         let best = plan(&shared, &spec, &PlanOptions::default()).unwrap();
         assert_near(best.prediction.production_time, 1.52);

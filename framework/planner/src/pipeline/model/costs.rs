@@ -1,4 +1,4 @@
-//! Cost tables of a mapping's time, for fast look-up.
+//! Tables of work and transfer times, for fast evaluation of mappings.
 
 use std::ops::Range;
 
@@ -6,18 +6,19 @@ use crate::cores::SharedCores;
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Numbers of one platform and one pipeline that all planners use.
+/// Work and transfer times of one platform and one pipeline, which all planners use.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Costs {
     nodes: usize,
-    /// `[set-up time, seconds per byte]` of each real link; 0 between a node and itself.
+    /// `[set-up time, seconds per byte]` of the link between each pair of nodes; 0 between a node and itself.
     links: Vec<[f64; 2]>,
     seconds_per_work: Vec<f64>,
-    /// Work of stages 0..k.
+    /// For each stage k, the total work of the stages before it; the last entry is the work of all stages.
     work_before: Vec<f64>,
-    /// d(k): bytes into stage k, or out of the last one if k is N.
+    /// For each stage, the bytes of an item before it; the last entry is the bytes of an item after the last stage.
     bytes: Vec<f64>,
-    /// c̄(p) and 1/B̄(p): row means, which replace the link to an unknown neighbour.
+    /// For each node, the mean set-up time and the inverse mean bandwidth of its links, which are used while a neighbour is unknown (c̄ and 1/B̄ in
+    /// the HeDPM paper).
     mean_links: Vec<[f64; 2]>,
     /// True if processors compute while they send and receive.
     overlap: bool,
@@ -82,39 +83,39 @@ impl Costs {
         self.work_before[stages.end] - self.work_before[stages.start]
     }
 
-    /// Returns the computing time in seconds of a range of stages on `p`.
+    /// Returns the computing time in seconds of a range of stages on processor `p`.
     pub(in crate::pipeline) fn compute(&self, stages: &Range<usize>, p: usize) -> f64 {
         self.work(stages) * self.seconds_per_work[p]
     }
 
-    /// Returns the transfer time in seconds of an item before stage k from `from` to `to`.
+    /// Returns the time in seconds of the transfer of an item, as it is before stage `k`, from node `from` to node `to`.
     pub(in crate::pipeline) fn transfer(&self, from: usize, to: usize, k: usize) -> f64 {
         let [setup, per_byte] = self.links[from * self.nodes + to];
         setup + self.bytes[k] * per_byte
     }
 
-    /// Returns the mean transfer time in seconds of an item before stage k between `p` and an unknown neighbour.
+    /// Returns the mean time in seconds of the transfer of an item, as it is before stage `k`, between processor `p` and an unknown neighbour.
     pub(in crate::pipeline) fn mean_transfer(&self, p: usize, k: usize) -> f64 {
         self.mean_link_time(p, self.bytes[k])
     }
 
-    /// Returns the mean transfer time in seconds of `bytes` between `p` and an unknown neighbour.
+    /// Returns the mean time in seconds of the transfer of `bytes` bytes between processor `p` and an unknown neighbour.
     pub(in crate::pipeline) fn mean_link_time(&self, p: usize, bytes: f64) -> f64 {
         let [setup, per_byte] = self.mean_links[p];
         setup + bytes * per_byte
     }
 
-    /// Returns the seconds to receive an item before stage k on `p` from the slowest of `senders`.
+    /// Returns the seconds in which processor `p` receives an item, as it is before stage `k`, from the slowest of `senders`.
     pub(in crate::pipeline) fn receive(&self, senders: &[usize], p: usize, k: usize) -> f64 {
         senders.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(q, p, k)))
     }
 
-    /// Returns the seconds to send an item before stage k from `p` to the slowest of `receivers`.
+    /// Returns the seconds in which processor `p` sends an item, as it is before stage `k`, to the slowest of `receivers`.
     pub(in crate::pipeline) fn send(&self, p: usize, receivers: &[usize], k: usize) -> f64 {
         receivers.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(p, q, k)))
     }
 
-    /// Appends t(n, p) for a range of stages on each of `hosts` between known neighbours to `times`.
+    /// Appends the seconds per item of a range of stages on each of `hosts` to `times`, including transfers from and to the given neighbours.
     pub(in crate::pipeline) fn push_times(
         &self,
         stages: &Range<usize>,

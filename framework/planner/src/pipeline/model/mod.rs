@@ -1,4 +1,4 @@
-//! Performance model of a mapping: costs of work and transfers, division of hosts and cores among blocks, and the production time.
+//! Performance model of a mapping: costs of work and transfers, division of processors and cores among blocks of stages, and the production time.
 
 pub(in crate::pipeline) mod capacity;
 mod core_sharing;

@@ -1,9 +1,9 @@
-//! Production-time model, which evaluates the mappings of all planners.
+//! Model of the production time, with which the mappings of all planners are evaluated.
 //!
-//! The time of a block on a host is the sum of the transfer in, the work of its stages at the speed of the host, and the transfer out (Eqs. 2–4 of
-//! the HeDPM paper, with the real links between the real neighbours). If processors compute while they communicate ([`Platform::with_overlap`]), it
-//! is the longest of the three times. If the neighbour is replicated, the slowest pair counts. [`capacity`](super::capacity) computes how the
-//! blocks work together.
+//! The time of a block of stages on a host is the sum of the transfer in, the work of its stages at the speed of the host, and the transfer out (Eqs.
+//! 2–4 of the HeDPM paper, with the real links between the real neighbours). If processors compute while they communicate
+//! ([`Platform::with_overlap`]), the time is the longest of the three. If the neighbour is replicated, the slowest pair counts.
+//! [`capacity`](super::capacity) computes the production time from the times of all blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,36 +19,36 @@ use crate::platform::Platform;
 /// Predicted performance of a mapping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// T: seconds between two consecutive outputs once the pipeline is full.
+    /// Seconds between two consecutive items that leave the pipeline once it is full (T in the HeDPM paper).
     pub production_time: f64,
     /// Prediction for each block of the mapping.
     pub blocks: Vec<BlockPrediction>,
-    /// Index of the slowest block, which determines the production time.
+    /// Index of the slowest block of the mapping, which determines the production time.
     pub bottleneck: usize,
-    /// Busy fraction of the time of each processor of the platform (0 to 1).
+    /// For each processor of the platform, the fraction of the time in which it is busy (0 to 1).
     pub utilisation: Vec<f64>,
 }
 
-/// Predicted performance of one block.
+/// Predicted performance of one block of stages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockPrediction {
-    /// Seconds between two outputs of this block if it never waits for another block, with the other load of its processors. The largest time of all
-    /// blocks is the production time.
+    /// Seconds between two items that leave this block if it never waits for another block, given the other load of its processors. The largest time
+    /// of all blocks is the production time.
     pub time: f64,
-    /// Seconds that one item takes on each host, including transfers, in the order of the mapping.
+    /// Seconds that one item takes on each host of the block, including transfers, in the order of the mapping.
     pub item_times: Vec<f64>,
-    /// Fraction of the items that each host receives, in the order of the mapping; the sum is 1.
+    /// Fraction of the items that each host of the block receives, in the order of the mapping; the sum is 1.
     pub shares: Vec<f64>,
 }
 
 impl Prediction {
-    /// Returns the throughput in items per second: 1/T.
+    /// Returns the throughput in items per second, the inverse of the production time.
     pub fn throughput(&self) -> f64 {
         self.production_time.recip()
     }
 }
 
-/// Predicts the performance of `mapping` on `platform`.
+/// Predicts the performance of a pipeline with the given mapping on a platform.
 ///
 /// # Errors
 /// The errors of [`PipelineSpec::validate`] and [`Mapping::validate`] for the pipeline and the mapping.
@@ -107,7 +107,7 @@ pub(in crate::pipeline) fn predict(costs: &Costs, mapping: &Mapping, dispatch: D
     Prediction { production_time, blocks, bottleneck, utilisation }
 }
 
-/// Returns only the production time of a valid mapping.
+/// Returns the production time of a valid mapping, without the other predictions.
 pub(in crate::pipeline) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispatch) -> f64 {
     let item_times = item_times(costs, blocks);
     let hosted: Vec<_> =
@@ -115,7 +115,7 @@ pub(in crate::pipeline) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispa
     ProductionTime::new(dispatch, costs).together(&hosted)
 }
 
-/// Returns the seconds that an item takes on each host of each block, including transfers from and to the neighbours.
+/// Returns the seconds that an item takes on each host of each block of stages, including transfers from and to the neighbours.
 pub fn item_times_of(platform: &Platform, spec: &PipelineSpec, mapping: &Mapping) -> Vec<Vec<f64>> {
     item_times(&Costs::new(platform, spec), &mapping.blocks)
 }

@@ -1,14 +1,14 @@
 //! Production time of the blocks of a mapping, also for processors that share cores.
 //!
-//! [`capacity`](super::capacity) divides the time of each processor among its blocks. Processors that share cores are slowed down until they need
-//! no more cores than there are ([`core_sharing`](super::core_sharing)).
+//! [`capacity`](super::capacity) divides the time of each processor among its blocks of stages. Processors that share cores are slowed down until
+//! they need no more core time than there is ([`core_sharing`](super::core_sharing)).
 
 use super::capacity::{Capacity, Hosted};
 use super::core_sharing::CoreSharing;
 use super::costs::Costs;
 use crate::pipeline::dispatch::Dispatch;
 
-/// Computes production times, and reuses its working memory between mappings.
+/// Computes production times of mappings, and reuses its working memory between mappings.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct ProductionTime {
     capacity: Capacity,
@@ -34,7 +34,7 @@ impl ProductionTime {
         self.capacity.block_times()
     }
 
-    /// Returns the production time of one block that does not share its hosts and cores.
+    /// Returns the time per item of a replicated block that shares no processor and no core, from its `times` on each of its hosts.
     pub(in crate::pipeline) fn alone(&self, times: &[f64]) -> f64 {
         self.capacity.alone(times)
     }
@@ -48,7 +48,7 @@ impl ProductionTime {
         }
     }
 
-    /// Returns true if two replicated blocks share some of their processors, but not all.
+    /// Returns true if two replicated blocks have some of their processors in common, but not all.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, blocks: &[Hosted<'_>]) -> bool {
         self.capacity.overlaps_in_part(blocks)
     }

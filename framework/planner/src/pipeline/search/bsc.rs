@@ -1,20 +1,20 @@
-//! BSC, *binary search closest* (Benoit and Robert): intervals of stages on single processors, without replicas.
+//! Planner BSC, *binary search closest* (Benoit and Robert): intervals of stages on single processors, without replicas.
 //!
-//! The period T is bisected. For each T, stages are assigned from the first on: of the longest intervals that the free processors can run within T,
-//! the one whose time is closest to T is chosen. T is feasible if all stages can be assigned. The outgoing link of an interval leads to an unknown
-//! neighbour, so the mean link of the processor is used (or the link to ext after the last stage).
+//! The period T (time between two items) is bisected. For each T, stages are assigned from the first on: of the longest intervals of stages that the
+//! free processors can run within T, the one whose time is closest to T is chosen. T is feasible if all stages can be assigned. The outgoing link of
+//! an interval leads to an unknown neighbour, so the mean link of the processor is used (or the link to the outside world after the last stage).
 
 use crate::pipeline::dispatch::Dispatch;
 use crate::pipeline::mapping::Block;
 use crate::pipeline::model;
 use crate::pipeline::model::costs::Costs;
 
-/// Number of bisections of the period, after which the remaining interval is within rounding errors.
+/// Number of bisections of the period (time between two items), after which the remaining interval is within rounding errors.
 const BISECTIONS: usize = 40;
 
-/// Returns the best mapping found, evaluated with real links, and the number of periods tried.
+/// Returns the mapping with the shortest production time, evaluated with real links, and the number of periods tried.
 pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
-    // All stages on one processor are always feasible, and give an upper bound of the period.
+    // The best mapping of all stages to one processor gives an upper bound of the period.
     let whole = 0..costs.stages();
     let single = |p: usize| vec![Block::new(whole.clone(), vec![p])];
     let (mut best, mut high) = (single(0), f64::INFINITY);
@@ -41,7 +41,7 @@ pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
     (best, BISECTIONS)
 }
 
-/// Returns the mapping of the greedy rule for one period, if there are enough processors.
+/// Returns the mapping that the greedy rule of BSC gives for one period, if there are enough processors.
 fn fit(costs: &Costs, period: f64) -> Option<Vec<Block>> {
     let stages = costs.stages();
     let mut free: Vec<usize> = (0..costs.processors()).collect();
@@ -64,7 +64,7 @@ fn fit(costs: &Costs, period: f64) -> Option<Vec<Block>> {
     Some(blocks)
 }
 
-/// Returns the end of the longest interval from `start` that `p` can run within `period`, and its time.
+/// Returns the longest interval of stages from `start` on that processor `p` can run within `period`: the end of the interval, and its time.
 fn longest(costs: &Costs, start: usize, before: usize, p: usize, period: f64) -> Option<(usize, f64)> {
     let receive = costs.transfer(before, p, start);
     let mut found = None;
@@ -73,7 +73,8 @@ fn longest(costs: &Costs, start: usize, before: usize, p: usize, period: f64) ->
         if so_far > period {
             break;
         }
-        // The outgoing transfer depends on the item size at the end of the interval, so a longer interval may fit when a shorter one does not.
+        // All longer intervals are tried, because the outgoing transfer depends on the item size at the end of the interval, so that a longer
+        // interval may fit when a shorter one does not.
         let send = if end == costs.stages() {
             costs.transfer(p, costs.ext(), end)
         } else {
@@ -109,8 +110,7 @@ mod tests {
 
     #[test]
     fn processor_with_the_closest_speed_is_chosen() {
-        // At the best period of 1 s the slow processor runs the light stage and leaves the fast processor to the heavy
-        // stage.
+        // At the best period of 1 s, the slow processor runs the stage with little work, and the fast processor remains for the stage with more work.
         let costs = Costs::new(&Platform::with_speeds(&[4.0, 1.0], Link::FREE).unwrap(), &chain(&[1.0, 4.0]));
         let (blocks, _) = bsc(&costs);
         assert_eq!(blocks, [Block::new(0..1, vec![1]), Block::new(1..2, vec![0])]);

@@ -1,7 +1,7 @@
-//! DPM: the homogeneous predecessor of HeDPM.
+//! Planner DPM: the homogeneous predecessor of HeDPM.
 //!
-//! DPM ignores differences between processors. It applies the rules of HeDPM to a platform with the mean speed and the mean link everywhere, whose
-//! processors are in rank order. Its proposals are evaluated on the real platform.
+//! DPM ignores differences between processors. It applies the rules of HeDPM to a platform on which every processor has the mean speed and every link
+//! is the mean link, with the processors in rank order. The mappings that DPM proposes are evaluated on the real platform.
 
 use super::hedpm::Hedpm;
 use super::ideal::mean_link;
@@ -13,7 +13,7 @@ use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 use crate::range::{LARGEST, SMALLEST};
 
-/// Returns the best mapping on the homogeneous platform, and the number of mappings evaluated.
+/// Returns the best mapping on a homogeneous platform of mean speed and mean links, and the number of mappings evaluated.
 ///
 /// # Errors
 /// No errors occur for a valid platform, because means of valid numbers are valid.
@@ -24,7 +24,7 @@ pub(in crate::pipeline) fn dpm(
     radius: f64,
 ) -> Result<(Vec<Block>, usize)> {
     let speed = platform.speeds().iter().sum::<f64>() / platform.processors() as f64;
-    // Rounding may move the mean out of the range of the speeds.
+    // The mean speed is clamped, because rounding may move it out of the accepted range.
     let speed = speed.clamp(SMALLEST, LARGEST);
     let flat = Platform::uniform(platform.processors(), speed, mean_link(platform))?;
     let costs = Costs::new(&flat, spec);

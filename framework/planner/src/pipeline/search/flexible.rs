@@ -1,11 +1,10 @@
-//! Flexible mapping for processors that share cores: it leaves most decisions to dispatch on demand, if it is about as fast as the plan.
+//! Flexible mapping for processors that share cores: it leaves most decisions to dispatch on demand. It replaces the plan if it is about as fast.
 //!
-//! If cores are the bottleneck, many mappings have equal production times in the model, and rounding errors in works and speeds decide which of
-//! them a search returns. These mappings are not equally good in respects that the model does not include. With replicas on as many ranks as
-//! possible, items go where a core has time, and two ranks on a core keep two thirds of it when another load appears, where one rank keeps half.
-//! The *flexible* mapping therefore replicates all replicable stages on all processors that share cores with those of the plan. All other stages
-//! are on one processor, or where they are pinned. Processors that would take core time from a long serial stage are left out if the model predicts
-//! a gain.
+//! If cores are the bottleneck, many mappings have equal production times in the model, and rounding errors in works and speeds decide which of them
+//! a search returns. These mappings are not equally good in respects that the model does not include. With replicas on as many ranks as possible,
+//! items go where a core has time, and two ranks on a core keep two thirds of the core when another program uses it, where one rank keeps half. The
+//! *flexible* mapping therefore replicates all replicable stages on all processors that share cores with those of the plan. All other stages are on
+//! one processor, or where they are pinned. Processors that would take core time from a long serial stage are left out if the model predicts a gain.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +17,13 @@ use crate::pipeline::model::pace;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// Relative loss of speed that is accepted for a flexible mapping, which is less than the error of works and speeds.
+/// Relative loss of speed that is accepted for a flexible mapping. It is less than the error of the measured works and speeds.
 const SLOWER: f64 = 0.02;
-/// Maximum number of processors that are tried for stages that cannot be replicated.
+/// Maximum number of processors on which the stages that cannot be replicated are tried.
 const MOST_SERIAL_HOSTS: usize = 4;
 
-/// Returns the flexible mapping that replaces a plan with a given production time, and its own production time, if there is one that is about as
-/// fast.
+/// Returns the flexible mapping that replaces `plan`, and its production time, if there is a flexible mapping that is about as fast as the production
+/// time `time` of the plan.
 pub(in crate::pipeline) fn instead_of(
     (plan, time): (&[Block], f64),
     spec: &PipelineSpec,
@@ -48,7 +47,7 @@ pub(in crate::pipeline) fn instead_of(
         others.chain(partners(p).skip(left_out)).collect()
     };
     let most = serial_hosts.iter().map(|&p| partners(p).count()).max().unwrap_or(0);
-    // Number of partners that are left out: none, one, two, four, and so on.
+    // Numbers of processors to leave out that share a core with the serial stages: none, one, two, four, and so on.
     let powers = (0..usize::BITS).map(|n| 1 << n).take_while(|left_out| *left_out < most);
     let numbers = [0].into_iter().chain(powers).chain([most]);
     numbers
@@ -59,7 +58,7 @@ pub(in crate::pipeline) fn instead_of(
         .find_map(|(flexible, blocks)| (flexible <= (1.0 + SLOWER) * time).then_some((blocks, flexible)))
 }
 
-/// Returns the group number of each processor. A processor that shares no core is alone in its group.
+/// Returns for each processor the number of the group with which it shares cores. A processor that shares no core is alone in its group.
 fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     let mut group_of: Vec<usize> = (0..processors).map(|p| groups.len() + p).collect();
     for (g, group) in groups.iter().enumerate() {
@@ -68,8 +67,8 @@ fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     group_of
 }
 
-/// Returns one processor of each group for stages that cannot be replicated. Groups with the fewest pinned stages come first, so that
-/// each core has less work that only one rank can do.
+/// Returns one processor of each group for the stages that cannot be replicated. Groups with the fewest pinned stages come first, so that each core
+/// has less work that only one rank can do.
 fn serial_hosts(spec: &PipelineSpec, near: &[usize], group_of: &[usize]) -> Vec<usize> {
     let pins: Vec<usize> = spec.stages.iter().filter_map(|stage| stage.pinned).collect();
     let count = |is_there: &dyn Fn(usize) -> bool| pins.iter().filter(|pin| is_there(**pin)).count();
@@ -132,7 +131,7 @@ mod tests {
     #[test]
     fn later_load_leaves_little_gain() {
         let before = planned(&pairs(&[1.0; 4], &[1.0, 1.0]), &spec()).mapping;
-        // While another program computes on the first core, one of two ranks gets half of it, and both together get two thirds of it.
+        // Another program computes on the first core: one of two ranks on the core would get half of it, both together get two thirds.
         let loaded = pairs(&[0.5, 0.5, 1.0, 1.0], &[4.0 / 3.0, 1.0]);
         let best = planned(&loaded, &spec()).prediction.production_time;
         let kept = production_time(&loaded, &spec(), &before, Dispatch::OnDemand).unwrap().production_time;
@@ -144,7 +143,8 @@ mod tests {
         let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
         let platform = Platform::uniform(6, 1.0, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
         let platform = platform.with_shared_cores(vec![group]).unwrap();
-        // With three partners `track` would be sure of half a core only, and take 2.4 s; two partners are not tried.
+        // Four of the five other processors in the group are left out, and the serial stage `track` shares the group with one of them. With three
+        // others, `track` would be sure of only half a core, and take 2.4 s; two others are not tried.
         assert_eq!(text(&platform, &spec()), "read@0 | cut+match@1,5 | track@1 | paint@1,5 | write@0");
         let mut light = spec();
         light.stages[3].work = 0.1;

@@ -1,9 +1,10 @@
-//! HeDPM: heterogeneous dynamic pipeline mapping.
+//! Planner HeDPM: heterogeneous dynamic pipeline mapping.
 //!
-//! Algorithm 4.1 takes the most demanding stage and the most capable processor, compares their time together with the ideal production time of the
-//! remaining stages and processors, and replicates the stage or gathers its neighbours until the two times agree. Algorithm 4.2 repeats the pass
-//! with fixed objectives if the last match was the one with the highest or the lowest load. The listings of the paper are incomplete; the book's
-//! chapter on planning lists the reconstructed rules. Cost: O(N·(N + P)) for one pass, twenty-two passes.
+//! Algorithm 4.1 of the paper takes the stage that takes longest and the processor that is fastest (both with transfers), compares their time
+//! together with the ideal production time of the remaining stages and processors, and replicates the stage or adds its neighbours until the two
+//! times agree (a match). Algorithm 4.2 repeats this pass with fixed target times if the last match had the highest or the lowest load. The listings
+//! of the paper are incomplete; the book's chapter on planning lists the reconstructed rules. A pass takes O(N·(N + P)) for N stages and P
+//! processors, and there are up to twenty-two passes.
 
 use std::ops::Range;
 
@@ -15,21 +16,21 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Number of steps of the sweep of Algorithm 4.2, which has one more objective than steps.
+/// Number of steps of the sweep of Algorithm 4.2, which has one more target time than steps.
 const SWEEP: usize = 20;
 
-/// Result of one iteration of Algorithm 4.1.
+/// Match of stages with processors: the result of one iteration of Algorithm 4.1.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
-    /// Ideal time (or fixed objective) with which the match was compared.
+    /// Ideal time (or fixed target time) with which the time of the match was compared.
     pub(in crate::pipeline) ideal: f64,
-    /// Time of the match, with mean links to neighbours that were not matched yet.
+    /// Time of the match, computed with mean links to neighbours that were not matched yet.
     pub(in crate::pipeline) time: f64,
 }
 
-/// HeDPM for one platform and one pipeline.
+/// Planner HeDPM for one platform and one pipeline.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Hedpm<'a> {
     platform: &'a Platform,
@@ -37,9 +38,9 @@ pub(in crate::pipeline) struct Hedpm<'a> {
     costs: &'a Costs,
     dispatch: Dispatch,
     radius: f64,
-    /// Stages, most demanding first.
+    /// Stage numbers, stages with the longest mean time first.
     stage_order: Vec<usize>,
-    /// Processors, most capable first.
+    /// Processor numbers, processors with the shortest time for a mean stage first.
     processor_order: Vec<usize>,
 }
 
@@ -62,7 +63,7 @@ impl<'a> Hedpm<'a> {
         }
     }
 
-    /// Returns every mapping that Algorithm 4.2 evaluates with its production time; the mapping of the first pass comes first.
+    /// Returns every mapping that Algorithm 4.2 evaluates, with its production time. The mapping of the first pass of Algorithm 4.1 comes first.
     pub(in crate::pipeline) fn sweep(&self) -> Vec<(Vec<Block>, f64)> {
         let first = self.pass(None);
         let mut found = vec![self.judged(&first)];
@@ -78,8 +79,8 @@ impl<'a> Hedpm<'a> {
         } else {
             return found;
         };
-        // Both ends of the interval are included. At 1 the objective is that of the first match; the first pass uses the ideal time of the
-        // remaining stages instead, and may lead to another mapping.
+        // The sweep includes both ends of the interval of target times. At one end the target is the ideal time of the first match. The first pass
+        // uses the ideal time of the remaining stages instead, and may lead to another mapping.
         for step in 0..=SWEEP {
             let objective = start.ideal * scale(step as f64 / SWEEP as f64);
             found.push(self.judged(&self.pass(Some(objective))));
@@ -95,7 +96,7 @@ impl<'a> Hedpm<'a> {
         (blocks, time)
     }
 
-    /// Runs Algorithm 4.1 with the ideal time of the remaining stages and processors, or with a fixed objective.
+    /// Runs Algorithm 4.1 with the fixed target time `objective`, or with the ideal time of the remaining stages and processors.
     pub(in crate::pipeline) fn pass(&self, objective: Option<f64>) -> Vec<Match> {
         let mut pass = Pass {
             hedpm: self,
@@ -120,7 +121,7 @@ impl<'a> Hedpm<'a> {
     }
 }
 
-/// Returns the stages by t(n, mean processor), descending (Eq. 3).
+/// Returns the stages in descending order of their time on a mean processor (equation 3 of the HeDPM paper).
 pub(in crate::pipeline) fn stage_order(platform: &Platform, spec: &PipelineSpec) -> Vec<usize> {
     let link = mean_link(platform);
     let speed = platform.speeds().iter().sum::<f64>() / platform.processors() as f64;
@@ -134,7 +135,7 @@ pub(in crate::pipeline) fn stage_order(platform: &Platform, spec: &PipelineSpec)
     order
 }
 
-/// Returns the processors by t(mean stage, p), ascending (Eq. 4).
+/// Returns the processors in ascending order of their time for a mean stage (equation 4 of the HeDPM paper).
 pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -> Vec<usize> {
     let stages = spec.len() as f64;
     let output = spec.stages.iter().map(|stage| stage.output).sum::<f64>() / stages;
@@ -146,24 +147,24 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
     order
 }
 
-/// State of one run of Algorithm 4.1.
+/// State of one pass of Algorithm 4.1 of the HeDPM paper.
 struct Pass<'a> {
     hedpm: &'a Hedpm<'a>,
-    /// Remaining stages and processors; `None` with a fixed objective.
+    /// Stages and processors without a match, from which the ideal time follows; `None` with a fixed target time.
     remaining: Option<Remaining<'a>>,
     matches: Vec<Match>,
-    /// Match of each matched stage.
+    /// For each stage, the number of its match; `None` without a match.
     matched: Vec<Option<usize>>,
     stages_left: usize,
-    /// Processors without a match, most capable first.
+    /// Processors without a match, in the order in which they will be matched.
     free: &'a [usize],
 }
 
 impl Pass<'_> {
-    /// Returns the stages and hosts to match next, and their time.
+    /// Returns the next match for `stage`: the stages, their hosts, and their time.
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;
-        // Each remaining range of unmatched stages needs a processor.
+        // Number of processors that this match may use, because each remaining range of unmatched stages needs a processor.
         let reserve = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
@@ -179,7 +180,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Adds replicas until the stage is fast enough, and returns the number of replicas whose time was closest to the ideal.
+    /// Adds replicas until the stage is about as fast as the ideal time. Returns the number of replicas whose time was closest to the ideal.
     fn replicate(&self, stages: Range<usize>, ideal: f64, reserve: usize) -> (Range<usize>, Vec<usize>, f64) {
         let mut best = (1, f64::INFINITY);
         for replicas in 1..=reserve {
@@ -194,7 +195,7 @@ impl Pass<'_> {
         (stages, self.free[..best.0].to_vec(), best.1)
     }
 
-    /// Assigns the remaining processors to the last stage, up to the number at which it is fastest. That is all of them, unless a slow processor at
+    /// Assigns the remaining processors to the last stage, as many as make it fastest. These are all remaining processors, unless a slow processor at
     /// the end of the list would delay the others.
     fn use_up(&self, stages: Range<usize>) -> (Range<usize>, Vec<usize>, f64) {
         let mut best = (1, f64::INFINITY);
@@ -207,7 +208,8 @@ impl Pass<'_> {
         (stages, self.free[..best.0].to_vec(), best.1)
     }
 
-    /// Gathers unmatched neighbours, later ones first, until the processor is fully used and no stage is left without a processor.
+    /// Adds unmatched neighbours to the stages, later ones first, until the processor is busy for the ideal time and no stage is left without a
+    /// processor.
     fn gather(&self, mut stages: Range<usize>, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let host = &self.free[..1];
         let unmatched = |n: usize| self.matched.get(n).is_some_and(Option::is_none);
@@ -240,13 +242,13 @@ impl Pass<'_> {
         self.matches.push(found);
     }
 
-    /// Returns the number of maximal ranges of unmatched stages, if `stages` were matched too.
+    /// Returns the number of ranges of adjacent unmatched stages, if `stages` were matched too.
     fn runs_without(&self, stages: &Range<usize>) -> usize {
         let open = |n: usize| self.matched[n].is_none() && !stages.contains(&n);
         (0..self.matched.len()).filter(|&n| open(n) && (n == 0 || !open(n - 1))).count()
     }
 
-    /// Returns the time of a range of stages on `hosts`, with real links to known neighbours and mean links to others.
+    /// Returns the time per item of a range of stages on `hosts`, with real links to matched neighbours and mean links to other neighbours.
     fn time(&self, stages: &Range<usize>, hosts: &[usize]) -> f64 {
         let costs = self.hedpm.costs;
         let times = hosts.iter().map(|&p| {
@@ -275,7 +277,7 @@ mod tests {
     use crate::pipeline::{Algorithm, PlanOptions, StageSpec, plan};
     use crate::platform::Link;
 
-    /// Returns the case study of Sect. 4.1 (numbers from 0 here, from 1 in the paper).
+    /// Returns the platform and the pipeline of the case study in section 4.1 of the HeDPM paper (numbered from 0 here, from 1 in the paper).
     fn case_study() -> (Platform, PipelineSpec) {
         let speeds = vec![27.4, 1.0, 20.0, 23.3, 1.0, 19.7, 15.5, 14.1];
         let matrix = |usual: f64, first: f64| {
@@ -316,8 +318,8 @@ mod tests {
         assert!(matches[..5].iter().all(|earlier| earlier.time > matches[5].time));
     }
 
-    /// The paper prints 5.08 s for its sweep and keeps the first mapping; no interpretation of Algorithm 4.2 that was
-    /// tried gives that time. The expected values follow from the rules as this module states them.
+    /// The paper prints 5.08 s for the sweep of its case study and keeps the first mapping; no interpretation of Algorithm 4.2 that was tried gives
+    /// that time. The expected values follow from the rules in the documentation of this module.
     #[test]
     fn case_study_sweep_follows_the_documented_rules() {
         let (platform, spec) = case_study();
@@ -328,7 +330,7 @@ mod tests {
         assert!((found[0].1 - 4.315).abs() < 5e-4, "{}", found[0].1);
         assert!((best - 3.406).abs() < 5e-4, "{best}");
     }
-    /// Both ends of the sweep's interval are objectives: [TObj0, 1.5 TObj0] or [0.5 TObj0, TObj0].
+    /// The sweep includes both ends of its interval of target times, [T, 1.5 T] or [0.5 T, T], where T is the ideal time of the first match.
     #[test]
     fn sweep_includes_the_first_ideal_time() {
         let mut spec = PipelineSpec::new(0.0);
@@ -337,7 +339,7 @@ mod tests {
         }
         let platform = Platform::with_speeds(&[2.0, 5.0, 5.0], Link::FREE).unwrap();
         let plan = plan(&platform, &spec, &PlanOptions::paper(Algorithm::Hedpm)).unwrap();
-        // The best mapping has a fast processor for each long stage; only one objective of the sweep leads to it.
+        // The best mapping has a fast processor for each long stage; only one target time of the sweep leads to this mapping.
         assert_eq!(plan.prediction.production_time, 1.0, "{}", plan.mapping.display(&spec));
 
         let costs = Costs::new(&platform, &spec);

@@ -1,15 +1,15 @@
-//! Ideal production time of the unmatched stages and processors, which is the target of HeDPM.
+//! Ideal production time of the unmatched stages and processors, to which the planner HeDPM compares the time of a match.
 
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::{Link, Platform};
 use crate::range::{self, LARGEST, SMALLEST};
 
-/// Sums over the remaining stages and processors, updated when a match removes some of them.
+/// Sums over the stages and processors that are not matched yet, updated when a match removes some of them.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Remaining<'a> {
     platform: &'a Platform,
     spec: &'a PipelineSpec,
-    /// True for nodes that count in the means of the links: the remaining processors, and always ext.
+    /// True for the nodes whose links count in the mean link: the remaining processors, and always the outside world.
     present: Vec<bool>,
     links: LinkSum,
     speed: f64,
@@ -20,7 +20,7 @@ pub(in crate::pipeline) struct Remaining<'a> {
 }
 
 impl<'a> Remaining<'a> {
-    /// Creates the sums before the first match, over all stages and processors.
+    /// Creates the sums over all stages and processors, before the first match.
     pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
         Remaining {
             platform,
@@ -52,11 +52,12 @@ impl<'a> Remaining<'a> {
         }
     }
 
-    /// Returns T_ideal (Eqs. 5 and 6): two mean links, and the mean work at the mean speed available to a stage, `s_a = (P/N)·s̄`. Means of links
-    /// cover the full square of the remaining processors and ext.
+    /// Returns the ideal time T_ideal (equations 5 and 6 of the HeDPM paper): two transfers over the mean link, and the mean work of a stage at the
+    /// mean speed available to a stage, s_a = (P/N)·s̄ for P processors of mean speed s̄ and N stages. The mean link covers all pairs of the
+    /// remaining processors and the outside world, including each node with itself.
     pub(in crate::pipeline) fn ideal_time(&self) -> f64 {
         let stages = self.stages as f64;
-        // Due to rounding, subtraction may leave a residue of removed terms, or lose small remaining terms.
+        // The sums are limited from below, because after subtractions they may be wrong by rounding errors.
         let (work, output) = (f64::max(0.0, self.work), f64::max(0.0, self.output));
         let speed_per_stage = f64::max(SMALLEST, self.speed / stages);
         2.0 * self.links.mean().time(output / stages) + work / stages / speed_per_stage
@@ -68,7 +69,7 @@ pub(in crate::pipeline) fn mean_link(platform: &Platform) -> Link {
     LinkSum::all(platform).mean()
 }
 
-/// Sum of links from which links can be removed again.
+/// Sum of links, from which single links can be subtracted.
 #[derive(Clone, Debug, Default)]
 struct LinkSum {
     setup: f64,
@@ -100,7 +101,7 @@ impl LinkSum {
     }
 
     fn mean(&self) -> Link {
-        // A mean lies within the range of its terms, except for rounding.
+        // The mean is clamped, because rounding errors can move it out of the accepted range.
         let setup = range::amount_or_nearest(self.setup / self.count);
         let bandwidth = if self.infinite > 0.0 {
             f64::INFINITY

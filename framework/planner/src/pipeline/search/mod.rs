@@ -1,4 +1,4 @@
-//! Planners, each of which finds a mapping that the [model](super::model) evaluates.
+//! Planners of pipelines, each of which finds a mapping that the [model](super::model) evaluates.
 
 pub(in crate::pipeline) mod bsc;
 pub(in crate::pipeline) mod dpm;

@@ -1,4 +1,4 @@
-//! Repair of mappings from planners that ignore pinned stages.
+//! Repair of mappings whose planners ignore that stages are pinned to processors.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::pipeline::mapping::Block;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// Returns the mapping with every pinned stage on its processor, or `None` if the rules exclude that.
+/// Returns the mapping with every pinned stage on the processor to which it is pinned, or `None` if the rules exclude that.
 pub(in crate::pipeline) fn repair(
     spec: &PipelineSpec,
     rules: Rules,
@@ -39,15 +39,15 @@ fn split_out(spec: &PipelineSpec, blocks: Vec<Block>) -> Vec<Block> {
     repaired
 }
 
-/// Returns the mapping without shared processors: all stages from the first to the last that are pinned to one processor are one block there. Other
-/// stages join the block before them, or the first one.
+/// Returns a mapping without shared processors: all stages from the first to the last that are pinned to one processor are one block on that
+/// processor. Stages outside these ranges join the block before them, or the first block.
 fn pinned_intervals(spec: &PipelineSpec) -> Option<Vec<Block>> {
     let mut blocks: Vec<Block> = Vec::new();
     for (n, pin) in spec.stages.iter().enumerate().filter_map(|(n, stage)| Some((n, stage.pinned?))) {
         match blocks.iter().position(|block| block.hosts == [pin]) {
             None => blocks.push(Block::new(n..n + 1, vec![pin])),
             Some(b) if b + 1 == blocks.len() => blocks[b].stages.end = n + 1,
-            // A stage pinned to another processor lies between two stages of this one.
+            // There is no such mapping if a stage pinned to another processor lies between two stages that are pinned to this processor.
             Some(_) => return None,
         }
     }

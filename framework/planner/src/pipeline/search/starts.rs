@@ -1,4 +1,4 @@
-//! Simple mappings from which a search starts, in addition to the proposals of other planners.
+//! Simple mappings from which the local search starts, in addition to the mappings of other planners.
 
 use crate::pipeline::mapping::Block;
 use crate::pipeline::model;
@@ -6,7 +6,7 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// Returns the mapping of all stages to the single fastest processor.
+/// Returns the mapping of all stages to the one processor on which they are fastest.
 pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
     let whole = |p: usize| vec![Block::new(0..costs.stages(), vec![p])];
     let mut best = (whole(0), f64::INFINITY);
@@ -19,8 +19,8 @@ pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
     best.0
 }
 
-/// Returns the normal form: every range of replicable stages is merged and replicated on these processors, and ranges of serial stages are on
-/// `serial_host` (or where they are pinned). The normal form needs shared processors unless it is one block.
+/// Returns the normal form of a mapping: every range of replicable stages is one block on the processors `replicas`, and all other stages are on
+/// `serial_host`, or where they are pinned. Unless the normal form is one block, the rules must permit several blocks on one processor.
 pub(in crate::pipeline) fn normal_form(
     spec: &PipelineSpec,
     rules: Rules,

@@ -1,8 +1,8 @@
-//! Flag that ends a search early.
+//! Flag with which another thread ends a search early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Optional stop flag of a search.
+/// Optional flag that ends a search early when another thread sets it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Stop<'a>(Option<&'a AtomicBool>);
 

@@ -1,17 +1,17 @@
-//! Chunker as dispatcher of a simulated farm.
+//! Dispatcher of a simulated farm that uses a chunker, like a running farm.
 
 use super::engine::{Dispatcher, Farm, Run};
 use super::tasks::Tasks;
 use crate::farm::{ChunkDone, Chunker, Knowledge, Supply};
 
-/// [`Chunker`] that dispatches given tasks.
+/// Dispatcher that divides given tasks into the chunks of a [`Chunker`].
 #[derive(Debug)]
 pub struct Dispatch<'a> {
     chunker: &'a mut Chunker,
     tasks: &'a Tasks,
     knowledge: Knowledge,
     dispatched: u64,
-    /// Time in seconds at the beginning of the iteration.
+    /// Time in seconds at the beginning of the simulated iteration.
     clock: f64,
     slowness: &'a [f64],
 }
@@ -22,20 +22,20 @@ impl<'a> Dispatch<'a> {
         Dispatch { chunker, tasks, clock: knowledge.now, knowledge, dispatched: 0, slowness: &[] }
     }
 
-    /// Sets the slowness of the workers: worker w takes `slowness[w]` times as long. The slowness of workers without an entry is 1.
+    /// Sets the slowness of the workers: worker w takes `slowness[w]` times as long for each task. The slowness of workers without an entry is 1.
     pub fn with_slowness(mut self, slowness: &'a [f64]) -> Self {
         self.slowness = slowness;
         self
     }
 
-    /// Begins an iteration of the chunker and simulates it.
+    /// Begins an iteration of the chunker with all tasks, and simulates the iteration.
     pub fn iteration(&mut self, farm: &Farm, workers: &[usize]) -> Run {
         self.dispatched = 0;
         self.chunker.begin(Supply::Exactly(self.tasks.len()), workers, &self.knowledge);
         farm.run(workers, self)
     }
 
-    /// Simulates the tasks as a stream, whose end the chunker learns only when it is reached.
+    /// Simulates the tasks as a stream of unknown length: the chunker is told its end only when the last task has been dispatched.
     pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
         self.dispatched = 0;
         self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);

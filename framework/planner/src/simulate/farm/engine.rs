@@ -1,4 +1,4 @@
-//! Simulation of requests, messages and computations in the order of their times.
+//! Simulation of a farm: requests, messages and computations in the order of their times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,18 +6,18 @@ use std::collections::BinaryHeap;
 use crate::farm::{ChunkDone, Knowledge};
 use crate::range;
 
-/// Decides on chunks and computes their times in a simulated farm.
+/// Decides on the sizes of chunks in a simulated farm, and computes the times of the chunks.
 pub trait Dispatcher {
     /// Returns the number of tasks of the next chunk of `worker`, which sends a request at `now`; `None` if no tasks remain.
     fn next(&mut self, worker: usize, now: f64) -> Option<u64>;
-    /// Computes the chunk: returns the sum and the sum of squares of the times of its tasks on `worker`. A negative sum or NaN counts as 0, a sum
-    /// above 1e60 as 1e60.
+    /// Computes a chunk of `tasks` tasks on `worker`, and returns the sum and the sum of squares of the times of its tasks. A negative sum or NaN
+    /// counts as 0, a sum above 1e60 as 1e60.
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64);
     /// Records that the results of a chunk arrived.
     fn done(&mut self, done: &ChunkDone);
 }
 
-/// Simulated farm.
+/// Simulated farm: a master and workers that exchange messages with known costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Farm {
     knowledge: Knowledge,
@@ -27,34 +27,34 @@ pub struct Farm {
 /// State of a farm at the beginning of a simulation. The default has no requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct InitialState<'a> {
-    /// Requests: time (s) and worker. If a worker sends several requests, each is served at its time, and its chunks are computed one after the
-    /// other.
+    /// Requests of workers: time (s) and worker. If a worker sends several requests, each is served at its time, and the worker computes the chunks
+    /// one after the other.
     pub requests: &'a [(f64, usize)],
-    /// Time from which the master's port is free (s).
+    /// Time from which the master's network port is free (s).
     pub port: f64,
     /// Workers with the times (s) at which they finish the chunks that they already hold. Other workers hold no chunks.
     pub free: &'a [(usize, f64)],
 }
 
-/// Result of a simulated iteration.
+/// Result of a simulated iteration of a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Run {
-    /// Seconds until the last result arrived.
+    /// Seconds from the beginning of the iteration until the last result arrived.
     pub time: f64,
-    /// Total seconds of computing of all workers.
+    /// Total seconds for which workers computed.
     pub busy: f64,
-    /// Number of chunks sent.
+    /// Number of chunks that the master sent.
     pub chunks: u64,
 }
 
 impl Run {
-    /// Returns the efficiency: computing time / (workers × time).
+    /// Returns the efficiency of the workers: computing time / (workers × time of the iteration).
     pub fn efficiency(&self, workers: usize) -> f64 {
         self.busy / (workers as f64 * self.time)
     }
 }
 
-/// Chunk that was sent.
+/// Chunk that was sent to a worker.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     done: ChunkDone,
@@ -62,7 +62,7 @@ struct Sent {
 }
 
 impl Farm {
-    /// Creates a farm with these costs; `knowledge.now` is ignored.
+    /// Creates a farm with the message costs in `knowledge`; `knowledge.now` is ignored.
     pub fn new(knowledge: Knowledge) -> Self {
         Farm { knowledge: knowledge.usable(), inline: false }
     }
@@ -81,11 +81,11 @@ impl Farm {
         self.run_from(&InitialState { requests: &requests, ..InitialState::default() }, dispatcher)
     }
 
-    /// Simulates an iteration from any state. The chunks that workers hold at the beginning do not count in the result.
+    /// Simulates an iteration from the given state. The chunks that workers hold at the beginning do not count in the result.
     pub fn run_from(&self, initial_state: &InitialState<'_>, dispatcher: &mut impl Dispatcher) -> Run {
         let Knowledge { master, .. } = self.knowledge;
         let InitialState { requests, mut port, free } = *initial_state;
-        // Indices of the workers among those that send requests.
+        // Workers that send requests, in ascending order without duplicates. The simulation uses their indices in this list.
         let mut workers: Vec<usize> = requests.iter().map(|&(_, worker)| worker).collect();
         workers.sort_unstable();
         workers.dedup();
@@ -96,7 +96,7 @@ impl Farm {
                 free_at[place] = time;
             }
         }
-        // Times are not negative, so the order of their bits is the order of the numbers.
+        // Events are sorted by the bits of their times. This is the order of the times, because they are not negative.
         let key = |time: f64, sequence: u64| Reverse((time.max(0.0).to_bits(), sequence));
         let mut queue: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::with_capacity(requests.len());
         let first_requests = requests.iter().filter_map(|&(time, worker)| Some((time, place(worker).ok()?)));
@@ -117,7 +117,7 @@ impl Farm {
             let (sum, squares) = dispatcher.compute(worker, tasks);
             let sum = range::amount_or_nearest(sum);
             let (arrival, way_back) = if master == Some(worker) {
-                // An inline master takes its own chunk after it has served the earlier requests.
+                // An inline master (one thread serves requests and computes) takes its own chunk after it has served the earlier requests.
                 (if self.inline { now.max(port) } else { now }, 0.0)
             } else {
                 port = now.max(port) + self.knowledge.send_time(tasks);

@@ -1,12 +1,14 @@
 //! Simulation of a farm, chunk by chunk.
 //!
-//! The master sends through one port, one message at a time: k tasks occupy the port for `mo + λ b_m k`, and arrive one
-//! [latency](crate::farm::Knowledge::latency) later. The worker computes them, and the results arrive `mo + λ b_w k` and one latency after the end
-//! of the computation; receiving takes no time on the master. A worker sends its next request when its results have arrived, or earlier by
-//! [`Knowledge::ahead`](crate::farm::Knowledge::ahead) chunks. Requests are served in the order of their times; at the beginning all
-//! workers send requests in turn. With one chunk for each worker and equal tasks the time equals (9) of the model.
+//! The master sends through one port, one message at a time. A message with k tasks occupies the port for `mo + λ b_m k` (start-up time `mo`, time
+//! per byte λ, b_m bytes per task), and arrives one [latency](crate::farm::Knowledge::latency) later. The worker computes the tasks, and the results,
+//! of b_w bytes per task, arrive `mo + λ b_w k` and one latency after the end of the computation; receiving takes no time on the master. A worker
+//! sends its next request when its results have arrived, or earlier by [`Knowledge::ahead`](crate::farm::Knowledge::ahead) chunks. Requests are
+//! served in the order of their times; at the beginning all workers send requests in turn. With one chunk for each worker and equal tasks, the time
+//! equals equation 9 of the model of Cesar et al. (2006).
 //!
-//! A [`Dispatcher`] decides on chunks. [`Dispatch`] uses a [`Chunker`](crate::farm::Chunker) as dispatcher, the type that a running farm uses.
+//! A [`Dispatcher`] decides on the sizes of chunks. [`Dispatch`] uses a [`Chunker`](crate::farm::Chunker) for this, the type that a running farm
+//! uses.
 //!
 //! ```
 //! use armature_planner::farm::{Chunker, Chunking, IterationModel, Knowledge, MessageCosts, Protocol};

@@ -1,16 +1,16 @@
-//! Task times of a simulated farm.
+//! Times of the tasks of a simulated farm.
 
 use crate::range;
 
-/// Task times in the order of dispatch.
+/// Times of the tasks of a simulated farm in the order of dispatch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tasks {
-    /// Sums and sums of squares of the times of all previous tasks.
+    /// For each task, the sum and the sum of squares of the times of all tasks before it.
     before: Vec<(f64, f64)>,
 }
 
 impl Tasks {
-    /// Creates tasks with these times (s); negative times and NaN count as 0, times above 1e60 as 1e60.
+    /// Creates tasks with the given times (s); negative times and NaN count as 0, times above 1e60 as 1e60.
     pub fn new(times: &[f64]) -> Self {
         let mut before = Vec::with_capacity(times.len() + 1);
         before.push((0.0, 0.0));
@@ -33,7 +33,7 @@ impl Tasks {
         self.len() == 0
     }
 
-    /// Returns the sum and the sum of squares of up to `count` task times from `first` on.
+    /// Returns the sum and the sum of squares of the times of up to `count` tasks, beginning with task `first`.
     pub fn sums(&self, first: u64, count: u64) -> (f64, f64) {
         let until = |tasks: u64| self.before[tasks.min(self.len()) as usize];
         let (a, b) = (until(first), until(first.saturating_add(count)));

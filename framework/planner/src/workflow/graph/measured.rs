@@ -1,10 +1,10 @@
-//! Workflows with measured values.
+//! Workflows with measured works, memories and file sizes.
 
 use super::{Workflow, check_tasks, check_total, invalid, sizes_of};
 use crate::error::Result;
 
 impl Workflow {
-    /// Sets work and memory of some tasks (task, work, memory) to measured values.
+    /// Sets work and memory of some tasks to measured values. Each element of `measured` is (task, work, memory).
     ///
     /// # Errors
     /// [`ErrorKind::Workflow`](crate::ErrorKind::Workflow) if a task does not exist, or [`build`](super::WorkflowBuilder::build) would reject a
@@ -19,7 +19,7 @@ impl Workflow {
         Ok(self)
     }
 
-    /// Sets the size of all files that some tasks write (task, size) to measured values.
+    /// Sets the size of all files that some tasks write to measured values. Each element of `sizes` is (task, size).
     ///
     /// # Errors
     /// [`ErrorKind::Workflow`](crate::ErrorKind::Workflow) if a task does not exist, or the sizes exceed the limits of

@@ -1,9 +1,9 @@
-//! Clusters of tasks that stay on one processor, because sending the files between them costs more than it gains.
+//! Clusters of tasks that stay on one processor, because sending the files between the tasks takes longer than other processors would save.
 //!
 //! The method is edge zeroing, as in Sarkar, *Partitioning and Scheduling Parallel Programs for Multiprocessors* (1989): edges are visited from the
-//! largest file to the smallest, and the clusters at both ends of an edge are merged if that is no loss. The linear clustering of Kim and Browne
-//! (1988) contracts critical paths only, so that the second of two inputs of a task must still be sent. Sarkar evaluates a loss by the makespan of
-//! the whole graph, in quadratic time; this module evaluates it by the two clusters alone.
+//! largest file to the smallest, and the clusters at both ends of an edge are merged if the merged cluster takes no longer. The linear clustering of
+//! Kim and Browne (1988) contracts critical paths only, so that the second of two inputs of a task must still be sent. Sarkar evaluates a merger by
+//! the makespan of the whole graph, in quadratic time; this module evaluates it by the two clusters alone.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -19,12 +19,12 @@ use crate::workflow::timeline::{Moment, Timeline};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Merge {
-    /// The smaller cluster takes no longer than sending the file: its tasks wait for the other tasks for at most the time that they would wait for
-    /// the file.
+    /// Two clusters are merged if the smaller one takes no longer than sending the file. The tasks of one cluster then wait for those of the other
+    /// for at most the time that they would wait for the file.
     CheaperThanSending,
-    /// The merged cluster has at most a quarter of the mean work of a processor.
+    /// Two clusters are merged if the result has at most a quarter of the mean work of a processor.
     UpToAQuarter,
-    /// The merged cluster has at most the mean work of a processor.
+    /// Two clusters are merged if the result has at most the mean work of a processor.
     UpToAShare,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Merge {
     }
 }
 
-/// Returns the cluster of each task, as the number of one of its tasks; `None` if each task is alone in its cluster.
+/// Returns for each task its cluster, as the number of one of its tasks. Returns `None` if each task is alone in its cluster.
 pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: Merge) -> Option<Vec<usize>> {
     let count = cluster.len() as f64;
     let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;
@@ -79,13 +79,13 @@ fn root(parent: &mut [usize], mut task: usize) -> usize {
     task
 }
 
-/// Processors of clusters.
+/// Homes of clusters of tasks: the processors on which the tasks of each cluster should run.
 pub(in crate::workflow) struct Homes {
     cluster_of: Vec<usize>,
-    /// For each cluster, the processor on which its first task was placed; `rest` is the work of its tasks that are not placed.
+    /// For each cluster, the processor on which its first task was placed. The field `rest` is the work of the cluster's tasks that are not placed.
     home: Vec<Option<usize>>,
     rest: Vec<f64>,
-    /// For each processor, the work of unplaced tasks whose cluster has the processor as home.
+    /// For each processor, the work of the unplaced tasks of all clusters that have this processor as home.
     promised: Vec<f64>,
 }
 
@@ -103,7 +103,7 @@ impl Homes {
         }
     }
 
-    /// Returns the homes for a run that has started: a cluster with a started task has the processor of that task as home.
+    /// Returns the homes of clusters for a run that has started: the home of a cluster with a started task is the processor of that task.
     pub(in crate::workflow) fn resume(
         graph: &Workflow,
         cluster: &Cluster,
@@ -121,7 +121,8 @@ impl Homes {
         homes
     }
 
-    /// Returns homes in which all tasks of a processor are one cluster with that processor as home.
+    /// Returns homes with one cluster for each processor: all tasks that `processor_of` assigns to the processor are a cluster with this processor as
+    /// home.
     pub(in crate::workflow) fn fixed(graph: &Workflow, cluster: &Cluster, processor_of: &[usize]) -> Self {
         let mut first = vec![None; cluster.len()];
         let cluster_of: Vec<usize> =
@@ -134,8 +135,8 @@ impl Homes {
         homes
     }
 
-    /// Returns the home of a task's cluster. If the cluster has no home yet or the task does not fit there, returns the processor on which the rest
-    /// of the cluster would end first after all work promised to that processor.
+    /// Returns the home of a task's cluster. If the cluster has no home yet or the task does not fit on the home, returns the processor on which the
+    /// rest of the cluster would end first after all work that is already promised to that processor.
     pub(super) fn processor(
         &self,
         timeline: &mut Timeline<'_>,
@@ -162,7 +163,7 @@ impl Homes {
         best.map(|(_, p)| p)
     }
 
-    /// Records that a task was placed.
+    /// Records that a task was placed on processor `p`.
     pub(super) fn placed(&mut self, task: usize, work: f64, p: usize) {
         let of = self.cluster_of[task];
         match self.home[of] {

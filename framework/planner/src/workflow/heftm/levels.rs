@@ -1,17 +1,18 @@
-//! Orders in which tasks are placed.
+//! Orders in which a list scheduler places the tasks of a workflow.
 
 use serde::{Deserialize, Serialize};
 
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 
-/// Definition of the level of a task: the time of the tasks that follow it.
+/// Definition of the level of a task: the time of the task and of the tasks that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Longest path from the task to an end of the workflow, including transfers: BL.
+    /// Length of the longest path from the start of the task to an end of the workflow, including transfers (BL in the paper of Kulagina et al.).
     Bottom,
-    /// Like [`Bottom`](Level::Bottom), plus the largest file that each task reads, so that tasks which free large files come first: BLC.
+    /// Like [`Bottom`](Level::Bottom), plus the transfer of the largest file that each task on the path reads, so that tasks which free large files
+    /// come first (BLC in the paper of Kulagina et al.).
     BottomWithInputs,
 }
 
@@ -33,8 +34,8 @@ pub(in crate::workflow) fn levels(graph: &Workflow, cluster: &Cluster, level: Le
     levels
 }
 
-/// Returns all tasks by decreasing level. Levels can be equal along an edge only if a task has no work; parents then come before children, and
-/// smaller numbers first.
+/// Returns all tasks by decreasing level. Two tasks on an edge can have equal levels only if the first has no work; a task then still comes after
+/// those from which it reads. Among other equal levels smaller task numbers come first.
 pub(in crate::workflow) fn order(graph: &Workflow, cluster: &Cluster, level: Level) -> Vec<usize> {
     let levels = levels(graph, cluster, level);
     let mut place = vec![0; graph.len()];
@@ -46,8 +47,8 @@ pub(in crate::workflow) fn order(graph: &Workflow, cluster: &Cluster, level: Lev
     order
 }
 
-/// Returns an order between two orders, in which the first has the weight `part`, from 0 to 1, and the second the rest. If parents come before
-/// children in both orders, they do so in the result.
+/// Returns an order of tasks between two orders, in which the first has the weight `part`, from 0 to 1, and the second the rest. If each task comes
+/// after those from which it reads in both orders, this is also true for the result.
 pub(in crate::workflow) fn blended(first: &[usize], second: &[usize], part: f64) -> Vec<usize> {
     let mut key = vec![0.0; first.len()];
     for (place, &task) in first.iter().enumerate() {
@@ -66,7 +67,8 @@ mod tests {
     use super::*;
     use crate::workflow::cluster::Processor;
 
-    /// Returns a diamond: 0 → 1 (file of 4), 0 → 2 (file of 1), both → 3 (files of 2).
+    /// Returns a workflow of the shape of a diamond: task 0 writes files of sizes 4 and 1 for tasks 1 and 2, each of which writes a file of size 2
+    /// for task 3.
     fn diamond() -> Workflow {
         let mut builder = Workflow::builder();
         for (name, work) in [("a", 2.0), ("b", 3.0), ("c", 8.0), ("d", 1.0)] {
@@ -82,7 +84,8 @@ mod tests {
     fn levels_match_hand_computed_values() {
         let cluster = Cluster::new(vec![Processor::new("p", 1.0, 10); 2], 2.0).unwrap();
         assert_eq!(levels(&diamond(), &cluster, Level::Bottom), [12.5, 5.0, 10.0, 1.0]);
-        // d: 1 + 1; b: 3 + 1 + 2 + 2; c: 8 + 1 + 2 + ½; a: 2 + max(2 + 8, ½ + 11½).
+        // Levels with inputs, at a bandwidth of 2. Task d: work 1 + input 1 = 2. Task b: work 3 + transfer 1 + level of d 2 + input 2 = 8. Task c:
+        // work 8 + transfer 1 + level of d 2 + input ½ = 11½. Task a: work 2 + the larger of 2 + 8 and ½ + 11½ (transfer + level of b or c).
         assert_eq!(levels(&diamond(), &cluster, Level::BottomWithInputs), [14.0, 8.0, 11.5, 2.0]);
         assert_eq!(order(&diamond(), &cluster, Level::Bottom), [0, 2, 1, 3]);
     }

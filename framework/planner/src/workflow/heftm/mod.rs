@@ -1,8 +1,8 @@
 //! List scheduling: HEFTM, which respects memory limits, and HEFT, which ignores them.
 //!
 //! The method is that of Kulagina, Meyerhenke and Benoit, *Memory-aware Adaptive Scheduling of Scientific Workflows On Heterogeneous Architectures*
-//! (2025). Tasks are placed one after the other, each on the processor where it ends first. Processors without enough memory, even after evictions,
-//! are excluded. The event model of the timeline tracks the places of files and the times of their moves.
+//! (2025). Tasks are placed one after the other, each on the processor where it ends first. Processors without enough memory, even after evictions of
+//! files, are excluded. The event model of the timeline tracks in which memory each file is and when it moves.
 
 mod clusters;
 mod levels;
@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::timeline::{Rules, Timeline};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Plans with HEFTM, with the tasks in the order of `level`: HEFTM-BL or HEFTM-BLC.
+/// Plans with HEFTM, with the tasks in decreasing order of the given level: HEFTM-BL or HEFTM-BLC.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
@@ -51,7 +51,7 @@ pub fn heftm(graph: &Workflow, cluster: &Cluster, level: Level, task_memory: Tas
     heftm_in_order(graph, cluster, &order_by_level(graph, cluster, level), task_memory)
 }
 
-/// Plans with HEFTM in an order of the caller, in which tasks come after those from which they read. An order with small peak memory gives
+/// Plans with HEFTM in the given order, in which each task comes after those from which it reads. With an order of small peak memory this is
 /// HEFTM-MM.
 ///
 /// # Errors
@@ -70,8 +70,9 @@ pub fn heftm_in_order(
     Ok(timeline.into_plan())
 }
 
-/// Plans with relaxed HEFTM, which departs from the order where HEFTM would fail. A task can read an evicted file from the buffer of its processor.
-/// While the next task fits no processor, other ready tasks come first; those that free the most memory are tried first.
+/// Plans with relaxed HEFTM, which departs from the given order where HEFTM would fail. In addition, a task can read an evicted file from the buffer
+/// of its processor. While the next task fits no processor, other tasks whose inputs are complete come first; those that free the most memory are
+/// tried first.
 ///
 /// # Errors
 /// [`ErrorKind::Infeasible`] if no ready task fits any processor; [`ErrorKind::Options`] as for [`heftm_in_order`].
@@ -88,7 +89,7 @@ pub fn heftm_relaxed(
     Ok(timeline.into_plan())
 }
 
-/// Plans with relaxed HEFTM, where the tasks of a cluster run on one processor while they fit there.
+/// Plans with relaxed HEFTM, where the tasks of a cluster run on one processor as long as they fit there.
 pub(super) fn heftm_clustered(
     graph: &Workflow,
     cluster: &Cluster,
@@ -113,7 +114,7 @@ pub fn heft(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory) -> Pla
     timeline.into_plan()
 }
 
-/// Checks that an order contains each task once, after those from which it reads.
+/// Checks that an order contains each task once, and after the tasks from which it reads.
 pub(super) fn check_order(graph: &Workflow, order: &[usize]) -> Result<()> {
     let mut seen = vec![false; graph.len()];
     for &task in order {

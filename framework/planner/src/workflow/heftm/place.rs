@@ -1,4 +1,4 @@
-//! Choice of the processor on which a task ends first.
+//! Choice of the processor on which a task of a workflow ends first.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::timeline::{Moment, Outcome, Timeline};
 
-/// Places tasks one after the other, each on the processor where it ends first. For equal ends the processor with more memory left is preferred,
-/// and then the one with the smaller number.
+/// Places tasks one after the other, each on the processor where it ends first. Among processors with equal ends the one with more memory left is
+/// preferred, and then the one with the smaller number.
 pub(super) fn place_all(
     timeline: &mut Timeline<'_>,
     graph: &Workflow,
@@ -25,7 +25,7 @@ pub(super) fn place_all(
     Ok(())
 }
 
-/// Returns the processor on which the task ends first.
+/// Returns the processor on which a task would end first; `None` if the task fits on no processor.
 pub(super) fn best_processor(
     timeline: &mut Timeline<'_>,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! Relaxed HEFTM, which departs from its order if a task does not fit.
+//! Relaxed HEFTM, which departs from its order of tasks if a task does not fit on any processor.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,24 +10,24 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::timeline::Timeline;
 
-/// Tasks whose parents are all placed.
+/// Collection of the tasks that can be placed next, because all tasks from which they read are placed.
 struct Ready<'a> {
     graph: &'a Workflow,
-    /// Position of each task in the order.
+    /// Position of each task in the given order.
     place: Vec<usize>,
-    /// Number of unplaced parents of each task.
+    /// For each task, the number of tasks from which it reads and which are not placed.
     missing: Vec<usize>,
     placed: Vec<bool>,
-    /// Ready tasks by position; placed tasks stay in the heap, and are skipped.
+    /// Ready tasks by their position in the order. Placed tasks stay in the heap, and are skipped.
     in_order: BinaryHeap<Reverse<(usize, usize)>>,
-    /// Ready tasks by the excess of their input size over their output size, then by position, so that tasks that free memory come first.
+    /// Ready tasks by input size minus output size, then by position in the order, so that tasks that free the most memory come first.
     relieving: BinaryHeap<(i128, Reverse<usize>, usize)>,
-    /// Tasks that did not fit when they were tried last.
+    /// Ready tasks that did not fit on any processor when they were last tried.
     stuck: Vec<usize>,
 }
 
 impl<'a> Ready<'a> {
-    /// Creates the collection for the tasks of `order`; files from other tasks exist already.
+    /// Creates the collection for the tasks of `order`; files that other tasks write already exist.
     fn new(graph: &'a Workflow, order: &[usize]) -> Self {
         let mut place = vec![usize::MAX; graph.len()];
         for (number, &task) in order.iter().enumerate() {
@@ -62,7 +62,7 @@ impl<'a> Ready<'a> {
         self.relieving.push((gain, Reverse(self.place[task]), task));
     }
 
-    /// Returns the next task in order.
+    /// Returns the ready task with the first position in the order.
     fn next(&mut self) -> Option<usize> {
         while let Some(&Reverse((_, task))) = self.in_order.peek() {
             if !self.placed[task] {
@@ -73,7 +73,7 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// Returns the next task that frees memory. Each task is tried once, until another task was placed.
+    /// Returns the ready task that frees the most memory. Each task is returned once, until another task has been placed.
     fn next_relieving(&mut self) -> Option<usize> {
         while let Some((_, _, task)) = self.relieving.pop() {
             if !self.placed[task] {
@@ -83,7 +83,7 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// Makes all stuck tasks available again.
+    /// Makes all tasks that did not fit available again.
     fn retry_stuck(&mut self) {
         for task in std::mem::take(&mut self.stuck) {
             self.add_relieving(task);
@@ -102,8 +102,8 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// Places the tasks of `order`, each on the processor where it ends first. If the next task fits no processor, other tasks are placed before it,
-/// those that free the most memory first, until it fits. If `homes` is given, the tasks of a cluster are placed on its home.
+/// Places the tasks of `order`, each on the processor where it ends first. While the next task fits on no processor, other tasks are placed before
+/// it, those that free the most memory first. If `homes` is given, the tasks of a cluster are placed on the home of the cluster.
 pub(in crate::workflow) fn place_relaxed(
     timeline: &mut Timeline<'_>,
     graph: &Workflow,
@@ -113,7 +113,7 @@ pub(in crate::workflow) fn place_relaxed(
 ) -> Result<()> {
     let mut ready = Ready::new(graph, order);
     let mut place = |ready: &mut Ready<'_>, task| place(timeline, cluster, ready, homes.as_mut(), task);
-    // True if a task was placed since the stuck tasks were tried.
+    // True if a task was placed since the tasks that did not fit were last tried.
     let mut has_moved = true;
     while let Some(next) = ready.next() {
         if place(&mut ready, next) {

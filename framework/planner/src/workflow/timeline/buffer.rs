@@ -1,31 +1,31 @@
-//! Contents of the communication buffer of one processor over time.
+//! Contents of the buffer of one processor, which holds files outside of its memory, over time.
 
 use super::moment::Moment;
 
-/// Step function of time: bytes held. Files are added for intervals in any order of time, because a list scheduler places tasks in the order of its
-/// list.
+/// Bytes in a buffer as a step function of time. Files are added for intervals of time in any order, because a list scheduler places tasks in the
+/// order of its list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
-    /// Bytes from each point in time to the next one; sorted, and 0 before the first.
+    /// For each point in time at which the contents change, the bytes in the buffer from then on; sorted by time, and 0 bytes before the first entry.
     steps: Vec<(Moment, u64)>,
-    /// Upper bound of the largest number of bytes ever held, which answers most queries without a look at the steps.
+    /// Upper bound of the bytes in the buffer at any time, which answers most queries without a look at the steps.
     bound: u64,
 }
 
 impl Buffer {
-    /// Returns the largest number of bytes held at any time from `from` on.
+    /// Returns the largest number of bytes in the buffer at any time after `from`.
     fn most_from(&self, from: f64) -> u64 {
         let first = self.steps.partition_point(|&(at, _)| at.0 <= from);
         self.steps[first.saturating_sub(1)..].iter().map(|&(_, bytes)| bytes).max().unwrap_or(0)
     }
 
-    /// Returns true if `bytes` more fit from `from` on without end.
+    /// Returns true if `bytes` additional bytes fit into the buffer at all times after `from`.
     pub(super) fn fits(&self, from: f64, bytes: u64, capacity: u64) -> bool {
         let within = |held: u64| held.checked_add(bytes).is_some_and(|sum| sum <= capacity);
         within(self.bound) || within(self.most_from(from))
     }
 
-    /// Adds bytes from `from` until `to`, which may be infinite.
+    /// Adds bytes to the buffer from time `from` until time `to`, which may be infinite.
     pub(super) fn hold(&mut self, from: f64, to: f64, bytes: u64) {
         if bytes == 0 || from >= to {
             return;
@@ -37,7 +37,7 @@ impl Buffer {
         }
     }
 
-    /// Removes bytes from `from` on that were added without end.
+    /// Removes bytes from time `from` on that were added without end.
     pub(super) fn release(&mut self, from: f64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -48,14 +48,14 @@ impl Buffer {
         }
     }
 
-    /// Returns the range of the steps of an interval, after splitting the steps at both of its ends.
+    /// Returns the index range of the steps between two times, after splitting the steps at both times.
     fn interval(&mut self, from: f64, to: f64) -> (usize, usize) {
         let first = self.step(from);
         let last = if to == f64::INFINITY { self.steps.len() } else { self.step(to) };
         (first, last)
     }
 
-    /// Returns the index of the step that begins at this time, after adding it if necessary.
+    /// Returns the index of the step that begins at time `at`, after adding it if necessary.
     fn step(&mut self, at: f64) -> usize {
         let next = self.steps.partition_point(|&(other, _)| other.0 < at);
         if self.steps.get(next).is_none_or(|&(other, _)| other.0 != at) {

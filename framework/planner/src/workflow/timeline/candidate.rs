@@ -2,32 +2,33 @@
 
 use crate::workflow::plan::Transfer;
 
-/// Times of a possible placement, and the memory left on the processor.
+/// Times of a possible placement of a task, and the memory left on the processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) struct Outcome {
     pub(in crate::workflow) start: f64,
     pub(in crate::workflow) finish: f64,
-    /// Memory in bytes that is not occupied by files that wait for a reader, after the end of the task.
+    /// Memory in bytes that files which wait for a reader do not occupy after the end of the task.
     pub(in crate::workflow) memory_left: u64,
 }
 
-/// Details of a possible placement: filled by `Timeline::try_on`, carried out by `Timeline::place`.
+/// Details of a possible placement of a task. `Timeline::try_on` determines them, and `Timeline::place` carries them out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidate {
-    /// Time from which the memory of the task is reserved.
+    /// Time from which memory is reserved for the task.
     pub(super) reserved: f64,
-    /// Files waiting for a reader on the processor that are evicted before the memory of the task is reserved.
+    /// Files in memory that wait for a reader and are evicted before the memory of the task is reserved.
     pub(super) evicted: Vec<usize>,
-    /// Files being sent that are evicted before the memory of the task is reserved, each with the end of its transfer.
+    /// Files in memory that are being sent and are evicted before the memory of the task is reserved, each with the end of its transfer.
     pub(super) diverted: Vec<(usize, f64)>,
     pub(super) transfers: Vec<Transfer>,
-    /// Memory counted while the task runs.
+    /// Bytes of memory that are occupied while the task runs, including files of other tasks.
     pub(super) peak: u64,
-    /// Bytes that the placement adds to the buffer.
+    /// Bytes that the placement adds to the buffer of the processor.
     pub(super) buffered: u64,
-    /// Bytes that the task reads from the buffer.
+    /// Bytes that the task reads from the buffer of its processor.
     pub(super) read_back: u64,
-    /// For each sender, the time at which its channel to the processor becomes free; valid if the stamp is that of this candidate.
+    /// For each sending processor, the time at which its channel to the task's processor becomes free. An entry is valid if its first number equals
+    /// `stamp`.
     pub(super) channels: Vec<(u64, f64)>,
     pub(super) stamp: u64,
 }

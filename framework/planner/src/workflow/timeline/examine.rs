@@ -1,12 +1,12 @@
-//! Check whether and when a task can run on a processor.
+//! Check whether and when a task can run on a processor, given the tasks placed so far.
 
 use super::candidate::{Candidate, Outcome};
 use super::state::{Place, Timeline};
 use crate::workflow::plan::Transfer;
 
 impl Timeline<'_> {
-    /// Returns the times of `task` on processor `p`; `None` if the task cannot be placed there, or would end later than `no_later`. `inputs` are
-    /// the numbers of its input edges, in the order of [`inputs`](Timeline::inputs).
+    /// Returns the times that `task` would have on processor `p`; `None` if the task cannot be placed there, or would end later than `no_later`.
+    /// `inputs` are the numbers of its input edges, in the order of [`inputs`](Timeline::inputs).
     pub(in crate::workflow) fn try_on(
         &mut self,
         task: usize,
@@ -39,8 +39,8 @@ impl Timeline<'_> {
         Some(Outcome { start, finish: start + run_time, memory_left })
     }
 
-    /// Determines which files must be evicted, and from which time the memory is available. Returns the memory that is not occupied by files that
-    /// wait for a reader, after the end of the task.
+    /// Determines which files must be evicted for a task, and from which time its memory is available. Returns the memory that files which wait for a
+    /// reader do not occupy after the end of the task.
     fn make_room(&self, candidate: &mut Candidate, task: usize, p: usize, inputs: &[usize]) -> Option<u64> {
         let processor = &self.processors[p];
         let here: u64 = inputs
@@ -53,7 +53,7 @@ impl Timeline<'_> {
             return None;
         }
         let capacity = self.cluster.processors()[p].memory;
-        // Inputs on this processor are already counted among the waiting files.
+        // Inputs in the memory of this processor are subtracted, because they are already counted among the waiting files.
         let need = self.requirements[task] - here;
         let mut waiting = processor.waiting_bytes;
         if self.rules.memory_blind {
@@ -72,14 +72,14 @@ impl Timeline<'_> {
             processor.leaving_bytes
         };
         candidate.peak = waiting + need + leaving;
-        // The processor itself writes everything that is in the candidate's buffer so far.
+        // Time at which the evicted files have been written to the buffer. The processor writes them itself, one after the other.
         let written = processor.ready + self.cluster.disk_time(candidate.buffered);
         candidate.reserved = candidate.reserved.max(written);
         Some(capacity.saturating_sub(waiting - here + self.output_sizes[task]))
     }
 
-    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. If files can be read back, a smaller file is
-    /// evicted as soon as it suffices. Returns the number of freed bytes.
+    /// Selects files for eviction that wait for a reader other than `task`, the largest first, until `bytes` bytes are free. If files can be read
+    /// back, a smaller file is selected as soon as it suffices. Returns the number of freed bytes; `None` if not enough can be freed.
     fn evict(&self, candidate: &mut Candidate, task: usize, p: usize, bytes: u64) -> Option<u64> {
         let mut freed = 0;
         let is_free = |&&(_, file): &&(u64, usize)| self.graph.edges()[file].to != task;
@@ -97,8 +97,9 @@ impl Timeline<'_> {
         (freed >= bytes && self.buffer_takes(candidate, p, candidate.reserved, freed)).then_some(freed)
     }
 
-    /// Evicts files that are being sent, or waits for the end of their transfers if that takes no longer or the buffer is full, until those in
-    /// memory take at most `allowed` bytes. Files whose transfers end last stay in memory. Returns the bytes of the files that stay.
+    /// Selects files that are being sent for eviction, until those that remain in memory take at most `allowed` bytes. If the buffer is full, or
+    /// waiting for the end of a transfer takes no longer, the transfer is awaited instead. Files whose transfers end last stay in memory. Returns the
+    /// bytes of the files that stay.
     fn divert(&self, candidate: &mut Candidate, p: usize, allowed: u64) -> u64 {
         let ready = candidate.reserved;
         let mut kept = 0;
@@ -116,7 +117,7 @@ impl Timeline<'_> {
         kept
     }
 
-    /// Adds `bytes` to the buffer from a time on, if they fit. Returns true if they fit.
+    /// Adds `bytes` bytes to the buffer of processor `p` from time `from` on, if they fit. Returns true if they fit.
     fn buffer_takes(&self, candidate: &mut Candidate, p: usize, from: f64, bytes: u64) -> bool {
         let capacity = self.cluster.processors()[p].buffer;
         let sum = candidate.buffered + bytes;
@@ -127,7 +128,7 @@ impl Timeline<'_> {
         fits
     }
 
-    /// Determines when each input arrives, and which bytes are read from the buffer. Returns the time at which all inputs have arrived.
+    /// Determines when each input file arrives, and how many bytes are read from the buffer. Returns the time at which all input files have arrived.
     fn receive(&self, candidate: &mut Candidate, p: usize, inputs: &[usize]) -> f64 {
         let mut start = candidate.reserved;
         for &file in inputs {
@@ -140,7 +141,8 @@ impl Timeline<'_> {
                 continue;
             };
             if let Some(copied) = self.copy_on(file, p) {
-                // Nothing is sent. Until the memory of the task is reserved, the file counts on the processor where it was written.
+                // The value was sent to this processor for another reader, so nothing is sent. Until the memory of the task is reserved, the file
+                // counts on the processor where it was written.
                 let at = copied.max(candidate.reserved);
                 candidate.transfers.push(Transfer { edge: file, start: at, finish: at, to_buffer: false });
                 start = start.max(at);
@@ -162,7 +164,7 @@ impl Timeline<'_> {
         start
     }
 
-    /// Returns true if a file was evicted from the memory of this processor.
+    /// Returns true if a file was evicted from the memory of processor `p`.
     fn is_evicted(&self, file: usize, p: usize) -> bool {
         matches!(self.files[file].place, Place::Buffer(place, Some(_)) if place == p)
     }

@@ -1,4 +1,4 @@
-//! Sortable times.
+//! Times that can be sorted.
 
 use std::cmp::Ordering;
 

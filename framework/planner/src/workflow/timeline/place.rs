@@ -1,11 +1,11 @@
-//! Placement of a task.
+//! Placement of a task on the timeline of a workflow plan.
 
 use super::candidate::{Candidate, Outcome};
 use super::state::{File, Place, Timeline};
 use crate::workflow::plan::{Eviction, Transfer};
 
 impl Timeline<'_> {
-    /// Places a task on a processor; returns `None` without a change if it cannot be placed there.
+    /// Places a task on processor `p`. Returns `None` without a change if the task cannot be placed there.
     pub(in crate::workflow) fn place(&mut self, task: usize, p: usize, inputs: &[usize]) -> Option<Outcome> {
         let outcome = self.try_on(task, p, inputs, f64::INFINITY)?;
         let candidate = std::mem::take(&mut self.candidate);
@@ -25,7 +25,7 @@ impl Timeline<'_> {
         processor.advance(outcome.finish);
         processor.peak = processor.peak.max(candidate.peak);
         for file in self.graph.output_numbers(task) {
-            // The reader of a file that is written again may have received it before.
+            // Only files that exist nowhere are added, because a reader may have received a file before its writer had to run again.
             if self.files[file].place == Place::Nowhere {
                 self.files[file] = File { place: Place::Memory(p), available: outcome.finish };
                 processor.keep(file, self.graph.edges()[file].size);
@@ -37,7 +37,7 @@ impl Timeline<'_> {
         Some(outcome)
     }
 
-    /// Carries out the evictions of a candidate for `task`.
+    /// Carries out the evictions of files that the placement of `task` requires.
     fn move_out(&mut self, candidate: &Candidate, p: usize, task: usize) {
         let at = candidate.reserved;
         for &file in &candidate.evicted {
@@ -55,7 +55,7 @@ impl Timeline<'_> {
         }
     }
 
-    /// Sends a file to processor `p`, where its reader starts at `start`.
+    /// Sends a file to processor `p`, where the task that reads it starts at time `start`.
     fn send(&mut self, transfer: &Transfer, p: usize, start: f64) {
         let &Transfer { edge: file, start: sent, finish, to_buffer } = transfer;
         let size = self.size(file);

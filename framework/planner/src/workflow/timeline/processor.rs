@@ -1,33 +1,33 @@
-//! State of one processor on the timeline.
+//! State of one processor on the timeline of a workflow plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::buffer::Buffer;
 use super::moment::Moment;
 
-/// Contents of a processor after the tasks that are placed on it.
+/// State of a processor after the tasks that have been placed on it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Processor {
-    /// End of the last task, in seconds.
+    /// End of the last task placed on the processor, in seconds.
     pub(super) ready: f64,
-    /// Bytes in memory of files whose reader is not placed yet.
+    /// Bytes in memory of files whose reader has not been placed yet.
     pub(super) waiting_bytes: u64,
-    /// Files whose reader is not placed yet, by size. Empty files are left out, because evicting them frees nothing.
+    /// Files in memory whose reader has not been placed yet, by size. Empty files are left out, because evicting them frees no memory.
     pub(super) waiting: BTreeSet<(u64, usize)>,
-    /// Total bytes of `leaving`.
+    /// Total bytes of the files in the field `leaving`.
     pub(super) leaving_bytes: u64,
-    /// Files in memory that are being sent to another processor, by the end of their transfer, which is after `ready`.
+    /// Files in memory that are being sent to another processor, by the end of their transfer, which is after the end of the last task.
     pub(super) leaving: BTreeMap<(Moment, usize), u64>,
-    /// Evicted files, and files that arrived before the memory for their reader was reserved.
+    /// Contents of the buffer: evicted files, and files that arrived before the memory for their reader was reserved.
     pub(super) buffer: Buffer,
-    /// Peak memory counted while a task runs.
+    /// Largest number of bytes of memory that are occupied while a task runs.
     pub(super) peak: u64,
-    /// True if no task can be placed here, because the processor is lost.
+    /// True if the processor is lost, so that no task can be placed on it.
     pub(super) lost: bool,
 }
 
 impl Processor {
-    /// Adds a written file whose reader is not placed yet.
+    /// Adds a written file whose reader is not placed yet to the memory.
     pub(super) fn keep(&mut self, file: usize, bytes: u64) {
         self.waiting_bytes += bytes;
         if bytes > 0 {
@@ -35,13 +35,13 @@ impl Processor {
         }
     }
 
-    /// Removes a waiting file that is read here, evicted or sent.
+    /// Removes a file that waited for its reader, because it is read on this processor, evicted or sent.
     pub(super) fn drop_waiting(&mut self, file: usize, bytes: u64) {
         self.waiting_bytes -= bytes;
         self.waiting.remove(&(bytes, file));
     }
 
-    /// Adds a file that is being sent until `end`, unless it has left before the next task can start.
+    /// Adds a file to the files that are being sent, until time `end`, unless the transfer ends before the next task can start.
     pub(super) fn send(&mut self, file: usize, bytes: u64, end: f64) {
         if bytes > 0 && end > self.ready {
             self.leaving_bytes += bytes;
@@ -49,14 +49,14 @@ impl Processor {
         }
     }
 
-    /// Removes a file that is being sent from memory, because it moves to the buffer.
+    /// Removes a file that is being sent from memory, because it is evicted to the buffer.
     pub(super) fn drop_leaving(&mut self, file: usize, end: f64) {
         if let Some(bytes) = self.leaving.remove(&(Moment(end), file)) {
             self.leaving_bytes -= bytes;
         }
     }
 
-    /// Sets the end of the last task to `ready`, and removes files that have left by then.
+    /// Sets the end of the last task to `ready`, and removes files whose transfers have ended by then.
     pub(super) fn advance(&mut self, ready: f64) {
         self.ready = ready;
         while let Some((&key, &bytes)) = self.leaving.first_key_value()

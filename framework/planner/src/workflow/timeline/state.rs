@@ -1,4 +1,4 @@
-//! State of the timeline: placed tasks and their effects.
+//! State of the timeline of a workflow plan: placed tasks and their effects.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,28 @@ use crate::workflow::memory::TaskMemory;
 use crate::workflow::plan::{Eviction, Execution, Plan, Transfer};
 use crate::workflow::situation::{FilePlace, Progress, Situation};
 
-/// Rules for all placements.
+/// Rules for the placement of all tasks on a timeline.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::workflow) struct Rules {
-    /// Meaning of the memory of a task.
+    /// Meaning of the number that the workflow gives as memory of a task.
     pub(in crate::workflow) task_memory: TaskMemory,
     /// True if a task can read an evicted file from the buffer of its processor.
     pub(in crate::workflow) read_back: bool,
-    /// True if memory limits are ignored.
+    /// True if the memory limits of the processors are ignored.
     pub(in crate::workflow) memory_blind: bool,
 }
 
-/// Place of a file.
+/// Place of a file after the tasks that have been placed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
-    /// The file is not written yet.
+    /// The task that writes the file is not placed yet.
     Nowhere,
-    /// The file is in the memory of a processor.
+    /// The file is in the memory of the given processor.
     Memory(usize),
-    /// The file is in the buffer of a processor; the second field is the index of its eviction, if it was evicted after its writer was placed.
+    /// The file is in the buffer of the given processor. The second field is the index of its eviction, if the file was evicted after its writer was
+    /// placed.
     Buffer(usize, Option<usize>),
-    /// The reader of the file is placed.
+    /// The task that reads the file is placed.
     Read,
 }
 
@@ -43,17 +44,18 @@ pub(super) struct File {
     pub(super) available: f64,
 }
 
-/// Placed tasks, and their effects on memory, buffers and channels.
+/// Timeline of a workflow plan: placed tasks, and their effects on memory, buffers and channels.
 #[derive(Clone, Debug)]
 pub(in crate::workflow) struct Timeline<'a> {
     pub(super) graph: &'a Workflow,
     pub(super) cluster: &'a Cluster,
     pub(super) rules: Rules,
     pub(super) processors: Vec<Processor>,
-    /// Time from which the channel between each pair of processors is free; row-major.
+    /// For each pair of sender and receiver, the time from which the channel between the two processors is free; in row-major order.
     pub(super) channels: Vec<f64>,
     pub(super) files: Vec<File>,
-    /// If tasks write one value for all readers: the end of the transfer of a task's value to a processor.
+    /// For each pair of task and processor, the end of the transfer of the task's value to the processor. Used only if tasks write one value for all
+    /// readers.
     pub(super) copies: HashMap<(usize, usize), f64>,
     pub(super) processor_of: Vec<Option<usize>>,
     pub(super) start: Vec<f64>,
@@ -61,16 +63,16 @@ pub(in crate::workflow) struct Timeline<'a> {
     pub(super) orders: Vec<Vec<usize>>,
     pub(super) sequence: Vec<usize>,
     pub(super) transfers: Vec<Transfer>,
-    /// Evictions; `None` for one that turned out to be unnecessary, because its file had been sent before.
+    /// Evictions of files; an entry is `None` if the eviction proved to be unnecessary, because the file had been sent before.
     pub(super) evictions: Vec<Option<Eviction>>,
-    /// Memory that each task holds while it runs; `output_sizes` are the sizes that it writes for other tasks.
+    /// Memory that each task needs while it runs. The field `output_sizes` is the total size of the files that each task writes for other tasks.
     pub(super) requirements: Vec<u64>,
     pub(super) output_sizes: Vec<u64>,
     pub(super) candidate: Candidate,
 }
 
 impl<'a> Timeline<'a> {
-    /// Creates a timeline without tasks.
+    /// Creates a timeline on which no task is placed.
     pub(in crate::workflow) fn new(graph: &'a Workflow, cluster: &'a Cluster, rules: Rules) -> Self {
         let (tasks, count) = (graph.len(), cluster.len());
         Timeline {
@@ -94,7 +96,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Creates a timeline with the tasks that have started, at their processors and times.
+    /// Creates a timeline with the tasks of a run that have started, on their processors and at their times.
     pub(in crate::workflow) fn resume(
         graph: &'a Workflow,
         cluster: &'a Cluster,
@@ -152,7 +154,7 @@ impl<'a> Timeline<'a> {
         inputs
     }
 
-    /// Returns the plan, after all tasks were placed.
+    /// Returns the plan with all placed tasks. All tasks must have been placed.
     pub(in crate::workflow) fn into_plan(self) -> Plan {
         let makespan = self.finish.iter().copied().fold(0.0, f64::max);
         Plan {
@@ -174,7 +176,7 @@ impl<'a> Timeline<'a> {
         self.graph.edges()[file].size
     }
 
-    /// Returns true if no task is placed on a processor.
+    /// Returns true if no task is placed on processor `p`.
     pub(in crate::workflow) fn is_idle(&self, p: usize) -> bool {
         self.orders[p].is_empty()
     }
@@ -183,7 +185,7 @@ impl<'a> Timeline<'a> {
         self.graph.work(task) / self.cluster.processors()[p].speed
     }
 
-    /// Returns the end of the transfer that brought the value of a file to a processor for another reader, if there was one.
+    /// Returns the end of the transfer that brought the value of a file to processor `p` for another reader, if there was one.
     pub(super) fn copy_on(&self, file: usize, p: usize) -> Option<f64> {
         self.copies.get(&(self.graph.edges()[file].from, p)).copied()
     }

@@ -1,23 +1,23 @@
-//! Subgraph of a workflow that one processor runs.
+//! Block: a subgraph of a workflow that one processor runs.
 
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::memory::{Crossing, MemoryModel};
 
-/// Tasks of a block, with local numbers from 0, and the edges between them.
+/// Tasks of a block of a workflow, with local numbers from 0, and the edges between them.
 #[derive(Debug)]
 pub struct Block {
-    /// Numbers of the tasks in the workflow, ascending.
+    /// Numbers of the block's tasks in the workflow, in ascending order.
     tasks: Vec<usize>,
     /// Memory that each task needs while it runs, including all of its files.
     needs: Vec<u64>,
-    /// Total size of the inputs of each task that occupy memory from the beginning of the block.
+    /// Total size of the inputs of each task that occupy memory from the beginning of the block on.
     arriving: Vec<u64>,
     /// Total size of the outputs of each task that occupy memory until the end of the block.
     leaving: Vec<u64>,
-    /// Edges within the block, sorted by producer.
+    /// Edges within the block, sorted by the task that writes the file.
     outputs: Vec<Edge>,
     first_output: Vec<usize>,
-    /// Edges within the block, sorted by consumer.
+    /// Edges within the block, sorted by the task that reads the file.
     inputs: Vec<Edge>,
     first_input: Vec<usize>,
 }
@@ -28,7 +28,8 @@ impl Block {
         let mut tasks = tasks.to_vec();
         tasks.sort_unstable();
         let count = tasks.len();
-        // A task may have as many edges as there are tasks, so a search in `tasks` for each edge would dominate the run time.
+        // A table of local numbers is built, because a task may have as many edges as there are tasks, so that a search in `tasks` for each edge
+        // would dominate the run time.
         let mut local_of = vec![usize::MAX; workflow.len()];
         for (local, &task) in tasks.iter().enumerate() {
             local_of[task] = local;
@@ -67,7 +68,7 @@ impl Block {
         block
     }
 
-    /// Returns the number of tasks.
+    /// Returns the number of tasks of the block.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
@@ -77,17 +78,17 @@ impl Block {
         self.tasks.is_empty()
     }
 
-    /// Returns the number in the workflow of a task of the block.
+    /// Returns the number in the workflow of task `local` of the block.
     pub fn task(&self, local: usize) -> usize {
         self.tasks[local]
     }
 
-    /// Returns the number in the block of a task of the workflow, which must be in the block.
+    /// Returns the number in the block of task `task` of the workflow, which must be in the block.
     pub fn local(&self, task: usize) -> usize {
         self.tasks.partition_point(|&other| other < task)
     }
 
-    /// Returns the memory that a task needs while it runs.
+    /// Returns the memory that a task of the block needs while it runs, including all of its files.
     pub fn need(&self, local: usize) -> u64 {
         self.needs[local]
     }
@@ -102,32 +103,32 @@ impl Block {
         self.leaving[local]
     }
 
-    /// Returns the edges to tasks of the block.
+    /// Returns the edges from a task to other tasks of the block.
     pub fn outputs(&self, local: usize) -> &[Edge] {
         &self.outputs[self.first_output[local]..self.first_output[local + 1]]
     }
 
-    /// Returns the edges from tasks of the block.
+    /// Returns the edges to a task from other tasks of the block.
     pub fn inputs(&self, local: usize) -> &[Edge] {
         &self.inputs[self.first_input[local]..self.first_input[local + 1]]
     }
 
-    /// Returns the size of the inputs that waited in memory, which a task frees when it has run.
+    /// Returns the size of the input files that waited in memory for a task, which the task frees at its end.
     pub fn freed(&self, local: usize) -> u64 {
         self.arriving[local] + self.inputs(local).iter().map(|edge| edge.size).sum::<u64>()
     }
 
-    /// Returns the size of the outputs that a task leaves in memory.
+    /// Returns the size of the output files that a task leaves in memory at its end.
     pub fn kept(&self, local: usize) -> u64 {
         self.leaving[local] + self.outputs(local).iter().map(|edge| edge.size).sum::<u64>()
     }
 
-    /// Returns a lower bound of the peak of any order: the memory that the largest task needs.
+    /// Returns a lower bound of the peak memory of any order: the memory that the largest task needs.
     pub fn least_peak(&self) -> u64 {
         self.needs.iter().copied().max().unwrap_or(0)
     }
 
-    /// Returns the peak memory when the tasks run in this order.
+    /// Returns the peak memory of the block when its tasks run in the given order.
     pub fn peak(&self, order: &[usize]) -> u64 {
         let mut live: u64 = self.arriving.iter().sum();
         let mut peak = live;

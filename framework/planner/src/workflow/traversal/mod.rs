@@ -1,6 +1,6 @@
 //! Orders of the tasks of a block on one processor with small peak memory.
 //!
-//! The best of three simple orders is taken. The crate `armature-papers` has another order, which is optimal for series-parallel graphs.
+//! The best of three simple orders is taken. The crate `armature-papers` has another order of tasks, which is optimal for series-parallel graphs.
 
 mod block;
 mod simple;
@@ -10,17 +10,17 @@ use super::memory::MemoryModel;
 pub use block::Block;
 pub use simple::{breadth_first, depth_first, greedy};
 
-/// Order of tasks and its peak memory; the default is empty.
+/// Order of the tasks of a block and its peak memory; the default is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traversal {
     /// Tasks in the order in which they run.
     pub order: Vec<usize>,
-    /// Peak memory.
+    /// Peak memory when the tasks run in this order.
     pub peak: u64,
 }
 
 impl Traversal {
-    /// Returns the best order found for these tasks as one block of the workflow. Each task must be named once.
+    /// Returns the order with the smallest peak memory that is found for these tasks as one block of the workflow. Each task must be named once.
     ///
     /// ```
     /// use armature_planner::workflow::{MemoryModel, Traversal, Workflow};

@@ -1,25 +1,26 @@
-//! Topological orders by simple rules.
+//! Topological orders of the tasks of a block by simple rules.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::block::Block;
 
-/// Orders tasks so that the task that has been ready for the longest time is next.
+/// Orders tasks so that, of the tasks whose inputs are complete, the one that has been ready for the longest time is next.
 pub fn breadth_first(block: &Block) -> Vec<usize> {
     let mut ready = VecDeque::new();
     by(block, &mut ready, VecDeque::push_back, VecDeque::pop_front)
 }
 
-/// Orders tasks so that the task that became ready last is next.
+/// Orders tasks so that, of the tasks whose inputs are complete, the one that became ready last is next.
 pub fn depth_first(block: &Block) -> Vec<usize> {
     let mut ready = Vec::new();
     by(block, &mut ready, Vec::push, Vec::pop)
 }
 
-/// Orders tasks so that the ready task after which the least memory is kept is next; among equal tasks the one with the smallest need.
+/// Orders tasks so that, of the tasks whose inputs are complete, the one after which the files occupy the least memory is next; among equal tasks the
+/// one with the smallest need.
 pub fn greedy(block: &Block) -> Vec<usize> {
-    // The kept and freed sizes are at most the sum of all sizes, which fits a signed integer.
+    // The difference does not overflow: both sizes are at most the sum of all sizes, which fits a signed integer.
     let key = |task| (block.kept(task) as i64 - block.freed(task) as i64, block.need(task), task);
     let mut ready = BinaryHeap::new();
     by(
@@ -30,8 +31,8 @@ pub fn greedy(block: &Block) -> Vec<usize> {
     )
 }
 
-/// Returns the order in which ready tasks leave a collection. Tasks that become ready together are added by descending number, so that a stack
-/// returns the smallest number first.
+/// Returns the order in which tasks leave a collection of ready tasks, such as a stack. Tasks that become ready together are added by descending
+/// number, so that a stack returns the smallest number first.
 fn by<R>(
     block: &Block,
     ready: &mut R,

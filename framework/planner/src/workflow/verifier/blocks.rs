@@ -1,4 +1,4 @@
-//! Check of a plan of blocks, with its makespan and peak memory.
+//! Check of a workflow plan of blocks, with its makespan and peak memory.
 
 use super::steps::{Stairs, add_step};
 use super::verification::{Rule, Verification, near};
@@ -44,7 +44,7 @@ fn places(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     place
 }
 
-/// Returns the contents of each processor's memory over time.
+/// Returns for each processor the bytes in its memory as a step function of time.
 pub(super) fn staircase(graph: &Workflow, plan: &Plan, crossing: Crossing) -> Vec<Stairs> {
     let place = places(graph, plan);
     let of_one = |(p, order): (usize, &Vec<usize>)| {
@@ -58,7 +58,7 @@ pub(super) fn staircase(graph: &Workflow, plan: &Plan, crossing: Crossing) -> Ve
     plan.orders.iter().enumerate().map(of_one).collect()
 }
 
-/// Returns the messages of one block to others: receivers with total sizes.
+/// Returns the messages that one block sends to others: receiving processors with the total size of the files.
 fn messages(graph: &Workflow, plan: &Plan, order: &[usize]) -> Vec<(usize, u64)> {
     let mut files: Vec<(usize, u64)> = order
         .iter()
@@ -77,7 +77,7 @@ fn messages(graph: &Workflow, plan: &Plan, order: &[usize]) -> Vec<(usize, u64)>
     files
 }
 
-/// Checks that a block begins when all messages to it have arrived, and that its tasks run one after the other.
+/// Checks that each block begins when all messages to it have arrived, and that its tasks run one after the other.
 fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verification: &mut Verification) {
     let messages: Vec<_> = plan.orders.iter().map(|order| messages(graph, plan, order)).collect();
     let mut missing = vec![0; cluster.len()];
@@ -124,7 +124,7 @@ fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verification: &
     }
 }
 
-/// Checks the memory of a block: the needs of its tasks plus other files in memory.
+/// Checks that the memory of a processor suffices for its block: for the needs of each task plus the other files in memory.
 fn check_memory(
     graph: &Workflow,
     cluster: &Cluster,
@@ -147,7 +147,7 @@ fn check_memory(
     verification.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }
 
-/// Reports for each task of a block the memory held while it runs, and after its end.
+/// Calls `tell` for each task of a block, with the bytes in memory while the task runs, and those after its end.
 fn walk(
     graph: &Workflow,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Input of the verifier.
+//! Input of the verifier: a plan, with the workflow, the cluster and the state of the run.
 
 use super::verification::{Rule, Verification};
 use crate::workflow::cluster::Cluster;
@@ -6,7 +6,7 @@ use crate::workflow::graph::Workflow;
 use crate::workflow::plan::Plan;
 use crate::workflow::situation::{FilePlace, Progress, Situation};
 
-/// Plan for the rest of a workflow.
+/// Plan for the rest of a workflow run, which is to be verified.
 #[derive(Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) graph: &'a Workflow,
@@ -15,7 +15,7 @@ pub(super) struct Case<'a> {
     pub(super) situation: &'a Situation,
 }
 
-/// First place of a file in the plan: processor, time, and whether it is in the buffer.
+/// Origin of a file: its first place in the plan, as processor, time, and true if it is in the buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
     pub(super) processor: usize,
@@ -28,8 +28,8 @@ impl Case<'_> {
         self.situation.progress(task) != Progress::Waiting
     }
 
-    /// Returns the origin of a file. It is `None` if the reader has the file, or if the file was written and is nowhere, which is an invalid
-    /// situation.
+    /// Returns the origin of a file (its first place in the plan). The result is `None` if the reader has the file, or if the file was written and is
+    /// nowhere, which is an invalid state of the run.
     pub(super) fn origin(&self, edge: usize) -> Option<Origin> {
         let writer = self.graph.edges()[edge].from;
         if self.is_started(self.graph.edges()[edge].to) {
@@ -47,7 +47,7 @@ impl Case<'_> {
         }
     }
 
-    /// Checks that tasks which have started are unchanged, and that no other task runs on a lost processor or in the past.
+    /// Checks that the plan does not change tasks which have started, and runs no other task on a lost processor or in the past.
     pub(super) fn check_history(&self, verification: &mut Verification) {
         for task in 0..self.graph.len() {
             let plan = self.plan;

@@ -1,4 +1,4 @@
-//! Verifier of plans from any planner.
+//! Verifier of workflow plans from any planner.
 //!
 //! The verifier shares no code with the planners except the types of workflow, cluster and plan. It takes the times and moves of files in a plan as
 //! given, and checks each rule for them.
@@ -23,7 +23,7 @@ use super::graph::Workflow;
 use super::plan::{Execution, Plan};
 use super::situation::Situation;
 
-/// Checks a plan.
+/// Checks a workflow plan against all rules.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Processor, Rule, TaskMemory, Workflow, heft, verify};
@@ -45,7 +45,7 @@ pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verification 
     verify_rest(graph, cluster, &Situation::new(graph, cluster), plan)
 }
 
-/// Checks a plan for the rest of a run. Tasks that have started must be unchanged in it.
+/// Checks a plan for the rest of a run. The plan must not change tasks that have started.
 pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, plan: &Plan) -> Verification {
     let mut verification = Verification::of(cluster, plan);
     let case = Case { graph, cluster, plan, situation };
@@ -65,7 +65,7 @@ pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, p
     verification
 }
 
-/// Checks the makespan and the peak memories that the plan states.
+/// Checks the makespan and the peak memories that the plan states against those that the verifier computed.
 fn check_summary(plan: &Plan, verification: &mut Verification) {
     if !near(plan.makespan, verification.makespan, verification.makespan) {
         let message =

@@ -1,4 +1,4 @@
-//! Check of the places of files over time in a plan of events, and whether memories and buffers are large enough.
+//! Check that memories and buffers are large enough for all files over time, in a plan of the event model.
 
 use super::case::{Case, Origin};
 use super::steps::{Stairs, add_step};
@@ -8,18 +8,19 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::plan::{Eviction, Plan, Transfer};
 
-/// Point in time in a plan: seconds, and rank among the events at that time.
+/// Point in time in a plan: seconds, and the rank among the events of a processor at the same time.
 type When = (f64, usize);
 
 /// Change of the contents of a processor's memory.
 struct Change {
     at: When,
     bytes: i128,
-    /// Task that starts with this change.
+    /// Task that starts with this change, if the change is the start of a task.
     task: Option<usize>,
 }
 
-/// Changes of all memories and of all buffers. Changes of buffers are ordered by time alone, because at one time a file may replace another.
+/// Changes of the contents of all memories and of all buffers. Changes of buffers are ordered by time alone, because one file may replace another at
+/// the same time.
 struct Changes<'a> {
     plan: &'a Plan,
     /// Position of each task in the order of its processor.
@@ -28,7 +29,7 @@ struct Changes<'a> {
     buffer: Vec<Vec<(f64, i128)>>,
 }
 
-/// Order of the events of one task at one time. The events of a task come after all events of the previous task on the processor.
+/// Kinds of events of one task at one time, in their order. The events of a task come after all events of the previous task on the processor.
 #[derive(Clone, Copy)]
 enum Phase {
     MakesRoom,
@@ -37,7 +38,7 @@ enum Phase {
     Ends,
 }
 
-/// Rank of files that leave for another processor, which is before all tasks.
+/// Rank of the event that a file leaves for another processor, which comes before the events of all tasks at the same time.
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
@@ -49,7 +50,7 @@ pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
     }
 }
 
-/// Returns the contents of each processor's memory over time.
+/// Returns for each processor the bytes in its memory as a step function of time.
 pub(super) fn staircase(case: Case<'_>, verification: &mut Verification) -> Vec<Stairs> {
     let of_one = |mut changes: Vec<Change>| {
         in_order(&mut changes);
@@ -85,7 +86,7 @@ fn changes<'a>(case: Case<'a>, verification: &mut Verification) -> Changes<'a> {
     changes
 }
 
-/// Returns the transfer and the eviction of each file.
+/// Returns the transfer and the eviction of each file in the plan, if it has one. Reports invalid evictions.
 fn movements<'a>(
     case: Case<'a>,
     changes: &Changes<'_>,
@@ -129,14 +130,15 @@ impl<'a> Changes<'a> {
         LEAVES + 1 + self.place[task] * phases + phase as usize
     }
 
-    /// Returns the point in time at which a file appears at its origin.
+    /// Returns the point in time at which a file appears at its origin (its first place in the plan).
     fn appears(&self, edge: &Edge, origin: Origin) -> When {
-        // A file of a task that has already run may have been moved to another processor, where it has no rank among the tasks.
+        // The file has the rank of its writer only on the processor of the writer. A file of a task that has already run may have been moved to
+        // another processor, where the writer has no rank.
         let is_writer = !origin.in_buffer && self.plan.processor_of[edge.from] == origin.processor;
         (origin.from, if is_writer { self.rank(edge.from, Phase::Ends) } else { LEAVES })
     }
 
-    /// Returns true if a file is in memory at its eviction, and the eviction is before the start of the task that needs the room.
+    /// Returns true if a file is in memory at the time of its eviction, and the eviction is before the start of the task for which it frees memory.
     fn is_there(&self, case: Case<'_>, eviction: &Eviction, origin: Origin) -> bool {
         let Eviction { edge, at, before } = *eviction;
         self.appears(&case.graph.edges()[edge], origin) < (at, self.rank(before, Phase::MakesRoom))
@@ -145,8 +147,8 @@ impl<'a> Changes<'a> {
             && at <= self.plan.start[before]
     }
 
-    /// Adds a file on the processor where it was written: in memory until its reader starts or the transfer has ended, or until its eviction, and
-    /// then in the buffer.
+    /// Adds the changes of a file on the processor where it was written: the file is in memory until its reader starts or its transfer has ended. If
+    /// it is evicted, it is in the buffer from then on.
     fn lies_at_sender(
         &mut self,
         edge: &Edge,
@@ -170,7 +172,7 @@ impl<'a> Changes<'a> {
         self.buffer(p, leaves, end, bytes);
     }
 
-    /// Adds a file on the processor of its reader, from the beginning of the transfer until the reader starts.
+    /// Adds the changes of a file on the processor of its reader: the file is there from the beginning of the transfer until the reader starts.
     fn lies_at_receiver(&mut self, to: usize, size: u64, transfer: &Transfer) {
         let p = self.plan.processor_of[to];
         let arrives = (transfer.start, self.rank(to, Phase::Arrives));
@@ -181,7 +183,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Adds bytes to a memory from one point in time until another.
+    /// Adds bytes to the memory of processor `p` from one point in time until another.
     fn memory(&mut self, p: usize, from: When, to: When, bytes: i128) {
         if from < to {
             let change = |at, bytes| Change { at, bytes, task: None };
@@ -189,7 +191,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Adds bytes to a buffer from one time until another.
+    /// Adds bytes to the buffer of processor `p` from one time until another.
     fn buffer(&mut self, p: usize, from: When, to: When, bytes: i128) {
         if from.0 < to.0 {
             self.buffer[p].extend([(from.0, bytes), (to.0, -bytes)]);
@@ -198,7 +200,7 @@ impl<'a> Changes<'a> {
 }
 
 fn in_order(changes: &mut [Change]) {
-    // At one point in time decreases come first, because the memory of a task includes the files that it reads.
+    // At the same point in time decreases of memory come before increases, because the memory of a task includes the files that it reads.
     changes.sort_by(|a, b| a.at.0.total_cmp(&b.at.0).then((a.at.1, a.bytes).cmp(&(b.at.1, b.bytes))));
 }
 
@@ -212,7 +214,7 @@ fn judge_memory(
     in_order(changes);
     let capacity = i128::from(cluster.processors()[p].memory);
     let (mut held, mut peak) = (0_i128, 0);
-    // Task that is running or ran last, until a message has named it.
+    // Name of the task that is running or ran last, for a message; `None` after a message about this task.
     let mut last = Some("no task so far".into());
     for change in changes {
         held += change.bytes;

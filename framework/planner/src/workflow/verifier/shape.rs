@@ -1,4 +1,4 @@
-//! Check that a plan is complete, and that its tasks, files and processors exist.
+//! Check that a workflow plan is complete, and that its tasks, files and processors exist.
 
 use super::case::Case;
 use super::verification::{Rule, Verification};
@@ -70,7 +70,7 @@ pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
     }
 }
 
-/// Checks that the sequence agrees with the orders of the processors and with the inputs of the tasks.
+/// Checks that the sequence of all tasks agrees with the orders of the processors, and that each task comes after those from which it reads.
 fn check_sequence(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, plan, .. } = case;
     let mut next = vec![0; plan.orders.len()];
@@ -87,7 +87,7 @@ fn check_sequence(case: Case<'_>, verification: &mut Verification) {
             return;
         }
         placed[task] = true;
-        // A task that has started may have read from a task that must run again for other readers.
+        // Started tasks are not checked, because a started task may have read from a task that must run again for other readers.
         if !case.is_started(task)
             && let Some(edge) = graph.inputs(task).find(|edge| !placed[edge.from])
         {

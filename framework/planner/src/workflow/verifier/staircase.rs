@@ -1,4 +1,4 @@
-//! Contents of each processor's memory over time in a plan.
+//! Contents of each processor's memory over time in a workflow plan.
 
 use super::case::Case;
 use super::steps::Stairs;
@@ -8,9 +8,9 @@ use crate::workflow::graph::Workflow;
 use crate::workflow::plan::{Execution, Plan};
 use crate::workflow::situation::Situation;
 
-/// Returns for each processor the steps of its memory use in a plan: the time in seconds, and the bytes from that time on. Of several changes at one
-/// time only the last one is a step, so a use within one point in time is in no step, although it counts in [`peak`](Verification::peak). There are
-/// no steps if the plan violates the rules of [shape](super::Rule::Shape) or order.
+/// Returns for each processor the steps of its memory use in a plan: the time in seconds, and the bytes in memory from that time on. Of several
+/// changes at the same time only the last one is a step. Memory that is used only within one point in time is therefore in no step, although it
+/// counts in [`peak`](Verification::peak). There are no steps if the plan violates the rules of [shape](super::Rule::Shape) or order.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm, memory_over_time};
@@ -47,8 +47,8 @@ mod tests {
     use crate::workflow::generate::{Family, paper_cluster};
     use crate::workflow::{Level, TaskMemory, heftm, verify};
 
-    /// At no time does a plan hold more memory than the verifier computes. All memory is free in the end,
-    /// and times increase.
+    /// At no time does a plan hold more memory than the peak that the verifier computes. All memory is free in the end, and the times of the steps
+    /// increase.
     #[test]
     fn memory_steps_reach_the_peak_and_end_at_zero() {
         let workflow = Family::Montage.build(200, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Check of the times of tasks and transfers in a plan of events.
+//! Check of the times of tasks and transfers in a workflow plan of the event model.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
     check_channels(case, &is_copy, verification);
 }
 
-/// Returns for each edge whether its transfer needs no time, because its task writes one value for all readers, and the value was sent to the same
+/// Returns true for each edge whose transfer needs no time, because its task writes one value for all readers, and the value was sent to the same
 /// processor before.
 fn copies(case: Case<'_>) -> Vec<bool> {
     let Case { graph, plan, .. } = case;
@@ -42,7 +42,7 @@ fn copies(case: Case<'_>) -> Vec<bool> {
     is_copy
 }
 
-/// Checks that each task takes its time, after the previous task on its processor.
+/// Checks that each task runs for the time that its work takes, after the previous task on its processor.
 fn check_tasks(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, cluster, plan, .. } = case;
     for (p, order) in plan.orders.iter().enumerate() {
@@ -66,7 +66,7 @@ fn check_tasks(case: Case<'_>, verification: &mut Verification) {
     }
 }
 
-/// Checks the time of a processor for writing evicted files after the previous task, and for reading them back before a task starts.
+/// Checks that a processor has the time to write evicted files to its buffer after the previous task, and to read them back before a task starts.
 fn check_disks(case: Case<'_>, verification: &mut Verification) {
     let Case { graph, cluster, plan, situation } = case;
     let (mut written, mut is_evicted) = (vec![0; graph.len()], vec![false; graph.edges().len()]);
@@ -74,7 +74,7 @@ fn check_disks(case: Case<'_>, verification: &mut Verification) {
         written[eviction.before] += graph.edges()[eviction.edge].size;
         is_evicted[eviction.edge] = true;
     }
-    // Times at which each input can be read, and at which the memory for its reader is available.
+    // For each file, the time from which the task that reads it can read it.
     let mut there = vec![0.0; graph.edges().len()];
     for (number, there) in there.iter_mut().enumerate() {
         let Some(origin) = case.origin(number) else { continue };
@@ -116,7 +116,7 @@ fn check_disks(case: Case<'_>, verification: &mut Verification) {
     }
 }
 
-/// Checks that each file for another processor is sent once, after it was written and before it is read.
+/// Checks that each file for another processor is sent once, after it was written and before its reader starts.
 fn check_transfers(case: Case<'_>, is_copy: &[bool], verification: &mut Verification) {
     let Case { graph, cluster, plan, .. } = case;
     let mut sent = vec![None; graph.edges().len()];
@@ -169,7 +169,7 @@ fn check_transfers(case: Case<'_>, is_copy: &[bool], verification: &mut Verifica
     }
 }
 
-/// Checks that each channel carries one file at a time.
+/// Checks that the channel between each pair of processors carries one file at a time.
 fn check_channels(case: Case<'_>, is_copy: &[bool], verification: &mut Verification) {
     let Case { graph, plan, .. } = case;
     let channel = |edge: usize| {

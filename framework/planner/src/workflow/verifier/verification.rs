@@ -1,4 +1,4 @@
-//! Result of the verifier.
+//! Result of the verifier of workflow plans.
 
 use std::fmt;
 
@@ -7,56 +7,56 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::memory::TaskMemory;
 use crate::workflow::plan::{Execution, Plan};
 
-/// Tolerance of derived times, as a fraction of the makespan: sums of some ten thousand numbers in different orders differ by 1e-12. Nothing else
-/// has a tolerance: memory is exact, and no task may start before its files have arrived.
+/// Tolerance for times that the verifier computes itself, as a fraction of the makespan: sums of some ten thousand numbers in different orders differ
+/// by 1e-12. Nothing else has a tolerance: memory is exact, and no task may start before its files have arrived.
 const ROUNDING: f64 = 1e-9;
 
-/// Rule for plans.
+/// Rule that every valid workflow plan follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Each task runs once, on a processor that exists, and each list has one entry for each task or processor.
+    /// Each task runs once, on a processor that exists, and each list of the plan has one entry for each task or processor.
     Shape,
     /// Tasks run after those from which they read, and blocks do not wait for each other in a cycle.
     Order,
-    /// Times follow from work, speed, sizes and bandwidth, and from preceding tasks and transfers.
+    /// The times of tasks follow from work, speed, sizes and bandwidth, and from preceding tasks and transfers.
     Time,
-    /// Each file for another processor is sent once, after it was written, and alone on its channel.
+    /// Each file for another processor is sent once, after it was written, and alone on the channel between the two processors.
     Transfer,
-    /// The contents of a processor's memory fit.
+    /// At any time, the tasks and files in the memory of a processor fit into it.
     Memory,
-    /// Evicted files and files that arrived early fit the buffer.
+    /// At any time, the evicted files and the files that arrived early fit into the buffer of their processor.
     Buffer,
 }
 
-/// Violation of a rule by a plan.
+/// Violation of a rule by a workflow plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
-    /// Violated rule.
+    /// Rule that the plan violates.
     pub rule: Rule,
-    /// Place and extent of the violation.
+    /// Description of the violation: where it is in the plan, and how large it is.
     pub message: String,
 }
 
-/// Result of a check of a plan.
+/// Result of the check of a workflow plan by the verifier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verification {
     /// Execution model for which the plan was checked.
     pub execution: Execution,
-    /// Assumed meaning of the memory of the tasks.
+    /// Meaning of the memory of a task for which the plan was made.
     pub task_memory: TaskMemory,
     /// End of the last task in seconds, as far as it could be computed.
     pub makespan: f64,
-    /// Peak memory of each processor.
+    /// Peak memory of each processor, as computed by the verifier.
     pub peak: Vec<u64>,
-    /// Peak use of each buffer.
+    /// Peak use of the buffer of each processor, as computed by the verifier.
     pub buffer_peak: Vec<u64>,
-    /// Violations, at most one for each task, file, processor and rule.
+    /// Violations of the rules, at most one for each task, file, processor and rule.
     pub violations: Vec<Violation>,
 }
 
 impl Verification {
-    /// Creates an empty verdict.
+    /// Creates the result of a check that has found no violation so far.
     pub(super) fn of(cluster: &Cluster, plan: &Plan) -> Self {
         Verification {
             execution: plan.execution,
@@ -78,7 +78,7 @@ impl Verification {
         self.violations.iter().filter(|violation| violation.rule == rule).count()
     }
 
-    /// Returns the verdict itself, if the plan violates no rule, as a certificate of the plan.
+    /// Returns the result itself as a certificate of the plan, if the plan violates no rule.
     ///
     /// # Errors
     /// [`ErrorKind::Mapping`] with the first violation.

@@ -1,4 +1,5 @@
-//! Waits until sent messages have been received. Messages to a lost rank that has ended are not waited for, because they are never received.
+//! Waits of a rank until its sent messages have been received. The rank does not wait for messages to ranks that were taken for dead, unless
+//! they are known to be still present.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 enum Others {
     /// A failure ends the wait with an error, because the other ranks are needed.
     Needed,
-    /// A failure message is kept, and the wait continues.
+    /// A failure message of another rank is kept, and the wait continues.
     Ignored,
 }
 
@@ -27,8 +28,8 @@ impl Endpoint {
 
     /// Waits until all ranks that are still present have received the messages of this rank, and checks that the needed ranks are alive.
     ///
-    /// If the launcher ends the job at the death of any rank and the job is still running, a lost rank was only silent. Such a rank may
-    /// resume and receive its messages, so this rank waits up to `patience` for it.
+    /// If the launcher ends the job at the death of any rank and the job is still running, a rank that was taken for dead was only silent. The
+    /// silent rank may resume and receive its messages, so this rank waits up to `patience` for it.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] at the limit, and if a needed rank is [observed](Endpoint::check_alive) to have died; [`ErrorKind::Peer`] if
@@ -73,15 +74,16 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns the ranks that have not received all messages of this rank, without lost ranks that are no longer present.
+    /// Returns the ranks that have not received all messages of this rank, except ranks that were taken for dead and are not known to be still
+    /// present.
     fn receivers(&self) -> Vec<usize> {
         let is_there =
             |rank: &usize| !self.is_lost(*rank) || (self.is_staying(*rank) && !self.has_ended(*rank));
         self.transport.receivers().into_iter().filter(is_there).collect()
     }
 
-    /// Receives a frame and keeps it if it belongs to the current or a later run, so that a drain does not lose messages. Returns true if a
-    /// frame has arrived.
+    /// Receives a frame and keeps it if it belongs to the current or a later run, so that a rank loses no messages while it waits for its own to
+    /// be received. Returns true if a frame has arrived.
     ///
     /// # Errors
     /// The failure of another rank, if the other ranks are needed.

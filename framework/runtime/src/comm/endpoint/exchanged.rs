@@ -7,10 +7,10 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
 }
 
-/// Message counts of an endpoint.
+/// Numbers of messages and bytes that a rank has sent and received.
 #[derive(Debug)]
 pub(super) struct Exchanged {
-    /// Sent messages and bytes, by receiver.
+    /// Number of messages and bytes that were sent to each rank.
     pub(super) sent: Vec<Sent>,
     /// Total number of sent and received messages.
     pub(super) messages: u64,

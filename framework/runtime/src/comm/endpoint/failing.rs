@@ -1,4 +1,4 @@
-//! Failure of a job: the message to the other ranks, and the answers of ranks that can leave.
+//! Failure of a job: the message that informs the other ranks, and their answers that they can end.
 
 #[cfg(feature = "mpi")]
 use std::collections::BTreeSet;
@@ -14,15 +14,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::may_restart;
 use crate::wire;
 
-/// Longest time that a rank stays after the job has failed, if its user code does not return. It must be longer than the other ranks wait before they
-/// abort the job. A larger value delays the end of a job in which no rank ends the others.
+/// Longest time that a rank stays after the job has failed, if its user code does not return. The time must be longer than the other ranks wait
+/// before they abort the job. A larger value delays the end of a job in which no rank ends the others.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
 /// rank needs to send its failure.
 const FAILURE_MESSAGE_LIMIT: Duration = Duration::from_secs(1);
 
 impl Endpoint {
-    /// Records the failure of this rank and sends it to all other ranks, if they can be reached.
+    /// Records the failure of this rank and sends it to all other ranks, as far as they can be reached.
     fn fail(&mut self, error: &Error) {
         self.failure = Some(error.clone());
         let restart = may_restart(error.kind());
@@ -31,18 +31,18 @@ impl Endpoint {
         let failure = FailureMessage { message: error.to_string(), restart };
         let me = self.rank();
         for to in (0..self.size()).filter(|&r| r != me) {
-            // Best effort: the job ends even if this message does not arrive.
+            // An error of this send is ignored: the job ends even if the failure message does not arrive.
             let _ = self.send(to, Control::Failure, &failure);
         }
         let _ = self.drain(FLUSH);
         self.transport.fail(error);
     }
 
-    /// Prints the error, unless it has been printed, and reports it to all ranks, unless a failure is known already. The job ends: further
-    /// waits on any rank return the error, and if this rank is a process that is still running user code after a grace period, it ends
-    /// itself.
+    /// Prints the error, unless the error has been printed already, and reports it to all ranks, unless a failure is known already. The job
+    /// ends: further waits for any rank return the error. If this rank is a process that is still running user code after a grace period, the
+    /// process ends itself.
     pub(crate) fn report(&mut self, error: &Error) {
-        // A stopped run returns this error on every rank, so no rank has to be informed.
+        // If the user has stopped the run, the run returns this error on every rank, so no rank has to be informed.
         if error.kind() == ErrorKind::Stopped {
             return;
         }
@@ -52,17 +52,17 @@ impl Endpoint {
         self.transport.leave_within(GRACE);
         if self.failure.is_none() {
             if self.is_process() && !error.is_printed() {
-                // Written in one call, so that output of other ranks and of the launcher does not interleave with it.
+                // The error is written in one call, so that output of other ranks and of the launcher does not interleave with its lines.
                 let text = format!("armature: {}\n", armature_text::indented(error));
-                // Best effort: if stderr is closed, the exit code still shows the failure.
+                // An error of the write is ignored: if stderr is closed, the exit code still shows the failure.
                 let _ = std::io::stderr().write_all(text.as_bytes());
             }
             self.fail(error);
         }
     }
 
-    /// Waits until the failure message of the rank with the original error arrives. It does not arrive if that rank's user code handled the
-    /// error.
+    /// Waits until the failure message of the rank with the original error arrives. The message does not arrive if that rank's user code handled
+    /// the error.
     fn await_failure(&mut self) {
         let start = self.clock().now();
         while self.failure.is_none() && self.clock().now().saturating_sub(start) < FAILURE_MESSAGE_LIMIT {
@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// Records the failure of another rank from its message, and returns the error.
+    /// Records the failure of another rank from the message that reports it, and returns the error.
     ///
     /// # Errors
     /// If the message cannot be decoded.
@@ -84,10 +84,10 @@ impl Endpoint {
         Ok(error)
     }
 
-    /// Checks that neither this rank nor another one has failed.
+    /// Checks that no rank, including this one, has failed.
     ///
     /// # Errors
-    /// The failure, even if user code has handled it before.
+    /// The failure of the rank, even if user code has handled the error before.
     #[inline]
     pub(crate) fn check_failure(&self) -> Result<()> {
         self.failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
@@ -96,8 +96,8 @@ impl Endpoint {
 
 #[cfg(feature = "mpi")]
 impl Endpoint {
-    /// Receives messages until rank 0 dismisses this rank from a failed job; all other messages are dropped. Returns the dead ranks, or
-    /// `None` if no dismissal has arrived yet.
+    /// Receives messages until rank 0 permits this rank to leave a failed job; all other messages are dropped. Returns the dead ranks, or `None`
+    /// if no dismissal has arrived yet.
     ///
     /// # Errors
     /// The errors of the transport.

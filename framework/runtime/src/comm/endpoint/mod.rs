@@ -1,4 +1,5 @@
-//! A rank's end of the communicator. Every message carries its tag and the number of the run that it belongs to.
+//! A rank's end of the communicator. Every message carries its tag and the number of the *run* that it belongs to: one skeleton or collective
+//! operation of the program.
 //!
 //! Ranks do not finish a run at the same moment. A message of an earlier run is dropped. A message of a later run is kept until that run
 //! begins on this rank. A failure of another rank ends the current operation with an error.
@@ -12,6 +13,7 @@ pub(crate) mod stop_requests;
 pub(crate) mod stopping;
 #[cfg(test)]
 mod tests;
+mod time_left;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,25 +37,25 @@ use crate::context::RankPlace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::StatusWriter;
 
-/// End of the communicator of one rank: sends and receives its messages.
+/// End of the communicator of one rank, which sends and receives the messages of the rank.
 pub(crate) struct Endpoint {
     transport: Box<dyn Transport>,
     clock: Clock,
     run: u32,
     early: VecDeque<Arrival>,
-    /// Failure detector: the clock that measures silence, and the silence of each rank.
+    /// Failure detector: for each rank, the time without a message from the rank.
     liveness: Liveness,
     spin: Duration,
     longest_sleep: Duration,
     cores: usize,
-    /// Failure of this rank or of another one, which ends every further wait.
+    /// Failure of this rank or of another rank, which ends every further wait.
     failure: Option<Error>,
-    /// Ranks that have [answered](Control::Answer) a failure.
+    /// Ranks that have [answered](Control::Answer) the failure message of another rank.
     answered: BTreeSet<usize>,
     job_status: StatusWriter,
-    /// Ranks that died and that the job does not need, ascending.
+    /// Numbers of the dead ranks without which the job continues, ascending.
     lost: Vec<usize>,
-    /// Lost ranks whose process still exists and finalises with the others.
+    /// Ranks that were taken for dead, but whose process still exists and finalises MPI with the others.
     staying: BTreeSet<usize>,
     /// Process of this rank.
     own: Process,
@@ -61,6 +63,8 @@ pub(crate) struct Endpoint {
     seen: BTreeMap<usize, Process>,
     exchanged: Exchanged,
     stops: StopRequests,
+    /// Time at which the batch system ends the job.
+    end: Option<Duration>,
     /// Journals and directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
     /// Total duration of skeleton runs since progress was last reported.
@@ -87,29 +91,30 @@ impl Endpoint {
             seen: BTreeMap::new(),
             exchanged: Exchanged::new(transport.size()),
             stops: StopRequests::default(),
+            end: None,
             claimed: BTreeSet::new(),
             unreported_progress: Duration::ZERO,
             transport,
         }
     }
 
-    /// Replaces the writer of the job status.
+    /// Sets the writer of the job status.
     pub(crate) fn keep(&mut self, job_status: StatusWriter) {
         self.job_status = job_status;
     }
 
-    /// Claims a journal or a directory of checkpoints for a run, because a second run of the job would take the results of the first for its
-    /// own. Called on rank 0.
+    /// Claims a journal or a directory of checkpoints for one run of the job. A second run must not use the same path, because it would take the
+    /// results of the first run for its own. Called on rank 0.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if an earlier run of this job has used it.
+    /// [`ErrorKind::Config`] if an earlier run of this job has claimed the path.
     pub(crate) fn claim(&mut self, path: &Path) -> Result<()> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         if self.claimed.insert(path.clone()) {
             return Ok(());
         }
         let text = format!(
-            "{} was used by an earlier run of this job, expected a file of its own for each run",
+            "{} was used by an earlier run of this job, expected a separate file for each run",
             path.display()
         );
         Err(Error::new(ErrorKind::Config, text).at_rank(self.rank()))
@@ -143,7 +148,7 @@ impl Endpoint {
         self.job_status.done(tasks, self.clock.now());
     }
 
-    /// Records the sentence about the stop and the kept results in the job status. Called on rank 0.
+    /// Records in the job status the sentence that says why the run was stopped and which results are kept. Called on rank 0.
     pub(crate) fn record_kept(&mut self, kept: String) {
         self.job_status.stop(kept);
     }
@@ -164,8 +169,8 @@ impl Endpoint {
         }
     }
 
-    /// Marks ranks that another rank found dead as lost, so that this rank no longer waits for them. If this rank was only silent and is
-    /// itself in the list, it ignores its own entry.
+    /// Marks ranks that another rank found dead as lost: this rank no longer waits for them. If this rank was only silent and is itself in the
+    /// list, it ignores its own entry.
     pub(crate) fn learn_of(&mut self, dead: &[usize]) {
         for &rank in dead.iter().filter(|&&rank| rank != self.transport.rank()) {
             if let Err(at) = self.lost.binary_search(&rank) {
@@ -179,12 +184,12 @@ impl Endpoint {
         &self.lost
     }
 
-    /// Returns true if `rank` is lost and the job continues without it.
+    /// Returns true if `rank` is taken for dead and the job continues without it.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.lost.binary_search(&rank).is_ok()
     }
 
-    /// Sets the lost ranks at the end of the job. MPI is finalised only if this list is empty.
+    /// Sets the list of dead ranks at the end of the job. MPI is finalised only if this list is empty.
     pub(crate) fn learn_lost(&mut self, lost: Vec<usize>) {
         self.lost = lost;
     }
@@ -214,30 +219,30 @@ impl Endpoint {
         self.cores
     }
 
-    /// Returns the place of this rank for the context of user code.
+    /// Returns the rank, the number of ranks and the number of usable cores, for the context of user code.
     pub(crate) fn place(&self) -> RankPlace {
         RankPlace { rank: self.rank(), ranks: self.size(), threads: self.cores.max(1) }
     }
 
-    /// Sets the time for which this rank spins before it sleeps; zero if ranks share cores.
+    /// Sets the time for which this idle rank polls for messages before it sleeps; zero if ranks share cores.
     pub(crate) fn set_spin(&mut self, spin: Duration) {
         self.spin = spin;
     }
 
-    /// Returns a new backoff with the spin time and the longest sleep of this rank.
+    /// Returns a new [`Backoff`] with the spin time and the longest sleep of this rank.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(self.spin, self.longest_sleep)
     }
 
-    /// Starts the next run and returns its number. Skeletons call [`begin_run`](Endpoint::begin_run), which also checks that all ranks run
-    /// the same skeleton.
+    /// Starts the next run and returns its number. A run is one skeleton or collective operation. Skeletons call
+    /// [`begin_run`](Endpoint::begin_run), which also checks that all ranks run the same skeleton.
     pub(crate) fn next_run(&mut self) -> u32 {
         self.job_status.begin_run();
         self.run += 1;
         self.run
     }
 
-    /// Returns the number of the current run.
+    /// Returns the number of the current run of a skeleton or collective operation.
     pub(crate) fn run(&self) -> u32 {
         self.run
     }
@@ -292,7 +297,7 @@ impl Endpoint {
         self.exchanged.messages
     }
 
-    /// Returns the next received frame, of any run.
+    /// Returns the next received frame, whichever run it belongs to.
     fn arrival(&mut self) -> Result<Option<Arrival>> {
         while let Some((from, frame)) = self.transport.poll()? {
             self.exchanged.messages += 1;
@@ -300,7 +305,7 @@ impl Endpoint {
             if tag == Some(Control::Stop.byte()) {
                 self.on_stop(&arrival)?;
             } else if tag == Some(Control::Answer.byte()) {
-                // An answer to a failure may arrive before the failure itself, so the answer is recorded in every run.
+                // An answer to a failure may arrive before the failure itself, so the answer is recorded whatever run it belongs to.
                 self.answered.insert(from);
             } else {
                 return Ok(Some(arrival));
@@ -315,7 +320,8 @@ impl Endpoint {
     /// [`ErrorKind::Peer`] if another rank has failed; errors of the transport.
     pub(crate) fn poll(&mut self) -> Result<Option<Message>> {
         self.check_failure()?;
-        // Kept messages first: they were sent before any message from the same rank that is still in flight.
+        // Messages that arrived early and were kept are returned first, because their senders sent them before the messages that are still in
+        // flight.
         let run = self.run;
         let is_due = |m: &Frame| run_of(m).is_ok_and(|of| of <= run) || is_failure(m).is_ok_and(|yes| yes);
         let due = self.early.iter().position(|early| is_due(&early.frame));
@@ -361,7 +367,8 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// Opens a message of the current run, keeps a message of a later run, and drops a message of an earlier run.
+    /// Handles a received message by its run: a message of the current run is returned, a message of a later run is kept, and a message of an
+    /// earlier run is dropped.
     fn admit(&mut self, arrival: Arrival) -> Result<Option<Message>> {
         let frame = &arrival.frame;
         let run = run_of(frame)?;
@@ -383,7 +390,7 @@ impl Endpoint {
         if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
     }
 
-    /// Sends queued messages to ranks that still receive; errors and time-outs are ignored.
+    /// Sends the queued messages to ranks that still receive; errors and time-outs are ignored.
     pub(crate) fn flush(&mut self) {
         let _ = self.drain(FLUSH);
     }

@@ -1,8 +1,8 @@
-//! Lost ranks that no longer take part in the job but finalise together with the others.
+//! Ranks that were taken for dead and no longer take part in the job, but finalise MPI together with the others.
 //!
-//! Most launchers end a job and report a failure as soon as one of its processes ends without having finalised MPI. Therefore a rank that
-//! hangs in user code stays until all ranks leave, and finalises MPI with them. A rank that was only silent for long and was taken for dead
-//! may resume and leave in the same way.
+//! Most launchers end a job and report a failure as soon as one of its processes ends without having finalised MPI. Therefore a rank that hangs
+//! in user code stays until all ranks leave, and finalises MPI with them. A rank that was only silent for long and was taken for dead may resume
+//! and leave in the same way.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::error::Result;
 use crate::wire;
 
 impl Endpoint {
-    /// Marks a lost rank as still present: it takes part in nothing, and finalises with the others.
+    /// Marks a rank that was taken for dead as still present: the rank takes no further part in the job, and finalises MPI with the others.
     pub(crate) fn stays(&mut self, rank: usize) {
         self.staying.insert(rank);
     }
 
-    /// Returns true if a lost rank is known to be still present.
+    /// Returns true if a rank that was taken for dead is known to be still present.
     pub(crate) fn is_staying(&self, rank: usize) -> bool {
         self.staying.contains(&rank)
     }
@@ -54,7 +54,7 @@ impl Endpoint {
             self.liveness.record_message(from);
             match frame.head.get(TAG_AT) {
                 Some(&tag) if tag == Control::Dismiss.byte() => break Some(frame),
-                // The failure of another rank ends the job.
+                // A failure message of another rank ends the wait for the dismissal, because the failure ends the job.
                 Some(&tag) if tag == Control::Failure.byte() => break None,
                 _ => {}
             }

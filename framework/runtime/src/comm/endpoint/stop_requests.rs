@@ -9,19 +9,18 @@ use crate::comm::signals;
 /// Period of the checks for the stop file, by which a user asks the job to stop.
 const FILE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Requests to stop that have reached this rank, and stopped runs. The caller passes the time and sends the messages.
+/// Requests to stop that have reached this rank, and stopped runs. The caller passes the time and sends the messages to other ranks.
 #[derive(Debug, Default)]
 pub(crate) struct StopRequests {
     handles_signals: bool,
     /// Path of the stop file; `None` on ranks other than 0.
     file: Option<PathBuf>,
-    /// Time of the next check for the stop file.
     next_check: Duration,
-    /// Cause of the request, in words that follow "stopped by".
+    /// Cause of the request to stop, in words that follow "stopped by".
     pub(super) cause: Option<String>,
-    /// True if this rank has reported the request to rank 0.
+    /// True if this rank has reported its request to stop to rank 0.
     is_reported: bool,
-    /// Sentence about the stop, by number of the stopped run.
+    /// For each stopped run, by run number: the sentence that says why the run was stopped and which results are kept.
     pub(super) stopped: BTreeMap<u32, String>,
 }
 
@@ -30,14 +29,15 @@ impl StopRequests {
         StopRequests { handles_signals, file, ..StopRequests::default() }
     }
 
-    /// Checks at time `now` for a signal and for the stop file. Returns true if the job has been asked to stop, now or earlier.
+    /// Checks at time `now` whether a signal has arrived or the stop file exists. Returns true if the job has been asked to stop, now or
+    /// earlier.
     pub(super) fn check(&mut self, now: Duration) -> bool {
         if self.cause.is_none() && self.handles_signals {
             self.cause = signals::first().map(str::to_string);
         }
         if let Some(file) = self.file.as_ref().filter(|_| self.cause.is_none() && now >= self.next_check) {
             self.next_check = now + FILE_PERIOD;
-            // The file is removed, so that the same command can continue the job.
+            // The stop file is removed, so that the same command can later continue the job.
             if std::fs::remove_file(file).is_ok() {
                 self.cause = Some(format!("the file {}", armature_text::path(file)));
             }
@@ -45,7 +45,7 @@ impl StopRequests {
         self.cause.is_some()
     }
 
-    /// Returns the cause of a request that has not been reported to rank 0, and marks it as reported.
+    /// Returns the cause of a request to stop that has not been reported to rank 0, and marks the request as reported.
     pub(super) fn take_report(&mut self) -> Option<&str> {
         match std::mem::replace(&mut self.is_reported, self.cause.is_some()) {
             true => None,
@@ -53,7 +53,8 @@ impl StopRequests {
         }
     }
 
-    /// Handles a `Stop` message: on rank 0 the request of another rank, on the other ranks the notice that run `run` was stopped.
+    /// Handles a `Stop` message: on rank 0 the request of another rank to stop the job, on the other ranks the notice that run `run` was
+    /// stopped.
     pub(super) fn on_message(&mut self, is_root: bool, run: u32, text: String) {
         if is_root {
             self.cause.get_or_insert(text);

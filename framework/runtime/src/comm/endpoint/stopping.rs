@@ -13,12 +13,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
 impl Endpoint {
-    /// Sets the sources of stop requests: signals, and on rank 0 the stop file.
+    /// Sets the sources of requests to stop the job: signals, and on rank 0 the stop file.
     pub(crate) fn accept_stops(&mut self, stops: StopRequests) {
         self.stops = stops;
     }
 
-    /// Checks at time `now` whether the job has been asked to stop. A rank other than 0 reports its request to rank 0.
+    /// Checks at time `now` whether the job has been asked to stop. A rank other than 0 reports the request to rank 0.
     ///
     /// # Errors
     /// The errors of the transport.
@@ -46,8 +46,9 @@ impl Endpoint {
         self.is_stop_requested(self.clock.now())
     }
 
-    /// Marks the current run as stopped on rank 0, and sends the sentence about the stop, which ends with `kept`, to all ranks except lost ranks
-    /// whose process has ended. The caller must send the messages that end the run afterwards.
+    /// Marks the current run as stopped on rank 0, and sends a sentence that says why the run was stopped to all ranks except dead ranks whose
+    /// process has ended. The sentence ends with `kept`, a description of the kept results. The caller must send the messages that end the run
+    /// afterwards.
     ///
     /// # Errors
     /// The errors of the transport.
@@ -60,7 +61,7 @@ impl Endpoint {
             .try_for_each(|to| self.send(to, Control::Stop, &text))
     }
 
-    /// Marks the current run as stopped on this rank only. Returns the sentence about the stop.
+    /// Marks the current run as stopped on this rank only. Returns a sentence that says why, and which results are kept (`kept`).
     pub(crate) fn stop_here(&mut self, kept: &str) -> String {
         let cause = self.stops.cause.as_deref().unwrap_or("a request");
         let text = format!("stopped by {cause} after {:.1} s; {kept}", self.clock.now().as_secs_f64());
@@ -68,17 +69,17 @@ impl Endpoint {
         text
     }
 
-    /// Marks the current run as stopped, because `stopped` was the error of the session of a group of its ranks.
+    /// Marks the current run of the session as stopped, because the run of a group of its ranks returned the error `stopped`.
     pub(crate) fn stop_with(&mut self, stopped: &Error) {
         self.stops.stopped.insert(self.run, stopped.message().to_string());
     }
 
-    /// Returns true if the current run was stopped.
+    /// Returns true if the current run was stopped because of a request to stop the job.
     pub(crate) fn is_run_stopped(&self) -> bool {
         self.stops.stopped.contains_key(&self.run)
     }
 
-    /// Checks that the current run was not stopped.
+    /// Checks that the current run was not stopped by a request to stop the job.
     ///
     /// # Errors
     /// [`ErrorKind::Stopped`] if the run was stopped.
@@ -89,7 +90,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the error of the last stopped run of the job, if there was one.
+    /// Returns the error of the last run of the job that was stopped by a request, if there was one.
     pub(crate) fn stopped(&self) -> Option<Error> {
         let (_, text) = self.stops.stopped.last_key_value()?;
         Some(Error::new(ErrorKind::Stopped, text))
@@ -98,7 +99,7 @@ impl Endpoint {
     /// Handles a `Stop` message, which may belong to another run than the current one.
     ///
     /// # Errors
-    /// If the frame cannot be decoded.
+    /// If the message cannot be decoded.
     pub(super) fn on_stop(&mut self, arrival: &Arrival) -> Result<()> {
         let run = run_of(&arrival.frame)?;
         let text = wire::from_bytes(&arrival.frame.head[FRAME_HEADER..])?;

@@ -1,4 +1,4 @@
-//! Assembly of messages in the order of each sender, and reception of their bulk data.
+//! Assembly of received messages in the order in which each sender has sent them, and reception of their bulk data.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -15,33 +15,34 @@ use super::sentinel;
 use crate::comm::{Frame, Part};
 use crate::error::Result;
 
-/// Tag of all bulk data, which has a separate communicator.
+/// Tag of all bulk data, which is sent on a separate communicator.
 pub(super) const BULK_TAG: c_int = 0;
 
 /// Maximum number of posted receives of bulk data for one sender.
 const POSTED: usize = 64;
 
-/// Value of [`POSTED`] under the simulator. In the simulator all messages between two ranks share the link and arrive late together,
-/// whereas a real connection transfers them one after the other. Two receives are enough to keep the link busy.
+/// Value of [`POSTED`] under the simulator. In the simulator all messages between two ranks share the link and arrive late together, whereas a
+/// real connection transfers one message after the other. Two receives are enough to keep the link busy.
 const POSTED_SIMULATED: usize = 2;
 
-/// Number of receives tested by one call of [`test_receives`](Assembly::test_receives).
+/// Number of posted receives that one call of [`test_receives`](Assembly::test_receives) tests.
 const WINDOW: usize = 64;
 
-/// Complete messages with their sender, in the order of completion.
+/// Completely received messages with their sender, in the order of completion.
 pub(super) type Ready = VecDeque<(usize, Frame)>;
 
 /// Incomplete messages by sender, and the receives posted for them.
 ///
-/// Invariant: `requests[i]` writes to a piece of the message that `owners[i]` names, and the buffer of that piece is neither grown nor
-/// freed before the request is complete.
+/// Invariant: `requests[i]` writes to the buffer of a piece of the message that `owners[i]` names, and the buffer of that piece is neither grown
+/// nor freed before the request is complete.
 pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
     largest: u64,
-    /// Maximum number of posted receives for one sender.
+    /// Maximum number of posted receives of bulk data for one sender, [`POSTED`] or [`POSTED_SIMULATED`].
     most_posted: usize,
-    /// Set under the simulator: buffers have sentinels, and requests are not tested.
+    /// Set under the simulator: a known pattern at the start of each buffer (see `sentinel.rs`) shows whether a receive is complete, and
+    /// requests are not tested.
     has_sentinels: bool,
     senders: Vec<Sender>,
     requests: Vec<ffi::MPI_Request>,
@@ -51,27 +52,27 @@ pub(super) struct Assembly {
     statuses: Vec<ffi::MPI_Status>,
 }
 
-/// The message that a posted receive belongs to.
+/// Message that a posted receive belongs to.
 #[derive(Clone, Copy)]
 struct Owner {
     from: usize,
     serial: u64,
     bytes: usize,
-    /// Address of the sentinel in the buffer, if it has one.
+    /// Address of the pattern in the buffer whose overwriting shows a completed receive, if the buffer has one.
     sentinel: Option<*const u8>,
 }
 
-/// Incomplete messages of one sender, and complete messages that must wait for them.
+/// State of the messages from one sender: incomplete messages, and complete messages that must wait for earlier ones.
 #[derive(Default)]
 struct Sender {
-    /// Number of the next control message.
+    /// Number of the next control message of the sender in order.
     expected: Number,
-    /// Control messages that arrived ahead of their turn.
+    /// Control messages that arrived before an earlier message of the sender.
     early: Vec<(Number, Kind, Bytes)>,
     queue: VecDeque<Arriving>,
-    /// Serial number of the first message in the queue.
+    /// Serial number of the first message in the queue of messages from this sender.
     first: u64,
-    /// Serial number of the first message that may need further receives.
+    /// Serial number of the first message for which further receives may have to be posted.
     posting: u64,
     posted: usize,
 }
@@ -79,17 +80,17 @@ struct Sender {
 /// A message that is being received.
 struct Arriving {
     pieces: Vec<Piece>,
-    /// True while the only piece is the envelope itself.
+    /// True while only the envelope of the message, which is itself sent as bulk data, is being received.
     far: bool,
-    /// Piece and offset from which on receives must still be posted.
+    /// Index of the piece, and offset in its bytes, from which on receives must still be posted.
     next: (usize, usize),
-    /// Number of receives that are posted and not complete.
+    /// Number of receives for this message that are posted and not complete.
     outstanding: usize,
 }
 
 enum Piece {
     Here(Bytes),
-    /// Reception of `length` bytes in a buffer that is allocated when its first receive is posted.
+    /// A piece of `length` bytes that is received into a separate buffer. The buffer is allocated when its first receive is posted.
     Landing {
         buffer: Landing,
         length: usize,
@@ -107,7 +108,7 @@ impl Arriving {
         message
     }
 
-    /// Moves `next` to the next piece with bulk data left to post, or to the end.
+    /// Moves `next` to the next piece of the message for which receives must be posted, or to the end.
     fn skip(&mut self) {
         while let Some(piece) = self.pieces.get(self.next.0) {
             match piece {
@@ -139,7 +140,7 @@ impl Arriving {
     }
 }
 
-/// Returns the announcement of an envelope of `length` bytes that is itself sent as bulk data.
+/// Returns the description of an envelope of `length` bytes that is itself sent as bulk data.
 fn far(length: usize) -> Announced {
     Announced::Bulk { length, unit: Unit::Byte }
 }
@@ -167,7 +168,7 @@ impl Assembly {
         }
     }
 
-    /// Accepts a control message and appends the messages that it completes to `ready`.
+    /// Accepts a received control message, and appends the messages that are now complete to `ready`.
     #[inline]
     pub(super) fn accept(&mut self, control: Control, ready: &mut Ready) -> Result<()> {
         let Control { from, tag, data } = control;
@@ -209,14 +210,15 @@ impl Assembly {
         Ok(())
     }
 
-    /// Posts receives for the bulk data of `from` in the order in which it is sent, up to the permitted number.
+    /// Posts receives for the bulk data of rank `from`, in the order in which the data are sent, up to the permitted number of posted receives.
     fn post(&mut self, from: usize) -> Result<()> {
         let sender = &mut self.senders[from];
         while sender.posted < self.most_posted {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {
-                // If the envelope itself is sent as bulk data, the pieces after it are known only after the envelope has been read.
+                // If the envelope itself is sent as bulk data, its length is the only known one: the pieces after it are known only when the
+                // envelope has been read.
                 if message.far {
                     break;
                 }
@@ -235,7 +237,7 @@ impl Assembly {
             let bytes = (*length - offset).min(self.split);
             let start = buffer.start().wrapping_add(offset);
             let sentinel = (self.has_sentinels && bytes >= sentinel::LENGTH).then(|| {
-                // SAFETY: the buffer has room for `bytes` bytes at `offset`.
+                // SAFETY: the receive buffer has capacity for `bytes` bytes at `offset`.
                 unsafe { sentinel::set(start) };
                 start.cast_const()
             });
@@ -266,7 +268,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Moves complete messages of `from` to `ready`, in order.
+    /// Moves the complete messages from rank `from` to `ready`, in the order in which they were sent.
     fn deliver(&mut self, from: usize, ready: &mut Ready) {
         let sender = &mut self.senders[from];
         while sender.queue.front().is_some_and(|message| message.complete() && !message.far) {
@@ -279,7 +281,7 @@ impl Assembly {
         }
     }
 
-    /// Tests some of the posted receives and processes those that are complete. Returns true if at least one was complete.
+    /// Tests some of the posted receives and processes the complete receives. Returns true if at least one receive was complete.
     pub(super) fn test_receives(&mut self, ready: &mut Ready) -> Result<bool> {
         if self.requests.is_empty() {
             return Ok(false);
@@ -293,7 +295,7 @@ impl Assembly {
         let from = self.cursor;
         let window = (self.requests.len() - from).min(WINDOW);
         let mut found: c_int = 0;
-        // SAFETY: `window` active requests start at the cursor; indices and statuses have room for as many.
+        // SAFETY: the list of requests has `window` active requests from the cursor on; indices and statuses have capacity for as many.
         let code = unsafe {
             ffi::MPI_Testsome(
                 window as c_int,
@@ -304,7 +306,7 @@ impl Assembly {
             )
         };
         check(code, "MPI_Testsome of receives")?;
-        // MPI_UNDEFINED, which means that no request is active, is negative.
+        // The conversion fails for MPI_UNDEFINED, which is negative and means that no request is active.
         let found = usize::try_from(found).unwrap_or(0);
         self.cursor += window - found;
         if found == 0 {
@@ -314,7 +316,7 @@ impl Assembly {
         for ((done, &index), status) in done.iter_mut().zip(&self.done).zip(&self.statuses).take(found) {
             *done = (index as usize, count(status)?);
         }
-        // Completed receives are removed from the last to the first, so that `swap_remove` does not move one of them.
+        // Completed receives are removed from the last to the first, so that `swap_remove` does not move a receive that is yet to be removed.
         let done = &mut done[..found];
         done.sort_unstable();
         for &(index, bytes) in done.iter().rev() {
@@ -323,10 +325,11 @@ impl Assembly {
         Ok(true)
     }
 
-    /// Finds one complete receive by its sentinel and processes it. Receives without a sentinel are completed by a wait for any request.
+    /// Finds one complete receive by its sentinel, a pattern in the buffer that the message overwrites, and processes the receive. A receive
+    /// whose buffer has no sentinel is completed when the rank waits for any request.
     fn test_sentinels(&mut self, ready: &mut Ready) -> Result<bool> {
         let is_filled = |owner: &Owner| {
-            // SAFETY: the receive is posted, so its buffer exists, has a sentinel, and only the simulator writes to it.
+            // SAFETY: the receive is posted, so its buffer exists, has a sentinel (a pattern at its start), and only the simulator writes to it.
             owner.sentinel.is_some_and(|start| unsafe { sentinel::is_overwritten(start) })
         };
         let Some(index) = self.owners.iter().position(is_filled) else { return Ok(false) };
@@ -338,7 +341,7 @@ impl Assembly {
         Ok(true)
     }
 
-    /// Processes receive `index`, which is complete with `bytes` bytes.
+    /// Processes the receive with number `index`, which has received `bytes` bytes.
     pub(super) fn arrived(&mut self, index: usize, bytes: usize, ready: &mut Ready) -> Result<()> {
         self.requests.swap_remove(index);
         let owner = self.owners.swap_remove(index);
@@ -362,12 +365,12 @@ impl Assembly {
         Ok(())
     }
 
-    /// Returns the requests in flight. Their indices are valid arguments of [`arrived`](Assembly::arrived).
+    /// Returns the requests of the posted receives. Their indices are valid arguments of [`arrived`](Assembly::arrived).
     pub(super) fn requests(&self) -> &[ffi::MPI_Request] {
         &self.requests
     }
 
-    /// Returns true if no message is incomplete.
+    /// Returns true if no message is partly received.
     pub(super) fn is_empty(&self) -> bool {
         self.senders.iter().all(|sender| sender.queue.is_empty() && sender.early.is_empty())
     }
@@ -376,7 +379,7 @@ impl Assembly {
 impl Drop for Assembly {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
-            // The buffers are leaked, because MPI may still write to them.
+            // The buffers of unfinished receives are leaked, because MPI may still write to them.
             std::mem::forget(std::mem::take(&mut self.senders));
         }
     }

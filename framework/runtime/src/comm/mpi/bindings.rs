@@ -1,6 +1,6 @@
-//! MPI bindings for use by programs.
+//! MPI bindings that programs use for their own MPI calls.
 
 pub use ::mpi;
 
-/// A communicator, as a type of the MPI bindings that this crate uses.
+/// An MPI communicator, as a type of the Rust bindings of MPI that this crate uses.
 pub type Communicator = ::mpi::topology::SimpleCommunicator;

@@ -1,4 +1,4 @@
-//! Return codes of MPI calls as errors.
+//! Converts the return codes of MPI calls to errors.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -15,7 +15,7 @@ pub(super) fn check(code: c_int, what: &str) -> Result<()> {
 
 #[cold]
 fn failed(code: c_int, what: &str) -> Error {
-    // Larger than MPI_MAX_ERROR_STRING of all libraries in use (256 to 1024).
+    // The buffer for error texts is larger than MPI_MAX_ERROR_STRING of all MPI libraries in use (256 to 1024).
     let mut text = [0u8; 4096];
     let mut length: c_int = 0;
     // SAFETY: the buffer is larger than MPI_MAX_ERROR_STRING and both pointers are valid for the call.

@@ -1,4 +1,5 @@
-//! Embedding in a program that uses MPI itself: its communicator, and an MPI library that it has initialised.
+//! Embedding in a program that uses MPI itself: the ranks use the communicator of the program, and an MPI library that the program has
+//! initialised.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -14,11 +15,11 @@ use super::bindings::Communicator;
 use super::call::{check, transport};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Remedy in error messages if MPI must outlive a run.
+/// Remedy at the end of error messages for programs that need MPI after the end of a run.
 const BEFORE: &str = "initialise MPI yourself before the first run, by armature::mpi::initialize_with_threading(Threading::Funneled), and \
                       finalise it after the last one";
 
-/// A communicator of the program, on which the ranks run.
+/// A communicator of the program, whose ranks are the ranks of the session.
 #[derive(Clone)]
 pub(crate) struct EmbeddedCommunicator(Arc<Held>);
 
@@ -30,14 +31,14 @@ struct Held {
 
 // SAFETY: the communicator is used and freed only by the thread that set it; `raw` and `drop` check that they run on this thread.
 unsafe impl Send for Held {}
-// SAFETY: as above.
+// SAFETY: the communicator is used and freed only by the thread that set it, as for `Send`.
 unsafe impl Sync for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Freeing calls MPI. On another thread, or after MPI has been finalised, the handle is leaked.
+        // Freeing the communicator calls MPI. On another thread, or after MPI has been finalised, the handle is leaked instead.
         if std::thread::current().id() == self.owner && is_initialised().unwrap_or(false) {
-            // SAFETY: dropped once, here.
+            // SAFETY: the communicator is dropped only here, once.
             unsafe { ManuallyDrop::drop(&mut self.communicator) };
         }
     }
@@ -74,7 +75,7 @@ impl std::fmt::Debug for EmbeddedCommunicator {
 /// [`ErrorKind::Transport`] if MPI has been finalised.
 pub(crate) fn is_initialised() -> Result<bool> {
     let (mut finalised, mut initialised): (c_int, c_int) = (0, 0);
-    // SAFETY: both may be called at any time, and the pointers are valid for the calls.
+    // SAFETY: both MPI functions may be called at any time, and the pointers are valid for the calls.
     unsafe {
         check(ffi::MPI_Finalized(&mut finalised), "MPI_Finalized")?;
         check(ffi::MPI_Initialized(&mut initialised), "MPI_Initialized")?;

@@ -1,27 +1,29 @@
-//! Tags and envelopes, which announce a message before its bulk data. Pure functions; `README.md` describes the protocol.
+//! MPI tags of control messages, and envelopes: an envelope announces a message before its bulk data. Pure functions; `README.md` describes the
+//! protocol.
 
 use bytes::{Buf, BufMut, Bytes};
 
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Pieces up to this many bytes are sent inside the envelope, because copying them is cheaper than another message. If the whole message
-/// fits a control message, all pieces are sent inside the envelope.
+/// Maximum size in bytes of a piece of a message that is sent inside the envelope, because copying such a piece is cheaper than another MPI
+/// message. If the whole message fits a control message, all pieces are sent inside the envelope.
 pub(super) const INLINE: usize = 4096;
 
-/// Maximum total size in bytes of the inline pieces of one envelope.
+/// Maximum total size in bytes of the pieces of a message that are sent inside its envelope.
 const INLINE_TOTAL: usize = 16 << 20;
 
 /// Maximum number of parts of one message.
 pub(super) const MOST_PARTS: usize = 1 << 20;
 
-/// Modulus of message numbers. MPI guarantees tags up to 32767: two bits encode the kind, the others the number.
+/// Modulus of message numbers. MPI guarantees tags up to 32767, which have 15 bits: two bits encode the kind of a message, the others its
+/// number.
 const NUMBERS: u16 = 1 << 13;
 
-/// Flag in the length of a piece that follows as bulk data and is not part of the envelope.
+/// Flag in the length of a piece of a message that follows as bulk data and is not part of the envelope.
 const BULK: u64 = 1 << 63;
 
-/// Position of the two bits that encode the [`Unit`] in the length of a bulk piece.
+/// Position, in the length of a bulk piece, of the two bits that encode the [`Unit`] of its data.
 const UNIT_SHIFT: u32 = 61;
 
 /// Size in bytes of a number in an envelope.
@@ -30,7 +32,8 @@ const WORD: usize = size_of::<u64>();
 /// Mask of the bits of a bulk piece's length that hold the number of bytes.
 const LENGTH: u64 = (1 << UNIT_SHIFT) - 1;
 
-/// Unit of the data of a bulk piece. The data is received into memory with the alignment of this unit.
+/// Unit of the data of a bulk piece of a message: bytes, or words of four or eight bytes. The data is received into memory with the alignment of
+/// this unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Byte = 0,
@@ -47,12 +50,12 @@ impl Unit {
         }
     }
 
-    /// Returns the encoding of the unit in the length of a piece.
+    /// Returns the bits that encode the unit in the length of a piece.
     fn code(self) -> u64 {
         (self as u64) << UNIT_SHIFT
     }
 
-    /// Returns the unit that is encoded in the length of a bulk piece, if it is known.
+    /// Returns the unit that is encoded in the length of a bulk piece; `None` if the code is unknown.
     fn read(length: u64) -> Option<Self> {
         [Unit::Byte, Unit::Word32, Unit::Word64]
             .into_iter()
@@ -68,13 +71,13 @@ impl Unit {
     }
 }
 
-/// Kind of a control message.
+/// Kind of a control message, which is the first MPI message of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Head of a message without parts, which is the whole message.
+    /// Head of a message without parts, which is sent as a single MPI message.
     Head = 0,
     Envelope = 1,
-    /// Length of an envelope that is itself sent as the first piece of bulk data.
+    /// Length of an envelope that is too long for a control message and is sent as the first piece of bulk data.
     Far = 2,
 }
 
@@ -88,12 +91,12 @@ impl Number {
     }
 }
 
-/// Returns the MPI tag of a control message.
+/// Returns the MPI tag of a control message with this kind and number.
 pub(super) fn tag(kind: Kind, number: Number) -> i32 {
     (i32::from(number.0) << 2) | kind as i32
 }
 
-/// Returns kind and number encoded in an MPI tag.
+/// Returns the kind and the number of the control message that are encoded in an MPI tag.
 pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
     let kind = match tag & 3 {
         0 => Kind::Head,
@@ -107,7 +110,7 @@ pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
     }
 }
 
-/// Transfer of a message: one control message, then bulk pieces in order.
+/// MPI messages that transfer one message: first a control message, then its bulk pieces in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) kind: Kind,
@@ -115,7 +118,7 @@ pub(super) struct Plan {
     pub(super) bulk: Vec<Bytes>,
 }
 
-/// Returns the transfer of `message` if control messages hold at most `slot` bytes.
+/// Returns the MPI messages that transfer `message`, if a control message holds at most `slot` bytes.
 pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     let Frame { head, parts } = message;
     if parts.is_empty() && head.len() <= slot {
@@ -155,7 +158,8 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     Ok(Plan { kind, control, bulk })
 }
 
-/// Writes the envelope of `count` pieces; the pieces that are `inline` have `bytes` bytes in total.
+/// Writes the envelope of a message with `count` pieces. The pieces for which `inline` is true are part of the envelope and have `bytes` bytes
+/// in total.
 fn write<'a>(
     pieces: impl Iterator<Item = (&'a [u8], Unit)> + Clone,
     count: usize,
@@ -176,17 +180,18 @@ fn write<'a>(
 /// A piece of a message as announced by the envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Announced {
-    /// Content of a piece inside the envelope.
+    /// Content of a piece that is inside the envelope.
     Here(Bytes),
     /// Announcement of `length` bytes that follow as bulk data, a whole number of units.
     Bulk { length: usize, unit: Unit },
 }
 
-/// Reads an envelope; the first piece is the head. The allocated memory is bounded by the size of the envelope.
+/// Reads an envelope. The first piece that it announces is the head of the message, the others are its parts. The allocated memory is bounded by
+/// the size of the envelope.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if the lengths do not add up or are not multiples of their units, if a unit is unknown, or if the bulk pieces have
-/// more than `largest` bytes in total.
+/// [`ErrorKind::Wire`] if the lengths do not add up or are not multiples of their units, if a unit is unknown, or if the bulk pieces have more
+/// than `largest` bytes in total.
 pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
     let size = envelope.len();
     let broken = |why: String| wire(format!("an envelope of {size} bytes cannot be read: {why}"));
@@ -195,7 +200,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
     if count == 0 || count > MOST_PARTS as u64 + 1 || count > (envelope.len() / WORD) as u64 {
         return Err(broken(format!("it announces {count} pieces")));
     }
-    // The cast is lossless: the value was compared with a usize above.
+    // The cast is lossless: above, the number of pieces was found to be small enough for a usize.
     let words = envelope.split_to(WORD * count as usize);
     let mut total = 0u64;
     let mut pieces = Vec::with_capacity(count as usize);
@@ -242,7 +247,7 @@ pub(super) fn read_far(control: &[u8]) -> Result<usize> {
         wire(format!("the length of an envelope has {} bytes, expected {WORD}", control.len()))
     })?;
     match length {
-        // The cast is lossless: the value is compared with a usize.
+        // The cast is lossless: the length is at most `LONGEST`, which is a usize.
         1.. if length <= LONGEST as u64 => Ok(length as usize),
         _ => Err(wire(format!("an envelope of {length} bytes is announced, expected at most {LONGEST}"))),
     }

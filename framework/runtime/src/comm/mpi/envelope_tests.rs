@@ -1,4 +1,4 @@
-//! Tests of envelopes that are written, read and forged.
+//! Tests of envelopes, which announce a message before its bulk data: valid envelopes are written and read, forged ones are refused.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 const SLOT: usize = 256;
 const LARGEST: u64 = 1 << 30;
 
-/// Returns data of `n` units that differ for each `n`.
+/// Returns a part of a message with `n` units of data, whose contents differ for each `n`.
 fn part(unit: Unit, n: usize) -> Part {
     match unit {
         Unit::Byte => bytes(n).into(),
@@ -24,8 +24,7 @@ fn bytes(n: usize) -> Bytes {
     (0..n).map(|i| (i * 7 + n) as u8).collect()
 }
 
-/// Returns the frame that the receiver builds from a plan without MPI, and the unit as which each bulk part is
-/// received.
+/// Returns the frame that a receiver of the MPI messages in `plan` builds, without MPI, and for each bulk part the unit as which it is received.
 fn arrive(plan: Plan) -> (Frame, Vec<Option<Unit>>) {
     let mut bulk = plan.bulk.into_iter();
     let envelope = match plan.kind {
@@ -102,13 +101,13 @@ fn invalid_envelopes_are_errors() {
         words(&[1, BULK | (LARGEST + 1)]),
         words(&[2, BULK | LARGEST, BULK | 1]),
         words(&[1, 0, 0]),
-        // These envelopes announce an unknown unit, a head of numbers, incomplete numbers, and bulk data without bytes.
+        // Forged envelopes that announce an unknown unit, a head that consists of numbers, incomplete numbers, and bulk data without bytes.
         words(&[2, 0, BULK | 3 << UNIT_SHIFT | 8]),
         words(&[1, BULK | Unit::Word64.code() | 8]),
         words(&[2, 0, BULK | Unit::Word32.code() | 6]),
         words(&[2, 0, BULK | Unit::Word64.code() | 12]),
         words(&[2, 0, BULK | Unit::Word64.code()]),
-        // The length of a piece inside the envelope has a unit.
+        // Forged envelope in which the length of a piece inside the envelope has a unit, although only bulk pieces may have one.
         words(&[2, 0, Unit::Word64.code()]),
     ];
     for envelope in absurd {

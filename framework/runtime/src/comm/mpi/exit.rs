@@ -6,7 +6,8 @@ use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Ends this process at once. Unlike [`std::process::exit`] it runs no exit handlers, because those of libraries may wait for other ranks.
+/// Ends this process at once. Unlike [`std::process::exit`] this function runs no exit handlers, because exit handlers of libraries may wait for
+/// other ranks.
 pub(super) fn exit(code: c_int) -> ! {
     let _ = std::io::stdout().flush();
     let _ = std::io::stderr().flush();
@@ -14,11 +15,11 @@ pub(super) fn exit(code: c_int) -> ! {
     unsafe extern "C" {
         fn _exit(code: c_int) -> !;
     }
-    // SAFETY: see above.
+    // SAFETY: `_exit` takes any code and does not return.
     unsafe { _exit(code) }
 }
 
-/// Ends this process with code 1 after a grace period, regardless of its threads, unless it is dropped before.
+/// Guard of a thread that ends this process with code 1 after a grace period, whatever its other threads do. Dropping the guard revokes the end.
 #[derive(Debug)]
 pub(super) struct ExitWithin(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
 
@@ -30,7 +31,7 @@ impl ExitWithin {
                 exit(1);
             }
         };
-        // If the thread cannot be started, the rank still ends when its user code returns.
+        // An error is ignored: if the thread that ends the process cannot be started, the rank still ends when its user code returns.
         let _ = std::thread::Builder::new().name("leaving".to_string()).spawn(end);
         ExitWithin(guard)
     }

@@ -1,4 +1,4 @@
-//! Tests that the bytes that are passed to MPI for a message do not change.
+//! Tests that the bytes that this crate passes to MPI for a message do not change from version to version.
 
 use bytes::Bytes;
 

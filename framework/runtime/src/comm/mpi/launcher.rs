@@ -1,9 +1,9 @@
 //! Detection of the launcher of this process from the environment. Pure functions.
 
-/// Facts about the launcher of this process, from the environment.
+/// Facts about the launcher that started this process, from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LauncherFacts {
-    /// Name of the launcher, for messages.
+    /// Name of the launcher, for error messages.
     pub(crate) launcher: &'static str,
     /// Number of ranks that the launcher has started, if it is known.
     pub(crate) size: Option<usize>,
@@ -27,7 +27,7 @@ pub(super) const SMPI: &str = "SimGrid's smpirun";
 /// Returns the MPI launcher that has started this process, according to the environment (`lookup` of a variable) and to whether the process
 /// is `simulated`. `None` means that the process was started without a launcher.
 ///
-/// A launcher that runs inside the allocation of another one takes precedence: `mpirun` in a Slurm job is reported as `mpirun`.
+/// A launcher that was started inside the allocation of another launcher takes precedence: `mpirun` in a Slurm job is reported as `mpirun`.
 pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> Option<LauncherFacts> {
     let number = |name: &str| lookup(name).and_then(|value| value.trim().parse::<usize>().ok());
     let facts = |launcher, size, rank| Some(LauncherFacts { launcher, size, rank });
@@ -35,7 +35,7 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
         return facts(SMPI, None, None);
     }
     let in_slurm_step = lookup("SLURM_STEP_ID").is_some() && lookup("SLURM_PROCID").is_some();
-    // SLURM_NTASKS belongs to the job and is also set in batch scripts; the number of tasks of the step is decisive.
+    // SLURM_NTASKS belongs to the job and is also set in batch scripts; the number of tasks of the job step is decisive.
     let step_size = number("SLURM_STEP_NUM_TASKS").or_else(|| number("SLURM_NTASKS"));
     if let Some(size) = number("OMPI_COMM_WORLD_SIZE") {
         return facts(OPEN_MPI, Some(size), number("OMPI_COMM_WORLD_RANK"));
@@ -54,7 +54,7 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
     if lookup("MPI_LOCALNRANKS").is_some() {
         return facts(PMI, None, None);
     }
-    // A step with one task is an interactive shell on a node (`srun --pty bash`).
+    // A Slurm step with one task is ignored: it is an interactive shell on a node (`srun --pty bash`).
     if in_slurm_step && step_size.is_some_and(|size| size > 1) {
         return facts(SRUN, step_size, number("SLURM_PROCID"));
     }
@@ -74,11 +74,11 @@ pub(super) fn lets_ranks_end(lookup: impl Fn(&str) -> Option<String>, simulated:
     }
 }
 
-/// Returns an error message if a world of `size` ranks contradicts the launcher; `library` is the first line of the MPI library's version
-/// text.
+/// Returns an error message if the launcher has started another number of ranks than the `size` of MPI_COMM_WORLD; `library` is the first line
+/// of the MPI library's version text.
 pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) -> Option<String> {
     let promised = facts.size.filter(|&promised| promised > 1 && size == 1)?;
-    // The rest of Open MPI's first line describes its packager.
+    // Only the text before the first comma is shown: the rest of Open MPI's first line describes its packager.
     let library = library.split(',').next().unwrap_or(library);
     let remedy = if facts.launcher == SRUN || facts.launcher == SRUN_PMI {
         if library.contains("Open MPI") {

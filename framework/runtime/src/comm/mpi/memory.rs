@@ -11,14 +11,15 @@ use std::collections::TryReserveError;
 use super::envelope::Unit;
 use crate::comm::Part;
 
-/// Returns an empty buffer with room for `length` bytes.
+/// Returns an empty buffer with capacity for `length` bytes of a message.
 pub(super) fn buffer(length: usize) -> Result<Vec<u8>, TryReserveError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(length)?;
     Ok(buffer)
 }
 
-/// Receive buffer for bulk data: a vector of the unit of the data, so that its memory has the right alignment.
+/// Receive buffer for bulk data: a vector of the data's unit (bytes, or words of four or eight bytes), so that its memory has the right
+/// alignment.
 pub(super) enum Landing {
     Bytes(Vec<u8>),
     Words32(Vec<u32>),
@@ -26,7 +27,7 @@ pub(super) enum Landing {
 }
 
 impl Landing {
-    /// Creates a buffer without capacity.
+    /// Creates a receive buffer without capacity, for data of the given unit.
     pub(super) fn empty(unit: Unit) -> Self {
         match unit {
             Unit::Byte => Landing::Bytes(Vec::new()),
@@ -35,7 +36,7 @@ impl Landing {
         }
     }
 
-    /// Reserves exactly `length` bytes, which must be a whole number of units.
+    /// Reserves capacity for exactly `length` bytes, which must be a whole number of units.
     pub(super) fn reserve(&mut self, length: usize) -> Result<(), TryReserveError> {
         match self {
             Landing::Bytes(bytes) => bytes.try_reserve_exact(length),
@@ -44,7 +45,7 @@ impl Landing {
         }
     }
 
-    /// Returns the start of the buffer.
+    /// Returns the address of the start of the receive buffer.
     pub(super) fn start(&mut self) -> *mut u8 {
         match self {
             Landing::Bytes(bytes) => bytes.as_mut_ptr(),
@@ -57,9 +58,9 @@ impl Landing {
     ///
     /// # Safety
     /// `length` bytes have been reserved, `length` is a whole number of units, and all the bytes have been written.
-    // SAFETY: the caller's obligation is stated above; the vectors do not know what was written through `start`.
+    // SAFETY: the caller's obligation is stated above. The vectors do not know their contents, because MPI writes through the pointer `start`.
     pub(super) unsafe fn filled(self, length: usize) -> Part {
-        // SAFETY: the caller guarantees the conditions above; every bit pattern is a value of `u8`, `u32` and `u64`.
+        // SAFETY: the caller guarantees that all `length` bytes have been written; every bit pattern is a value of `u8`, `u32` and `u64`.
         unsafe {
             match self {
                 Landing::Bytes(mut bytes) => {
@@ -89,15 +90,15 @@ pub(super) fn tune_allocator() {
     if !keep_freed(true) {
         return;
     }
-    // The heap grows by `blocks`, which are marked for huge pages and then freed. The blocks are not written, so they cost only address space until
-    // they are used.
+    // The heap grows by the memory of `blocks`, which is marked for huge pages and then freed. Nothing is written to the blocks, so they cost
+    // only address space until the memory is used.
     let mut blocks: Vec<Vec<u8>> = (0..HUGE_BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
     for block in &mut blocks {
         let room = block.spare_capacity_mut();
         let start = room.as_mut_ptr().addr().next_multiple_of(PAGE);
         let end = (room.as_mut_ptr().addr() + room.len()) / PAGE * PAGE;
         let offset = start - room.as_mut_ptr().addr();
-        // SAFETY: the range lies within a block that is owned here, and the advice does not change its contents.
+        // SAFETY: the range lies within a block that this function owns, and the advice does not change the contents of the block.
         let advised = unsafe {
             rustix::mm::madvise(
                 room.as_mut_ptr().add(offset).cast(),
@@ -112,10 +113,10 @@ pub(super) fn tune_allocator() {
     }
 }
 
-/// Blocks below this size in bytes come from the heap. It is the maximum that glibc accepts.
+/// Size in bytes below which the allocator takes a block from the heap. This size is the maximum that glibc accepts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGEST: i32 = 32 << 20;
-/// Size in bytes of the free memory that is kept at the end of the heap.
+/// Size in bytes of the free memory that the allocator keeps at the end of the heap.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT: i32 = 256 << 20;
 /// Number of blocks, each below [`LARGEST`], for which huge pages are requested.
@@ -127,8 +128,8 @@ const BLOCK: usize = LARGEST as usize - PAGE;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const PAGE: usize = 64 << 10;
 
-/// Default of both glibc thresholds in bytes: larger blocks, and more free memory than this at the end of the heap, are returned to the
-/// system.
+/// Default of both thresholds of glibc in bytes: the allocator returns larger freed blocks to the system, and free memory at the end of the heap
+/// beyond this size.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const GIVEN_BACK: i32 = 128 << 10;
 
@@ -137,7 +138,7 @@ const GIVEN_BACK: i32 = 128 << 10;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn keep_freed(keep: bool) -> bool {
     use std::ffi::c_int;
-    // SAFETY: these are mallopt and malloc_trim of glibc's malloc.h.
+    // SAFETY: the declarations are those of mallopt and malloc_trim in glibc's malloc.h.
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
         fn malloc_trim(pad: usize) -> c_int;
@@ -170,13 +171,13 @@ pub(super) fn keep_freed(_keep: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Receives `expected` as bytes and takes the memory as values.
+    /// Writes the bytes of `expected` into a receive buffer, takes its memory as values, and compares the values.
     fn land<P: bytemuck::Pod + PartialEq + std::fmt::Debug>(unit: Unit, expected: &[P]) {
         let bytes: &[u8] = bytemuck::cast_slice(expected);
         let mut landing = Landing::empty(unit);
         landing.reserve(bytes.len()).unwrap();
         let start = landing.start();
-        // SAFETY: room for this number of bytes has just been reserved, and all of them are written.
+        // SAFETY: memory for this number of bytes has just been reserved, and all the bytes are written.
         let part = unsafe {
             start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             landing.filled(bytes.len())

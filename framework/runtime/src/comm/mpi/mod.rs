@@ -49,10 +49,10 @@ pub(crate) use self::embedding::{EmbeddedCommunicator, is_initialised};
 pub(crate) use self::launcher::LauncherFacts;
 pub(crate) use self::options::MpiOptions;
 
-/// Longest sleep of [`Transport::wait`] if it is called without a limit.
+/// Longest sleep of [`Transport::wait`] if the caller sets no limit.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Number of polls between two tests of bulk data and sends while control messages keep arriving.
+/// Number of polls between two tests of bulk data and sends if control messages arrive at every poll.
 const LOOK_AROUND: u32 = 16;
 
 /// Returns the MPI launcher that started this process, if there is one.
@@ -63,7 +63,7 @@ pub(crate) fn launched() -> Option<LauncherFacts> {
 /// Time for the launcher to read the error message before the job is aborted.
 const READ: Duration = Duration::from_millis(250);
 
-/// One rank of an MPI world. [`Transport`] lists the guarantees.
+/// Transport of one rank that is an MPI process. [`Transport`] lists the guarantees.
 pub(crate) struct MpiTransport {
     world: World,
     options: MpiOptions,
@@ -72,24 +72,24 @@ pub(crate) struct MpiTransport {
     slots: Slots,
     assembly: Assembly,
     outbox: Outbox,
-    /// Number of the next message to each rank.
+    /// For each rank, the number of the next message to it.
     numbers: Vec<Number>,
-    /// Number of messages sent to all ranks.
+    /// Number of messages sent so far, to all ranks together.
     sends: u64,
     ready: Ready,
     polls: u32,
     closed: bool,
-    /// Set if this process ends after a grace period.
+    /// Guard of the thread that ends this process after a grace period, if the end was requested.
     exit: Option<ExitWithin>,
     /// True if the launcher keeps the other ranks running when a rank ends.
     lets_ranks_end: bool,
-    /// Only the thread that opened the transport may use it.
+    /// Makes the type not `Send`: only the thread that opened the transport may use it.
     not_send: PhantomData<*const ()>,
 }
 
 impl MpiTransport {
-    /// Opens the transport on the communicator `embedded` by the program, or on that of all processes. Initialises MPI if it is not
-    /// initialised, and posts the first receives.
+    /// Opens the transport on the communicator `embedded` by the program, or on MPI_COMM_WORLD. Initialises MPI if it is not initialised, and
+    /// posts the first receives.
     ///
     /// # Errors
     /// - [`ErrorKind::Config`] for options out of range;
@@ -102,7 +102,7 @@ impl MpiTransport {
         MpiTransport::on(start::start(embedded)?, options, lets_ranks_end)
     }
 
-    /// Creates the transport on the communicators of `world`, and posts the first receives.
+    /// Creates the transport on the communicators in `world`, and posts the first receives.
     fn on(world: World, options: MpiOptions, lets_ranks_end: bool) -> Result<Self> {
         let simulated = simgrid::simulated();
         Ok(MpiTransport {
@@ -128,7 +128,7 @@ impl MpiTransport {
         })
     }
 
-    /// Processes received messages, and tests bulk data and sends now and then. Returns true if a message or a part of one has arrived.
+    /// Processes received messages, and tests bulk data and sends now and then. Returns true if a message or a part of a message has arrived.
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         self.polls = self.polls.wrapping_add(1);
@@ -151,8 +151,8 @@ impl MpiTransport {
         Ok(found || landed)
     }
 
-    /// Blocks until any receive or send is complete, and processes it. Used under the simulator, where a wait costs nothing and advances
-    /// simulated time.
+    /// Blocks until any receive or send is complete, and processes it. Used under the simulator, where a wait takes no processor time and
+    /// advances simulated time.
     fn wait_any(&mut self) -> Result<()> {
         let mut requests: Vec<ffi::MPI_Request> = self.slots.requests().collect();
         let slots = requests.len();
@@ -161,8 +161,8 @@ impl MpiTransport {
         requests.extend(self.outbox.requests());
         let mut index: c_int = -1;
         let mut status = empty_status();
-        // SAFETY: all requests are active and the pointers are valid for the call. The completed request is removed from its owner below,
-        // before any other use.
+        // SAFETY: all requests are active and the pointers are valid for the call. The completed request is removed below from the list that it
+        // belongs to, before that list is used again.
         let code = unsafe {
             ffi::MPI_Waitany(requests.len() as c_int, requests.as_mut_ptr(), &mut index, &mut status)
         };
@@ -207,7 +207,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // Simulated ranks share one process, so the memory of the process is not that of a rank.
+        // The setting is ignored under the simulator, because simulated ranks share one process and its memory.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }
@@ -240,9 +240,10 @@ impl Transport for MpiTransport {
     #[inline]
     fn poll(&mut self) -> Result<Option<(usize, Frame)>> {
         self.open_or_error()?;
-        // A rank that keeps sending messages to itself must also receive those of other ranks.
+        // MPI is polled even if a message is ready, because a rank that keeps sending messages to itself must also receive the messages of other
+        // ranks.
         if self.ready.is_empty() || self.polls.is_multiple_of(LOOK_AROUND) {
-            // The progress may be a part of a message. The rest of the message may have arrived as well, so the loop continues.
+            // The progress may be a part of a message, and the rest of this message may have arrived as well, so the loop continues.
             while self.advance()? && self.ready.is_empty() {}
         } else {
             self.polls = self.polls.wrapping_add(1);
@@ -293,19 +294,19 @@ impl Transport for MpiTransport {
     }
 
     fn abort(&mut self) {
-        // Under the simulator MPI_Abort ends the whole simulation with exit code 0.
+        // Under the simulator MPI_Abort is not called, because it would end the whole simulation with exit code 0.
         if self.clock.is_simulated() {
             return;
         }
         let _ = std::io::stdout().flush();
         let _ = std::io::stderr().flush();
-        // MPICH's launcher drops output that it has not read when the job is aborted.
+        // The rank sleeps before it aborts the job, because MPICH's launcher drops output that it has not read by then.
         std::thread::sleep(READ);
         if !self.closed {
             // SAFETY: MPI is initialised and not finalised.
             unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };
         }
-        // Reached only if MPI has been finalised or MPI_Abort has returned.
+        // This line is reached only if MPI has been finalised or MPI_Abort has returned.
         std::process::abort();
     }
 
@@ -343,8 +344,8 @@ impl Transport for MpiTransport {
         self.open_or_error()?;
         let start = self.clock.now();
         while !self.sends_done()? {
-            // Other ranks may send late messages, and MPI need not make progress on the sends of this rank unless the late messages are
-            // received.
+            // The rank receives messages while it waits for its sends, because MPI may make no progress on the sends unless late messages of
+            // other ranks are received.
             self.advance()?;
             if self.clock.now().saturating_sub(start) > self.options.close_limit {
                 let limit = self.options.close_limit.as_secs_f64();

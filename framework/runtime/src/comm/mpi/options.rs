@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Options of the MPI transport. All ranks must use the same `slot_bytes` and `split`.
+/// Options of the MPI transport. All ranks must use the same values of `slot_bytes` and `split`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MpiOptions {
-    /// Messages without parts up to this many bytes are sent as one MPI message; receives of this size are posted ahead.
+    /// Maximum size in bytes of a message without parts that is sent as one MPI message; receives of this size are posted ahead.
     pub(crate) slot_bytes: usize,
-    /// Number of receives posted ahead.
+    /// Number of receives of control messages that are posted ahead.
     pub(crate) slots: usize,
-    /// Maximum size in bytes of an MPI message with bulk data.
+    /// Maximum size in bytes of one MPI message with bulk data; larger data are sent in several MPI messages.
     pub(crate) split: usize,
     /// Maximum size in bytes of the bulk data of a message. A message that announces more is treated as corrupt.
     pub(crate) largest: u64,
@@ -42,8 +42,8 @@ impl MpiOptions {
             let text = format!("MPI transport: {name} is {value}, expected {least} to {most}");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
-        // An envelope of one piece takes 16 bytes. There must be fewer slots than message numbers, so that the numbers of waiting messages
-        // differ.
+        // The limits of `slot_bytes` and `slots`: an envelope of one piece takes 16 bytes, and there must be fewer slots than message numbers,
+        // so that the numbers of waiting messages differ.
         range("slot_bytes", self.slot_bytes, 16, int)?;
         range("slots", self.slots, 1, 1024)?;
         range("split", self.split, 1, int)

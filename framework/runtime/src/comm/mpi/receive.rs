@@ -1,4 +1,4 @@
-//! Receives of control messages from any sender, posted ahead.
+//! Receives of control messages (short messages, and envelopes of long ones) from any sender. The receives are posted ahead.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use super::call::{check, transport};
 use super::{memory, sentinel};
 use crate::error::Result;
 
-/// A received control message.
+/// A received control message: a short message, or the envelope of a long one.
 pub(super) struct Control {
     pub(super) from: usize,
     pub(super) tag: i32,
@@ -25,11 +25,12 @@ pub(super) struct Control {
 pub(super) struct Slots {
     comm: ffi::MPI_Comm,
     room: usize,
-    /// Slots in the order of posting, which is the order in which MPI fills them.
+    /// Posted receives with their buffers, in the order of posting, which is the order in which MPI fills them.
     slots: VecDeque<Slot>,
-    /// Index of the slot that [`another`](Slots::another) tested last.
+    /// Index of the posted receive that [`another`](Slots::another) tested last.
     turn: usize,
-    /// Set under the simulator: buffers have sentinels, and requests are not tested.
+    /// Set under the simulator: a known pattern at the start of each buffer (see `sentinel.rs`) shows whether a receive is complete, and
+    /// requests are not tested.
     has_sentinels: bool,
 }
 
@@ -39,8 +40,8 @@ struct Slot {
 }
 
 impl Slots {
-    /// Posts `count` receives of up to `room` bytes, at least [`sentinel::LENGTH`] and at most `i32::MAX`. `has_sentinels` is set under the
-    /// simulator.
+    /// Posts `count` receives of up to `room` bytes each; `room` is at least [`sentinel::LENGTH`] and at most `i32::MAX`. `has_sentinels` is set
+    /// under the simulator, where complete receives are detected by a pattern in the buffer.
     pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, has_sentinels: bool) -> Result<Self> {
         let mut slots =
             Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0, has_sentinels };
@@ -59,7 +60,7 @@ impl Slots {
     fn add(&mut self, mut buffer: Vec<u8>) -> Result<()> {
         debug_assert!(buffer.capacity() >= self.room);
         if self.has_sentinels {
-            // SAFETY: the buffer has room for `room` bytes.
+            // SAFETY: the receive buffer has capacity for `room` bytes.
             unsafe { sentinel::set(buffer.as_mut_ptr()) };
         }
         // SAFETY: reading a constant of the MPI library after MPI_Init.
@@ -82,15 +83,15 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns the message in the slot that was posted first, if it is complete.
+    /// Returns the message of the receive that was posted first, if the receive is complete.
     #[inline]
     pub(super) fn first(&mut self) -> Result<Option<Control>> {
         if self.has_sentinels { self.filled() } else { self.test(0) }
     }
 
-    /// Tests one of the slots behind the first, a different one at each call. Returns its message if it is complete.
+    /// Tests one of the posted receives behind the first, a different one at each call. Returns its message if the receive is complete.
     ///
-    /// A slot that is filled slowly, because its sender computes, must not delay the message of another sender in a later slot.
+    /// A receive that is filled slowly, because its sender computes, must not delay the message of another sender in a later receive.
     pub(super) fn another(&mut self) -> Result<Option<Control>> {
         if self.has_sentinels || self.slots.len() < 2 {
             return Ok(None);
@@ -109,9 +110,9 @@ impl Slots {
         if done == 0 { Ok(None) } else { self.take(index, &status).map(Some) }
     }
 
-    /// Returns the message in the first slot whose sentinel has been overwritten.
+    /// Returns the message in the first buffer whose sentinel, a pattern at its start, has been overwritten.
     fn filled(&mut self) -> Result<Option<Control>> {
-        // SAFETY: buffers have sentinels when they are posted, and only the simulator writes to them.
+        // SAFETY: a buffer has a sentinel (a pattern at its start) when its receive is posted, and only the simulator writes to the buffer.
         let is_filled = |slot: &Slot| unsafe { sentinel::is_overwritten(slot.buffer.as_ptr()) };
         let Some(index) = self.slots.iter().position(is_filled) else { return Ok(None) };
         let mut status = empty_status();
@@ -121,7 +122,7 @@ impl Slots {
         self.take(index, &status).map(Some)
     }
 
-    /// Returns the message in a slot whose request is complete, and posts the receive again.
+    /// Returns the message of a complete receive, and posts the receive again.
     pub(super) fn take(&mut self, index: usize, status: &ffi::MPI_Status) -> Result<Control> {
         let length = count(status)?;
         let none = || transport(format!("MPI completed a receive that was never posted (slot {index})"));
@@ -132,7 +133,7 @@ impl Slots {
                 buffer.capacity()
             )));
         }
-        // SAFETY: MPI has written `length` bytes, which is within the capacity.
+        // SAFETY: MPI has written `length` bytes, which is within the capacity of the buffer.
         unsafe { buffer.set_len(length) };
         // A message that fills more than a quarter of its buffer keeps the buffer. A smaller message is copied, which is cheaper than a new
         // buffer.
@@ -152,7 +153,7 @@ impl Slots {
         self.slots.iter().map(|slot| slot.request)
     }
 
-    /// Cancels all receives. Returns the number of messages that had arrived and are not read.
+    /// Cancels all receives. Returns the number of messages that had arrived and were not read.
     pub(super) fn withdraw(&mut self) -> Result<usize> {
         let mut unread = 0;
         while let Some(slot) = self.slots.front_mut() {
@@ -173,12 +174,12 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // The buffers are leaked, because MPI may still write to them.
+        // The buffers of unfinished receives are leaked, because MPI may still write to them.
         std::mem::forget(std::mem::take(&mut self.slots));
     }
 }
 
-/// Returns a status for MPI to fill in.
+/// Returns an empty MPI_Status for MPI to fill in.
 pub(super) fn empty_status() -> ffi::MPI_Status {
     // SAFETY: MPI_Status is a C struct of numbers, for which zeros are valid.
     unsafe { std::mem::zeroed() }

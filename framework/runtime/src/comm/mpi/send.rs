@@ -1,4 +1,4 @@
-//! Sends in flight: their buffers, and detection of their completion.
+//! MPI sends in flight: their buffers, and detection of their completion.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::call::{check, transport};
 use crate::error::Result;
 
-/// Number of sends tested by one call of [`test_sends`](Outbox::test_sends), so that its cost does not grow with the queue.
+/// Number of sends tested by one call of [`test_sends`](Outbox::test_sends), so that the cost of a call does not grow with the queue.
 const WINDOW: usize = 64;
 
 /// Sends that MPI has started and whose buffers it may still read.
@@ -20,23 +20,24 @@ const WINDOW: usize = 64;
 pub(super) struct Outbox {
     requests: Vec<ffi::MPI_Request>,
     sends: Vec<Send>,
-    /// Index of the first send to test at the next look.
+    /// Index of the first send that the next call of [`test_sends`](Outbox::test_sends) tests.
     cursor: usize,
     done: [c_int; WINDOW],
     at_once: AtOnce,
 }
 
-/// Check of a send right after its start.
+/// Handling of an MPI send right after its start.
 pub(super) enum AtOnce {
-    /// Test a send of at most this number of bytes, because most short sends are complete at once.
+    /// Test a send of at most this number of bytes for completion, because most short sends are complete at once.
     Test(usize),
-    /// Wait for a send of fewer bytes than this number, because it is known to be complete, and a test would cost simulated time.
+    /// Wait for a send of fewer bytes than this number. Under the simulator such a send is complete at once, and a test would cost simulated
+    /// time.
     Wait(usize),
 }
 
 struct Send {
     to: usize,
-    /// Number of the message that the data is a piece of.
+    /// Number of the message that the sent data are a piece of.
     message: u64,
     data: Bytes,
 }
@@ -117,11 +118,11 @@ impl Outbox {
             )
         };
         check(code, "MPI_Testsome of sends")?;
-        // MPI_UNDEFINED, which means that no request is active, is negative.
+        // The conversion fails for MPI_UNDEFINED, which is negative and means that no request is active.
         let count = usize::try_from(count).unwrap_or(0);
         let (from, mut done) = (self.cursor, self.done);
         let done = &mut done[..count];
-        // Completed sends are removed from the last to the first, so that `swap_remove` does not move one of them.
+        // Completed sends are removed from the last to the first, so that `swap_remove` does not move a send that is yet to be removed.
         done.sort_unstable();
         for &index in done.iter().rev() {
             self.remove(from + index as usize);
@@ -130,12 +131,12 @@ impl Outbox {
         Ok(())
     }
 
-    /// Returns the requests in flight. Their indices are valid arguments of [`remove`](Outbox::remove).
+    /// Returns the requests of the sends in flight. Their indices are valid arguments of [`remove`](Outbox::remove).
     pub(super) fn requests(&self) -> &[ffi::MPI_Request] {
         &self.requests
     }
 
-    /// Frees the buffer of a completed send.
+    /// Frees the buffer of the send with number `index`, which is complete.
     pub(super) fn remove(&mut self, index: usize) {
         self.requests.swap_remove(index);
         self.sends.swap_remove(index);
@@ -145,7 +146,7 @@ impl Outbox {
         self.requests.is_empty()
     }
 
-    /// Returns true if a piece of this message is still in flight.
+    /// Returns true if a piece of the message with number `message` is still in flight.
     pub(super) fn holds(&self, message: u64) -> bool {
         self.sends.iter().any(|send| send.message == message)
     }
@@ -155,7 +156,7 @@ impl Outbox {
         self.sends.iter().map(|send| send.to).collect()
     }
 
-    /// Returns a description of the sends in flight by receiver, for an error message.
+    /// Returns a description of the sends that are not complete, by receiver, for an error message.
     pub(super) fn stuck(&self) -> String {
         let mut by_rank = std::collections::BTreeMap::<usize, (usize, usize)>::new();
         for send in &self.sends {
@@ -170,7 +171,8 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        // MPI may still read from these buffers. A leak at the end of a failed process is harmless; a read of freed memory is not.
+        // The buffers of unfinished sends are leaked, because MPI may still read from them. A leak at the end of a failed process is harmless; a
+        // read of freed memory is not.
         std::mem::forget(std::mem::take(&mut self.sends));
     }
 }

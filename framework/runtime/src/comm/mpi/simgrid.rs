@@ -19,12 +19,12 @@ type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
 /// Functions of SMPI, which exist only in a simulated process.
 #[derive(Clone, Copy)]
 struct Simulator {
-    /// Advances the time of this rank by the duration of the given number of operations at the speed of its host. This variant does not add
-    /// the time for which the code of other ranks ran on the real processor.
+    /// Advances the time of this rank by the duration of the given number of operations at the speed of its host. This SMPI function does not
+    /// add the time for which the code of other ranks ran on the real processor.
     execute_flops: ExecuteFlops,
     usleep: Usleep,
     host: HostSelf,
-    /// Operations per second of a host. `available` returns the fraction of them that the host offers now.
+    /// Returns the operations per second of a host; `available` returns the part of them that the host offers now.
     speed: OfHost,
     available: OfHost,
 }
@@ -40,7 +40,7 @@ pub(crate) const DETACHED: usize = 65_536;
 static AHEAD: Mutex<Option<f64>> = Mutex::new(None);
 
 fn ahead() -> MutexGuard<'static, Option<f64>> {
-    // No code panics while the lock is held.
+    // A poisoned lock is ignored, because no code panics while the lock is held.
     AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -51,8 +51,8 @@ fn simulator() -> Option<Simulator> {
         let usleep = symbol(c"smpi_usleep")?;
         let host = symbol(c"sg_host_self")?;
         let (speed, available) = (symbol(c"sg_host_get_speed")?, symbol(c"sg_host_get_available_speed")?);
-        // SAFETY: these are functions of SimGrid's public headers smpi/smpi.h and simgrid/host.h with exactly these signatures; a host is
-        // an opaque pointer.
+        // SAFETY: the looked-up functions are declared in SimGrid's public headers smpi/smpi.h and simgrid/host.h with exactly these signatures;
+        // a host is an opaque pointer.
         unsafe {
             Some(Simulator {
                 execute_flops: std::mem::transmute::<*mut c_void, ExecuteFlops>(execute_flops),
@@ -67,7 +67,7 @@ fn simulator() -> Option<Simulator> {
 
 #[cfg(target_os = "linux")]
 fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: this is dlsym of the system's C library.
+    // SAFETY: the declaration is that of dlsym in the system's C library.
     unsafe extern "C" {
         fn dlsym(handle: *mut c_void, name: *const std::ffi::c_char) -> *mut c_void;
     }
@@ -81,7 +81,7 @@ fn symbol(_: &CStr) -> Option<*mut c_void> {
     None
 }
 
-/// Returns true if this process is a simulated rank.
+/// Returns true if this process is a rank simulated by SimGrid.
 pub(crate) fn simulated() -> bool {
     simulator().is_some()
 }
@@ -108,7 +108,7 @@ pub(crate) fn charge(flops: f64) {
         && let Some(simulator) = simulator()
     {
         if let Some(ahead) = &mut *ahead() {
-            // SAFETY: only ranks get here; each runs on a host, which lives as long as the simulation.
+            // SAFETY: only ranks reach this line; each rank runs on a host, which lives as long as the simulation.
             let speed = unsafe {
                 let host = (simulator.host)();
                 (simulator.speed)(host) * (simulator.available)(host)
@@ -121,13 +121,13 @@ pub(crate) fn charge(flops: f64) {
     }
 }
 
-/// Advances simulated time, or sleeps on a real host.
+/// Lets simulated time pass for this rank, or sleeps on a real host.
 pub(crate) fn sleep(time: Duration) {
     match simulator() {
         Some(simulator) => {
             let micros = time.as_nanos().div_ceil(Duration::from_micros(1).as_nanos());
             let micros = c_uint::try_from(micros).unwrap_or(c_uint::MAX);
-            // SAFETY: the function takes any number of microseconds.
+            // SAFETY: `usleep` takes any number of microseconds.
             unsafe { (simulator.usleep)(micros) };
         }
         None => std::thread::sleep(time),

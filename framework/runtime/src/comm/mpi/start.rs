@@ -1,4 +1,4 @@
-//! Start of MPI: thread level, own communicators, and comparison of the world size with the launcher's.
+//! Start of MPI: thread level, the transport's communicators, and comparison of the number of ranks with the launcher's.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -18,20 +18,20 @@ use crate::error::Result;
 /// Environment variable that sets whether a rank of Open MPI yields its core when it finds no message.
 pub(super) const YIELD_WHEN_IDLE: &str = "OMPI_MCA_mpi_yield_when_idle";
 
-/// Initialised MPI, as seen by one rank.
+/// Initialised MPI, with the communicators of one rank's transport.
 pub(super) struct World {
-    /// Set if MPI was initialised here, because MPI is finalised by the code that has initialised it. It is not dropped during a panic:
+    /// MPI's environment, if this transport has initialised MPI and must therefore finalise it. The environment is not dropped during a panic:
     /// rsmpi finalises MPI in `drop`, which would wait for the other ranks.
     pub(super) universe: Option<ManuallyDrop<Universe>>,
-    /// Communicator of control messages.
+    /// Communicator for control messages: short messages, and envelopes of long ones.
     pub(super) control: ffi::MPI_Comm,
-    /// Communicator of bulk data.
+    /// Communicator for bulk data of messages.
     pub(super) bulk: ffi::MPI_Comm,
     pub(super) rank: usize,
     pub(super) size: usize,
-    /// Number of processes in the job.
+    /// Number of processes in the whole job, which may be more than the ranks of the communicator.
     pub(super) all: usize,
-    /// First line of the library's version text.
+    /// First line of the MPI library's version text.
     pub(super) library: String,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct World {
 pub(super) fn library() -> String {
     let text = ::mpi::environment::library_version().unwrap_or_default();
     let line = text.trim_matches(['\0', '\n', ' ']).lines().next().unwrap_or_default();
-    // MPICH separates name and version by tabs.
+    // The words are joined by blanks, because MPICH separates name and version by tabs.
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns an error message if the MPI library that the program is linked to has another kind of handles than the headers; `handle_bytes`
-/// is the size of a handle according to the headers that the program was built with, and `library` the first line of the library's version
-/// text.
+/// Returns an error message if the MPI library that the program is linked to has another kind of handles than the headers of the MPI library
+/// that the program was compiled with; `handle_bytes` is the size of a handle according to the headers that the program was built with, and
+/// `library` the first line of the library's version text.
 ///
 /// In MPICH and the libraries derived from it a handle is a number of 32 bits, in Open MPI it is a pointer, so that every call with a
 /// handle would crash. The opposite case needs no check: a program that was built for Open MPI needs symbols that only Open MPI has, and
@@ -61,13 +61,12 @@ fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
     })
 }
 
-/// Prepares MPI for use by this thread, on the communicator `embedded` by the program, or on that of all processes. MPI is initialised if it
-/// is not initialised yet. The simulator grants only the thread level SINGLE, which is accepted, because a simulated rank has no second
-/// thread.
+/// Prepares MPI for use by this thread, on the communicator `embedded` by the program, or on MPI_COMM_WORLD. MPI is initialised if it is not
+/// initialised yet. The simulator grants only the thread level SINGLE, which is accepted, because a simulated rank has no second thread.
 ///
 /// # Errors
-/// If the library is of another kind than the headers, if MPI has been finalised in this process, if it grants too low a thread level, or
-/// if it sees one rank where the launcher has started several.
+/// If the MPI library is of another kind than the headers of the build, if MPI has been finalised in this process, if MPI grants too low a
+/// thread level, or if MPI sees one rank where the launcher has started several.
 pub(super) fn start(embedded: Option<&EmbeddedCommunicator>) -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
@@ -102,7 +101,8 @@ pub(super) fn start(embedded: Option<&EmbeddedCommunicator>) -> Result<World> {
 }
 
 impl World {
-    /// Creates own communicators for the ranks of `communicator`, which are some of `all` processes. Collective: all ranks must call it.
+    /// Creates the transport's own communicators for the ranks of `communicator`, which are some of the `all` processes of the job. Collective:
+    /// all ranks must call it.
     pub(super) fn on(
         communicator: ffi::MPI_Comm,
         universe: Option<ManuallyDrop<Universe>>,
@@ -140,7 +140,7 @@ fn initialise(
     let used = || transport("another part of this process initialised MPI while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
-    // `Universe` is not dropped from here on, so that an error below is reported and this process does not hang in MPI_Finalize.
+    // From here on `Universe` is not dropped, because its drop calls MPI_Finalize: an error below is reported, and this process does not hang.
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
         return Err(transport(format!(
@@ -158,7 +158,7 @@ fn initialise(
 /// MPI is initialised and `world` is a communicator.
 // SAFETY: the caller's obligation is stated above; a handle does not show whether its communicator exists.
 unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises that MPI is initialised and that `world` is a communicator.
     unsafe {
         let mut comm = ffi::RSMPI_COMM_NULL;
         check(ffi::MPI_Comm_dup(world, &mut comm), "MPI_Comm_dup")?;
@@ -179,7 +179,7 @@ pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
     }
 }
 
-/// Configures Open MPI not to yield the core after each poll without a message, unless the user has configured it.
+/// Configures Open MPI not to yield the core after each poll without a message, unless the user has configured whether it yields.
 ///
 /// Open MPI yields if ranks share cores, which is right for a rank that would otherwise spin. The ranks of this crate sleep between polls
 /// anyway. Newer kernels (Linux from 6.18 on) take the unused turn from a thread that yields, so that on a machine with other load a rank

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use crate::comm::Reminder;
 
-/// Period at which the thread checks whether a message is due.
+/// Period at which the thread checks whether a message about a slow start is due.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// Guard of the thread that reports a slow start; dropped when MPI is initialised.
+/// Guard of the thread that reports a slow start of MPI. The guard is dropped when MPI is initialised.
 #[derive(Debug)]
 pub(super) struct StartReminder(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
 
-/// Number of ranks that report a slow start. With two, a message appears unless both of them start late; messages of all ranks would be too
-/// many.
+/// Number of ranks that report a slow start. With two reporting ranks, a message appears unless both start late; messages of all ranks would be
+/// too many.
 const REPORTING_RANKS: usize = 2;
 
 impl StartReminder {
@@ -30,14 +30,16 @@ impl StartReminder {
             while up.recv_timeout(CHECK_PERIOD) == Err(RecvTimeoutError::Timeout) {
                 let waited = begin.elapsed();
                 if reminder.is_due(waited) {
-                    // The logger is not set up yet, because it needs the rank, which is certain only after MPI has started.
+                    // The text is written to stderr without the logger, which is not set up yet: it needs the rank, which is certain only after
+                    // MPI has started.
                     let text = format!("{}\n", message(rank, waited));
-                    // Best effort: a failed write to stderr is ignored.
+                    // An error of the write is ignored: the text is only a hint to the user.
                     let _ = std::io::stderr().write_all(text.as_bytes());
                 }
             }
         };
-        // The stack size is explicit, so that the standard library does not read the environment, which MPI may write at the same time.
+        // The stack size of the thread is explicit, so that the standard library does not read the environment, which MPI may write at the same
+        // time.
         let thread = std::thread::Builder::new().name("start".into()).stack_size(1 << 18).spawn(remind);
         thread.is_ok().then_some(StartReminder(is_up))
     }

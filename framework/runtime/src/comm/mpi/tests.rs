@@ -11,10 +11,10 @@ use super::start::YIELD_WHEN_IDLE;
 use super::*;
 use crate::comm::conformance;
 
-/// Text that a rank prints on success, followed by its rank, the size of the world and the library.
+/// Text that a rank prints on success, followed by its rank, the number of ranks and the MPI library.
 const MARK: &str = "conforming rank";
 
-/// Time after which a run counts as hung.
+/// Time after which an `mpirun` of a test counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// Returns the command of the launcher for `ranks` ranks of the library that this binary is linked to.
@@ -40,7 +40,7 @@ fn first_on_path(names: &[&str]) -> String {
     names.iter().find(found).expect("an MPI launcher on PATH").to_string()
 }
 
-/// Runs the ignored test `name` on `ranks` ranks. A run that exceeds the limit is ended and fails.
+/// Runs the ignored test `name` on `ranks` ranks. A run that exceeds the time limit of a test is ended and fails.
 fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
     let this = std::env::current_exe().expect("this binary");
     let test = format!("{}::{name}", module_path!().split_once("::").expect("a crate").1);
@@ -60,7 +60,7 @@ fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
         if finished.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             && let Some(pid) = rustix::process::Pid::from_raw(id as i32)
         {
-            // The launcher ends its ranks when it receives SIGTERM.
+            // SIGTERM is sent to the launcher, which then ends its ranks.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     });
@@ -76,7 +76,7 @@ fn text(output: &Output) -> String {
     format!("{}\nstdout:\n{out}\nstderr:\n{err}", output.status)
 }
 
-/// Runs the conformance tests, and checks that they ran on `ranks` ranks of this library.
+/// Runs the conformance tests of transports, and checks that they ran on `ranks` ranks of the MPI library that this binary is linked to.
 #[track_caller]
 fn conforms(ranks: usize, env: &[(&str, &str)]) {
     let output = run(ranks, "as_rank", env);
@@ -88,8 +88,9 @@ fn conforms(ranks: usize, env: &[(&str, &str)]) {
     }
 }
 
-/// The lowest eager limits that Open MPI accepts: a limit below its largest header (56 bytes for ob1's rendezvous)
-/// breaks Open MPI. Shared memory still sends up to 256 bytes eagerly. The UCX variable is for an MPICH that uses UCX.
+/// Variables that make MPI send almost no message eagerly. The values are the lowest eager limits that Open MPI accepts: a limit below its
+/// largest header (56 bytes for ob1's rendezvous) breaks Open MPI. Shared memory still sends up to 256 bytes eagerly. The UCX variable is for an
+/// MPICH that uses UCX.
 const NO_EAGER: [(&str, &str); 5] = [
     ("UCX_RNDV_THRESH", "0"),
     ("OMPI_MCA_pml", "ob1"),
@@ -148,7 +149,7 @@ fn abort_ends_every_rank_with_a_failure() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// Tests a rank that no other process ends, and whose threads are all in user code.
+/// A rank whose threads are all in user code, and which no other process ends, must end itself.
 #[test]
 fn computing_rank_exits_after_the_leave_limit() {
     let start = Instant::now();
@@ -264,7 +265,7 @@ fn as_rank_that_aborts() {
     }
 }
 
-/// Duration of the user code unless the rank ends it: longer than any launcher takes to start and end.
+/// Duration of the user code of a test's rank, unless the rank is ended earlier: longer than any launcher takes to start and end.
 const COMPUTES: Duration = Duration::from_secs(60);
 
 #[test]
@@ -280,7 +281,7 @@ fn as_rank_that_computes_for_long() {
 fn as_rank_that_panics() {
     let mut transport = MpiTransport::open(options(), None).expect("open");
     if transport.rank() == 1 {
-        // A receive and a send are open, so their buffers must outlive the unwinding.
+        // A receive and a send are open when the rank panics, so their buffers must outlive the unwinding.
         transport.send(0, Frame::new(vec![1; 10 << 20])).expect("send");
         panic!("on purpose");
     }
@@ -302,7 +303,7 @@ fn as_rank_that_leaves_sends_behind() {
         let error = transport.close().expect_err("nobody receives it");
         assert_eq!(error.kind(), ErrorKind::Timeout);
         println!("{error}");
-        // The missing envelope is sent, so rank 1 receives the data and all ranks can leave.
+        // The missing envelope is sent at last, so that rank 1 receives the data and all ranks can leave.
         announce(&mut transport, 1 << 22);
     } else {
         assert_eq!(receive(&mut transport).head.len(), 1 << 22);
@@ -324,7 +325,7 @@ fn as_rank_that_receives_in_parts() {
         while !transport.is_receiving() {
             assert!(transport.poll().expect("poll").is_none(), "most of the message is missing");
         }
-        // The rest of the message is sent only after this message.
+        // Rank 0 sends the rest of its message only after it has received this message.
         transport.send(0, Frame::new(vec![1])).expect("send");
         assert_eq!(receive(&mut transport).head.len(), 1 << 22);
         assert!(!transport.is_receiving(), "it is here");
@@ -333,7 +334,7 @@ fn as_rank_that_receives_in_parts() {
     transport.close().expect("close");
 }
 
-/// Sends rank 1 the envelope of a message that consists of a head of `bytes` bytes, without the head.
+/// Sends rank 1 the envelope of a message whose head has `bytes` bytes, without the head itself.
 fn announce(transport: &mut MpiTransport, bytes: u64) {
     let words: [u64; 2] = [1, 1 << 63 | bytes];
     let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();

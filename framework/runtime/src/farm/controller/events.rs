@@ -1,4 +1,4 @@
-//! Texts about checks of the number of workers: events, and the last change in one sentence.
+//! Texts about the number of workers of a farm: the events of a check, and the reason for the last change in one sentence.
 
 use armature_planner::farm::{CountOutcome, IterationModel, Repeated, StreamModel};
 use armature_planner::tuner::Decision;
@@ -28,7 +28,7 @@ pub(super) fn why(situation: Situation, wanted: usize, model: &impl Repeated) ->
     )
 }
 
-/// Returns the measurements behind a decision on a stream.
+/// Returns the measurements on which the number of workers of a stream was decided.
 pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
     vec![
         Input::new("service time of a worker", model.compute, "s"),
@@ -36,7 +36,7 @@ pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
     ]
 }
 
-/// Returns the measurements behind a decision on iterations.
+/// Returns the measurements on which the number of workers of an iteration was decided.
 pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     let mut inputs = vec![
         Input::new("time in tasks", model.compute, "s"),
@@ -54,8 +54,8 @@ pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     inputs
 }
 
-/// Returns the decision as an event. The tuner compares the time multiplied by √n, so that additional workers have a price; the event
-/// contains the time itself.
+/// Returns a decision about the number of workers as an event for the log. The tuner compares the time multiplied by √n for n workers, so that
+/// additional workers have a price; the event contains the time itself.
 pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, is_settled: bool) -> Event {
     let current = decision.situation.current;
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);

@@ -1,4 +1,4 @@
-//! Measurements of the farm as a whole, and checks whether another number of workers pays.
+//! Measurements of a whole farm, and checks whether the farm would be faster with another number of workers.
 //!
 //! [`WorkerCount`] of the planner crate makes the decision; this module supplies its input.
 
@@ -21,49 +21,49 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Input};
 use crate::session::Balance;
 
-/// Interval between two checks of a stream.
+/// Interval between two checks of the number of workers of a stream of tasks.
 const STREAM_PERIOD: Duration = Duration::from_secs(2);
-/// First interval between two checks of a stream that may be split; each further interval is twice as long.
+/// Interval before the first check of a stream whose workers may be divided among sub-masters; each further interval is twice as long.
 const FIRST_PERIOD: Duration = Duration::from_millis(20);
 /// Minimum number of workers for the introduction of sub-masters. With fewer workers, rank 0 spends more time on the results of tasks than on
 /// messages, which are all that sub-masters save.
 const SPLIT_LEAST: usize = 4 * GROUP_LEAST;
 /// Minimum number of workers per sub-master.
 const GROUP_LEAST: usize = 8;
-/// Number of consecutive checks that must find more workers than rank 0 can serve.
+/// Number of consecutive checks that must find more workers than rank 0 can serve, before sub-masters are introduced.
 const SPLIT_LOOKS: u32 = 2;
-/// Minimum interval between two checks of iterations.
+/// Minimum interval between two checks of the number of workers of a farm that runs iterations.
 const LEAST_PERIOD: Duration = Duration::from_millis(5);
 /// Minimum number of messages before their measured cost is used for decisions.
 const ENOUGH_MESSAGES: u64 = 8;
-/// Bounds of the size of long probe messages, in bytes. Within these bounds they are as long as the message of a chunk.
+/// Minimum and maximum size in bytes of the long messages that measure a link. Between these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
-/// Reserve of a stream: the farm keeps at least this multiple of the number of workers that the master can keep busy.
+/// Minimum ratio between the number of workers of a stream and the number that the master can keep busy.
 const RESERVE: f64 = 1.25;
-/// Factor by which a master that computes must be faster alone than with one worker in order to work alone.
+/// Factor by which a master that runs tasks must be faster alone than with one worker, so that all workers are parked.
 const ALONE: f64 = 1.2;
-/// Assumed cost of a change before anything is measured, in seconds: one message to each rank that is parked or woken.
+/// Assumed cost in seconds of a change of the number of workers, before any change is measured: one message to each rank that is parked or woken.
 const FIRST_COST: f64 = 100e-6;
 
-/// Measurements since the last check.
+/// Measurements since the last check of the number of workers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     since: Duration,
     iterations: u32,
-    /// Number of chunks sent.
+    /// Number of chunks sent to workers.
     chunks: u64,
-    /// Number of tasks with results from workers, and of tasks that rank 0 ran.
+    /// Number of tasks that workers completed; `here` is the number of tasks that rank 0 ran.
     away: u64,
     here: u64,
-    /// Bytes sent to workers and received from them.
+    /// Bytes sent to workers; `back` is the bytes received from them.
     out: f64,
     back: f64,
-    /// Time of all workers in tasks, in seconds.
+    /// Sum of the times of all workers in tasks, in seconds.
     compute: f64,
-    /// Time for the creation of the next tasks, in seconds.
+    /// Time in which the tasks of the next iteration were created, in seconds.
     creating: f64,
-    /// Time for making and sending chunks, and the same time plus that for handling results, in seconds.
+    /// Time in seconds for making and sending chunks; `served` adds the time for handling results.
     sending: f64,
     served: f64,
 }
@@ -75,11 +75,11 @@ pub(crate) struct WorkerController {
     once: bool,
     fit: FarmFit,
     messages: u64,
-    /// Mean bytes of a task and of its result, for tasks with results from workers.
+    /// Mean bytes of a task, and of its result, over the tasks that workers completed.
     bytes: (f64, f64),
     round_trips: RoundTrips,
     span: Sample,
-    /// Duration of the last check.
+    /// Duration of the last check of the number of workers.
     replanning_time: Duration,
     replans: u32,
     /// Number of consecutive checks that found more workers than rank 0 can serve.
@@ -89,19 +89,18 @@ pub(crate) struct WorkerController {
     why: Option<String>,
 }
 
-/// Result of a check.
 #[derive(Debug)]
 pub(crate) struct Replan {
     /// New number of workers, if it changes.
     pub(crate) target: Option<usize>,
     /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,
-    /// Events for the log.
+    /// Events about the check, for the event log.
     pub(crate) events: Vec<Event>,
 }
 
 impl WorkerController {
-    /// Creates a controller that measures from `now` on.
+    /// Creates a controller whose measurements begin at `now`.
     pub(crate) fn new(balance: Balance, now: Duration) -> Result<Self> {
         let wrong = |e: armature_planner::Error| {
             Error::new(ErrorKind::Config, format!("invalid options for the number of workers: {e}"))
@@ -131,7 +130,7 @@ impl WorkerController {
         self.count.is_some()
     }
 
-    /// Records that a chunk of `bytes` bytes was made and sent within `took`.
+    /// Records that rank 0 made and sent a chunk of `bytes` bytes within `took`.
     pub(crate) fn sent(&mut self, bytes: usize, took: Duration) {
         self.messages += 1;
         self.fit.message(bytes as f64, took.as_secs_f64());
@@ -141,7 +140,7 @@ impl WorkerController {
         self.span.served += took.as_secs_f64();
     }
 
-    /// Records that the result of `tasks` tasks was handled within `took`; their worker spent `busy` seconds in the tasks.
+    /// Records that rank 0 handled the result of `tasks` tasks within `took`; their worker spent `busy` seconds in the tasks.
     pub(crate) fn received(&mut self, tasks: u32, bytes: usize, busy: f64, took: Duration) {
         self.span.away += u64::from(tasks);
         self.span.back += bytes as f64;
@@ -161,12 +160,12 @@ impl WorkerController {
         self.span.iterations += 1;
     }
 
-    /// Returns true if a check is due.
+    /// Returns true if it is time to check the number of workers.
     pub(crate) fn is_due(&self, now: Duration, stream: bool, splittable: usize) -> bool {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // No decision is possible before every worker can have sent a result.
+            // No check is made before as many results have arrived as there are workers.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.replans.min(16))),
         };
@@ -174,12 +173,12 @@ impl WorkerController {
         self.is_on() && period >= least && is_affordable(self.replanning_time, period)
     }
 
-    /// Returns the number of sub-masters for a stream whose workers rank 0 alone cannot serve, with the reason, once this state has lasted.
-    /// Sub-masters save rank 0 the messages, but not the handling of results.
+    /// Returns the number of sub-masters for a stream with more workers than rank 0 can serve, with the reason. Returns `None` unless several
+    /// checks in a row have found too many workers. Sub-masters save rank 0 the messages to workers, but not the handling of results.
     fn split(&mut self, situation: Situation, span: &Sample) -> Option<(usize, String)> {
         self.replans += 1;
         let most = situation.most;
-        // Number of workers that compute while one chunk is sent to each. The conversion saturates.
+        // Number of workers that rank 0 can serve: those that compute while one chunk is sent to each. The conversion to an integer saturates.
         let capability = (span.compute / span.sending.max(f64::MIN_POSITIVE)) as usize;
         if !situation.stream || !situation.may_split || most < SPLIT_LEAST || most <= capability {
             self.overloaded = 0;
@@ -191,7 +190,7 @@ impl WorkerController {
         (self.overloaded >= SPLIT_LOOKS).then_some((count, why))
     }
 
-    /// Returns the round trips that are due between two iterations: for each link to be measured, the bytes of the longer message.
+    /// Returns the sizes in bytes of the long messages with which links are measured between two iterations, one for each link to be measured.
     pub(crate) fn round_trips(&self, elapsed: Duration) -> Vec<usize> {
         let sent = self.span.chunks.max(1) as f64;
         let bulk = (self.span.out / sent).max(self.span.back / sent).clamp(LEAST_BULK, MOST_BULK) as usize;
@@ -206,35 +205,35 @@ impl WorkerController {
         }
     }
 
-    /// Records two round trips: one with an empty message, and one with a message of `bytes` bytes to the worker.
+    /// Records two round trips to a worker: one with an empty message, and one with a message of `bytes` bytes.
     pub(crate) fn echo(&mut self, bytes: usize, [empty, full]: [Duration; 2]) {
         self.round_trips.add(0, empty);
         self.round_trips.add(bytes, full);
     }
 
-    /// Restarts the measurements at `now` if a check has just been made, so that the time of the check does not count.
+    /// Restarts the measurements at `now` if no iteration has ended since the last check, so that the time of the check does not count.
     pub(crate) fn resume(&mut self, now: Duration) {
         if self.span.iterations == 0 {
             self.span = Sample { since: now, ..Sample::default() };
         }
     }
 
-    /// Returns the cost of messages, as far as it is measured.
+    /// Returns the measured cost of messages.
     pub(crate) fn messages(&self) -> MessageCosts {
         let costs = self.fit.messages();
         MessageCosts { per_byte: costs.per_byte.max(self.round_trips.per_byte()), ..costs }
     }
 
-    /// Returns the measured model of an iteration.
+    /// Returns the measured model that predicts the time of an iteration for a number of workers.
     fn model(&self) -> Option<IterationModel> {
         let model = self.fit.model(Protocol::Asynchronous)?;
         let messages = self.messages();
-        // Time that no number of workers shortens: the creation of the tasks, and the latency of a round trip.
+        // Part of an iteration that no number of workers shortens: the creation of the tasks, and the latency of a round trip.
         let way = self.round_trips.round().unwrap_or(0.0) - 2.0 * messages.start_up.of(0.0);
         Some(IterationModel { messages, master: model.master + way.max(0.0), ..model })
     }
 
-    /// Makes a check. Returns `None` if no decision is possible yet.
+    /// Checks the number of workers. Returns `None` if no decision is possible yet.
     pub(crate) fn replan(&mut self, situation: Situation, clock: impl Fn() -> Duration) -> Option<Replan> {
         let begin = clock();
         let span = std::mem::replace(&mut self.span, Sample { since: situation.now, ..Sample::default() });
@@ -243,7 +242,7 @@ impl WorkerController {
             return None;
         }
         let model = self.model()?;
-        // The time in which rank 0 serves a task was recorded as the master's own time.
+        // In a stream, `model.master` is the time in which rank 0 serves one task.
         let stream = StreamModel { serving: model.master, compute: model.compute };
         let split = self.split(situation, &span);
         if split.is_some() {
@@ -261,7 +260,8 @@ impl WorkerController {
         replan
     }
 
-    /// Decides about the number of workers, which is at least `least`. An iteration, or a task of a stream, has taken `period` seconds.
+    /// Decides about the number of workers, which must not be below `least`. `period` is the measured time in seconds of an iteration, or of a task
+    /// of a stream.
     fn weigh(
         &mut self,
         situation: Situation,
@@ -303,8 +303,8 @@ impl WorkerController {
         Some(Replan { target, split: None, events })
     }
 
-    /// Adds the measurements since the last check to the model. Returns the seconds of an iteration, or of a task of a stream; `None` if no
-    /// task was completed.
+    /// Adds the measurements since the last check to the model. Returns the measured time in seconds of an iteration, or of a task of a stream;
+    /// `None` if no task was completed.
     fn measured(&mut self, span: &Sample, situation: Situation) -> Option<f64> {
         let tasks = (span.away + span.here) as f64;
         if tasks == 0.0 {
@@ -315,8 +315,8 @@ impl WorkerController {
             self.bytes = (span.out / away, span.back / away);
         }
         let spans = if situation.stream { tasks } else { f64::from(span.iterations.max(1)) };
-        // The model's bytes are those of all tasks, including tasks that stay on rank 0. In iterations the time for serving is part of the
-        // messages; in a stream it is divided among the tasks that go to workers.
+        // The model gets the bytes of all tasks, also of those that stay on rank 0. In iterations the cost of messages contains the time in which
+        // rank 0 serves a task; in a stream that time is divided among the tasks that go to workers.
         let master =
             if situation.stream { span.served * tasks / span.away.max(1) as f64 } else { span.creating };
         let [out, back, compute, master] =
@@ -331,15 +331,15 @@ impl WorkerController {
     }
 }
 
-/// Returns the smallest number of workers that is considered. Too many workers cost little, and too few cost much of the farm's speed, so
-/// that only clear measurements make a farm small.
+/// Returns the smallest number of workers that is considered. Too many workers cost little, but too few cost much of the farm's speed, so that only
+/// clear measurements make a farm small.
 fn least(situation: Situation, model: &IterationModel) -> usize {
     if situation.computes && model.time(1) * ALONE > model.time(2) { 2 } else { 1 }
 }
 
 fn least_of_stream(situation: Situation, model: &StreamModel) -> usize {
     let busy = (RESERVE * model.busy()).ceil();
-    // Infinite or NaN if the measured time for serving is zero.
+    // The number of busy workers is infinite or NaN if the measured time for serving a task is zero; all workers are then considered busy.
     if busy < situation.most as f64 {
         (busy as usize).max(if situation.computes { 2 } else { 1 })
     } else {

@@ -1,15 +1,15 @@
-//! Round trips between rank 0 and idle workers: latency, and time per byte.
+//! Round trips of messages between rank 0 and idle workers, which measure the latency and the time per byte.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Maximum number of round trips of each kind that are kept.
+/// Maximum number of round trips with empty messages that are kept, and of round trips with long messages.
 const ROUND_TRIPS: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct RoundTrips {
     empty: VecDeque<f64>,
-    /// Bytes of the message to the worker, and seconds of the round trip.
+    /// Long messages: bytes of the message to the worker, and seconds of the round trip.
     bulk: VecDeque<(f64, f64)>,
     spent: Duration,
 }
@@ -28,17 +28,17 @@ impl RoundTrips {
         forget(&mut self.bulk);
     }
 
-    /// Returns the total time of all round trips.
+    /// Returns the time that all round trips together have taken.
     pub(super) fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// Returns the shortest time of an empty round trip, in seconds.
+    /// Returns the shortest round trip of an empty message, in seconds.
     pub(super) fn round(&self) -> Option<f64> {
         self.empty.iter().copied().reduce(f64::min)
     }
 
-    /// Returns the time that each byte adds, in seconds.
+    /// Returns the time in seconds that each byte adds to a message.
     pub(super) fn per_byte(&self) -> f64 {
         let Some(empty) = self.round() else { return 0.0 };
         self.bulk
@@ -49,7 +49,7 @@ impl RoundTrips {
     }
 }
 
-/// Drops the oldest values.
+/// Removes the oldest values if there are more than [`ROUND_TRIPS`].
 fn forget<T>(values: &mut VecDeque<T>) {
     while values.len() > ROUND_TRIPS {
         values.pop_front();

@@ -5,19 +5,18 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) now: Duration,
-    /// Number of active ranks, and of ranks that could be active.
+    /// Number of ranks that run tasks; `most` is the number of ranks that could run tasks.
     pub(crate) workers: usize,
     pub(crate) most: usize,
-    /// True if rank 0 runs tasks.
     pub(crate) computes: bool,
-    /// True for a stream, false for a set of tasks.
+    /// True if a stream of tasks runs, false if a set of tasks of an iteration was run.
     pub(crate) stream: bool,
     /// True if sub-masters may be introduced.
     pub(crate) may_split: bool,
 }
 
 impl Situation {
-    /// Names the unit of work that is repeated.
+    /// Returns the unit of work whose time is predicted, for messages: a task of a stream, or an iteration.
     pub(super) fn what(&self) -> &'static str {
         if self.stream { "a task" } else { "an iteration" }
     }

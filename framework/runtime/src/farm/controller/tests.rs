@@ -14,8 +14,7 @@ fn model() -> IterationModel {
     }
 }
 
-/// Simulates ten iterations and replans after each one. Returns the number of workers after each iteration, and all
-/// events.
+/// Simulates ten iterations and checks the number of workers after each one. Returns the number of workers after each iteration, and all events.
 fn iterations(balance: Balance, mut workers: usize, most: usize) -> (Vec<usize>, Vec<Event>) {
     let model = model();
     let mut now = Duration::ZERO;
@@ -92,9 +91,8 @@ fn balance_once_changes_once_and_off_never() {
     assert!(controller.replan(situation, || now).is_none());
 }
 
-/// Simulates a stream on `workers` ranks and replans twelve times. Each task takes a worker 20 ms and the master
-/// `serving`; the time between two replans is `period` seconds for the current number of workers. Returns the number of
-/// workers after each replan.
+/// Simulates a stream on `workers` ranks and checks the number of workers twelve times. Each task takes a worker 20 ms and the master `serving`;
+/// the time between two checks is `period` seconds for the current number of workers. Returns the number of workers after each check.
 fn stream(
     (mut workers, computes): (usize, bool),
     serving: Duration,

@@ -1,4 +1,4 @@
-//! Dispatch of tasks by rank 0: to requesting workers, and to itself.
+//! Dispatch of tasks by rank 0, to workers that request chunks and to its own computing thread.
 
 use super::super::messages::{self, ChunkHeader, Payload};
 use super::super::state::{PendingTasks, WorkerState};
@@ -11,16 +11,16 @@ use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, Suspicion};
 
-/// Sampling interval of small tasks, in tasks: one task in this number is weighed when they are drawn, because weighing costs as much as
-/// encoding. Tasks that are suddenly large are noticed only at the next sample.
+/// Sampling interval for the size of small tasks: one of so many drawn tasks is measured, because measuring a task costs as much as encoding it.
+/// Tasks that are suddenly large are noticed only at the next measured task.
 const SAMPLED: usize = 8;
 
-/// A chunk that is ready to be sent.
+/// Chunk that is encoded as a message and ready to be sent.
 pub(super) struct Packed {
     pub(super) header: ChunkHeader,
     pub(super) attempts: Attempts,
     pub(super) frame: Frame,
-    /// Encoded tasks, kept in case they are requeued.
+    /// Encoded tasks of the chunk, kept in case they have to be requeued.
     pub(super) payload: Payload,
 }
 
@@ -40,7 +40,8 @@ impl MasterRank {
             }
             self.state.update_knowledge(left, self.clock.now());
             let most = self.state.max_chunk();
-            // The worker with the fewest chunks gets the available tasks, except for tasks that failed on it.
+            // The worker with the fewest chunks is tried first. Other workers are tried if there is no chunk for it, because the available tasks
+            // have failed on it.
             let (mut dispatched, mut asked) = (false, 0);
             loop {
                 let Some(worker) = self.state.workers().requesting(ahead).nth(asked) else { break };
@@ -50,7 +51,8 @@ impl MasterRank {
                 } else {
                     self.serve_one(source, worker, most, out)?
                 };
-                if dispatched || (self.state.tasks.waiting() == 0 && !self.state.sizes.has_reserved()) {
+                let others_may = self.state.tasks.waiting() > 0 || self.state.sizes.has_reserved();
+                if dispatched || !(others_may || self.has_time_limit()) {
                     break;
                 }
             }
@@ -61,7 +63,6 @@ impl MasterRank {
         }
     }
 
-    /// Dispatches a chunk to `worker`. Returns false if there is no chunk for it.
     fn serve_one(
         &mut self,
         source: &mut dyn Source,
@@ -82,17 +83,17 @@ impl MasterRank {
         Ok(true)
     }
 
-    /// Returns true if a worker requests a chunk.
+    /// Returns true if a worker requests a chunk, which it does while it holds few chunks.
     pub(super) fn has_request(&self, source: &dyn Source) -> bool {
         let left = self.state.unassigned(source.to_share());
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
 
-    /// Returns the next command for rank 0 itself: the rest of a chunk that it has begun, or another chunk if it may have one. The chunk is
-    /// short if rank 0 computes on the communicating thread (`inline`).
+    /// Returns the next command for the computing thread of rank 0: the rest of a chunk that rank 0 has begun, or another chunk if rank 0 may take
+    /// one. The chunk is short if rank 0 runs tasks on the communicating thread (`inline`).
     pub(super) fn compute(&mut self, source: &mut dyn Source, inline: bool) -> Result<Option<Command>> {
-        if let Some(rest) = self.rests.pop_front() {
-            return Ok(Some(Command::Rest(rest)));
+        if let Some(command) = self.next_of_own() {
+            return Ok(Some(command));
         }
         let is_active = self.state.workers().state_of(0) == WorkerState::Active;
         if !is_active || (self.state.tasks.waiting() == 0 && source.has_ended()) {
@@ -112,11 +113,11 @@ impl MasterRank {
         Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 
-    /// Records the latest choice of the chunk policy in the log of events, if it is new.
+    /// Records the latest choice of the chunk size in the event log, if it is new.
     fn record_choice(&mut self) {
         let choice = self.state.sizes.take_choice();
         let Some(choice) = choice.filter(|_| self.events.is_on()) else { return };
-        // The automatic choice may confirm the current policy, which is recorded only the first time.
+        // A choice that only confirms the current policy is recorded only the first time.
         if choice.policy == choice.before && self.choice_recorded {
             return;
         }
@@ -136,8 +137,8 @@ impl MasterRank {
         });
     }
 
-    /// Returns the tasks of the next chunk for `worker`: requeued or new ones, at most `most`, in a number that suits the worker
-    /// `sized_for`. Also returns the worker for which they are sized, which is another one if the source was slow.
+    /// Returns the tasks of the next chunk for `worker`, at most `most`: requeued tasks or new ones, as many as suit the worker `sized_for`. Also
+    /// returns the worker for which the number was chosen: an earlier one, if tasks that were requested for it have only arrived now.
     pub(super) fn next_tasks(
         &mut self,
         source: &mut dyn Source,
@@ -146,7 +147,11 @@ impl MasterRank {
         most: u64,
     ) -> Result<Option<(PendingTasks, usize)>> {
         self.record_choice();
-        let most = most.min(u32::MAX.into());
+        let most = most.min(u32::MAX.into()).min(self.most_in_time(worker, sized_for));
+        if most == 0 {
+            self.state.drop_reserved(worker);
+            return Ok(None);
+        }
         if self.state.tasks.must_drain(worker) {
             return Ok(None);
         }
@@ -176,7 +181,8 @@ impl MasterRank {
         }
         let mut pending = tasks.map(|tasks| PendingTasks { first, tasks, attempts, avoid: None });
         if attempts.is_suspect() {
-            // Ranks died in these tasks in an earlier run of the job, or in a task above them in an exploration.
+            // The tasks are requeued, not dispatched at once: ranks have died in them in an earlier run of the job or, in an exploration, in a task
+            // that created them.
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
         }
         if source.has_ended() {
@@ -186,7 +192,7 @@ impl MasterRank {
         Ok(pending.map(|pending| (pending, sized_for)))
     }
 
-    /// Encodes a chunk as a message, and keeps its payload.
+    /// Encodes a chunk as a message to `worker`, and keeps its encoded tasks.
     pub(super) fn pack(&mut self, worker: usize, pending: PendingTasks) -> Result<Packed> {
         let header = self.state.header_of(&pending);
         let PendingTasks { tasks, attempts, .. } = pending;

@@ -18,7 +18,7 @@ use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
-/// Describes tasks for messages.
+/// Names a range of tasks for messages.
 fn describe(tasks: Range<u64>) -> String {
     match tasks.end - tasks.start {
         1 => format!("task {}", tasks.start),
@@ -31,7 +31,7 @@ fn count(chunks: &[Sent]) -> u64 {
 }
 
 impl MasterRank {
-    /// Handles a worker that has been in one task for longer than the user allows. The worker gets no more tasks.
+    /// Handles a worker that has been in one task for longer than the time limit of tasks. The worker gets no more tasks.
     pub(super) fn on_timeout(
         &mut self,
         worker: usize,
@@ -71,12 +71,12 @@ impl MasterRank {
         self.somebody_is_left()
     }
 
-    /// Returns the supervision of this rank by rank 0.
+    /// Returns how rank 0 checks that a rank is alive.
     pub(super) fn watch(&self, rank: usize) -> Watch {
         self.detector.watch_worker(rank, self.state.workers().state_of(rank))
     }
 
-    /// Handles a heartbeat of a rank.
+    /// Handles a heartbeat of a worker or sub-master.
     pub(super) fn on_heartbeat(
         &mut self,
         from: usize,
@@ -90,7 +90,7 @@ impl MasterRank {
         loss.map_or(Ok(()), |loss| self.lose(&loss, out))
     }
 
-    /// Handles the silence of a rank or the end of its process.
+    /// Handles a rank that has sent no message for too long, or whose process has ended.
     pub(super) fn on_silence(&mut self, silence: &Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let state = self.state.workers().state_of(silence.rank);
         let loss = self.detector.lose(silence, state, out.endpoint());
@@ -100,13 +100,13 @@ impl MasterRank {
     /// Handles the certain or possible death of a worker: its tasks go to other workers.
     pub(super) fn lose(&mut self, loss: &Loss, out: &mut Outgoing<'_>) -> Result<()> {
         let (rank, leads) = (loss.rank, self.state.groups.is_leader(loss.rank));
-        // A sub-master runs no tasks, so that the tasks of its members cannot have killed it.
+        // The death of a sub-master is not attributed to its tasks, because its members run them.
         let died = loss.died && loss.certain && !leads;
         let last_activity = self.detector.last_activity(rank, died);
         self.lose_with(loss, Vec::new(), last_activity, out)
     }
 
-    /// Handles the loss of a rank like [`lose`](MasterRank::lose). The rank also held `chunks`, which it received from its sub-master.
+    /// Handles the loss of a rank like [`lose`](MasterRank::lose). The rank also held `chunks`, which a sub-master had sent to it.
     pub(super) fn lose_with(
         &mut self,
         loss: &Loss,
@@ -139,17 +139,30 @@ impl MasterRank {
     ) -> Result<()> {
         let Loss { rank, certain, died, ref why } = *loss;
         let mut blamed_tasks = Vec::new();
-        // A silent rank may be dead nevertheless, so rank 0 runs its tasks only if no other rank can.
+        // Rank 0 runs the tasks of a rank that is not certainly dead only if no other rank can: the rank may have died of one of them nevertheless.
         let avoid = (!certain || !died).then_some(0);
         let reassigned = self.state.assess_loss(loss, chunks, last_activity);
+        let mut recalled = Vec::new();
+        for (_, Share { chunk, places, blame }) in &reassigned {
+            let (chunk, Range { start, end }) = (&chunks[*chunk], places);
+            let tasks = chunk.first + u64::from(*start)..chunk.first + u64::from(*end);
+            if *blame != Blame::Innocent {
+                recalled.extend(self.state.tasks.recall_other(chunk, tasks));
+            }
+        }
         for (attempts, Share { chunk, places, blame }) in reassigned {
             let chunk = &chunks[chunk];
             if blame != Blame::Innocent {
                 let tasks = chunk.first + u64::from(places.start)..chunk.first + u64::from(places.end);
                 blamed_tasks.push(describe(tasks.clone()));
-                self.record_attempts(tasks, attempts)?;
+                if !chunk.superseded {
+                    self.record_attempts(tasks, attempts)?;
+                }
             }
             self.requeue(chunk, places, attempts, avoid)?;
+        }
+        for chunk in recalled {
+            self.requeue(&chunk, 0..chunk.count, chunk.attempts, None)?;
         }
         self.state.tasks.clear_suspicions();
         let tasks = count(chunks);
@@ -181,15 +194,15 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Returns the failure of one of some tasks in which ranks may have died and that no rank may run any more, and the error that ends the
-    /// job instead with `fail_fast`.
+    /// Returns the failure of a task among `pending` in which ranks may have died and which no rank may run any more. Also returns the error that
+    /// ends the job instead if failed tasks end the run (`fail_fast`).
     fn death_of(&self, task: u64, pending: &PendingTasks) -> (FailedTask, Error) {
         let failed = self.state.deaths.failure(task, pending.attempts, self.state.tasks.tries());
         let error = self.here(Error::new(failed.kind, failed.with_tries()).on_item(failed.task));
         (failed, error)
     }
 
-    /// Handles a message from a rank. A suspected rank becomes active again, or is parked in favour of another one.
+    /// Makes a rank active again that was silent and has sent a message, or parks it if enough other ranks are active.
     pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());
@@ -197,7 +210,7 @@ impl MasterRank {
         log::info!("farm {}: rank {rank} sends heartbeats again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
-            // The rank may have been parked before.
+            // The rank is told that it is not parked, because it may have been parked before it was silent.
             out.send(rank, ToWorker::Park(false))?;
         }
         self.adjust_workers(out)
@@ -208,7 +221,7 @@ impl MasterRank {
         self.state.take_chunks_of(rank, state)
     }
 
-    /// Requeues the tasks at `places` of a chunk. The rank `avoid` runs them only if no other rank can.
+    /// Requeues the tasks at `places` of a chunk that have to run again. The rank `avoid` runs them only if no other rank can.
     pub(super) fn requeue(
         &mut self,
         chunk: &Sent,
@@ -216,13 +229,17 @@ impl MasterRank {
         attempts: Attempts,
         avoid: Option<usize>,
     ) -> Result<()> {
-        let mut tasks = self.unpack(chunk)?;
-        drop(tasks.split_off(places.end as usize));
-        if places.start > 0 {
-            tasks = tasks.split_off(places.start as usize);
+        let place = |place: u32| chunk.first + u64::from(place);
+        for Range { start: first, end } in
+            self.state.tasks.take_back(chunk, place(places.start)..place(places.end))
+        {
+            let mut tasks = self.unpack(chunk)?;
+            drop(tasks.split_off((end - chunk.first) as usize));
+            if first > chunk.first {
+                tasks = tasks.split_off((first - chunk.first) as usize);
+            }
+            self.state.requeue(PendingTasks { first, tasks, attempts, avoid });
         }
-        let first = chunk.first + u64::from(places.start);
-        self.state.requeue(PendingTasks { first, tasks, attempts, avoid });
         Ok(())
     }
 
@@ -236,7 +253,7 @@ impl MasterRank {
         }
         let (lost, tasks) = (&self.state.lost, self.state.tasks.describe());
         let text = format!("no rank is left to run tasks: ranks {lost:?} are lost; {tasks}");
-        // The cause is a fault of machines, not of the program, so a restarted job may succeed.
+        // The error is a timeout, not an error of the program: machines have failed, so a restarted job may succeed.
         Err(self.here(Error::new(ErrorKind::Timeout, text)))
     }
 }

@@ -8,9 +8,11 @@ mod losses;
 mod replay;
 mod results;
 pub(super) mod run;
+mod second_copies;
 mod shutdown;
 mod step;
 mod submasters;
+mod time_left;
 mod worker_count;
 
 use std::collections::VecDeque;
@@ -26,7 +28,7 @@ use super::messages::{Join, ToMaster, ToWorker};
 use super::options::Options;
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
-use super::task_runner::{Codecs, Outcome, Output, Rest};
+use super::task_runner::{Codecs, Command, Outcome, Output, Rest};
 use super::user_job;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -44,7 +46,7 @@ pub(super) struct MasterRank {
     name: String,
     options: Options,
     run: u32,
-    /// Driver of the user's source and sink.
+    /// Choice of the thread on which the user's source and sink run.
     user_driver: Choice,
     pub(super) state: MasterState,
     detector: FailureDetector,
@@ -52,21 +54,25 @@ pub(super) struct MasterRank {
     controller: WorkerController,
     journal: Option<ResultJournal>,
     events: EventLog,
-    /// Activity of rank 0's own worker.
+    /// Task that rank 0 itself currently runs.
     own: Arc<Activity>,
-    /// Remaining tasks of chunks that rank 0 has begun.
+    /// Tasks of chunks that rank 0 itself has begun and not completed.
     rests: VecDeque<Rest>,
+    /// Second copies that rank 0 has not begun.
+    own_copies: VecDeque<Command>,
     /// True if the event log contains a choice of the chunk policy.
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
     /// True if the job was asked to stop.
     stop_requested: bool,
+    /// Time by which tasks have to end, if the job has a time limit.
+    tasks_end_by: Option<Duration>,
     /// Set if the run was stopped before all tasks were dispatched: the total number of tasks, if it is known.
     cut: Option<Option<u64>>,
-    /// Rank that has answered the current probe.
+    /// Rank that has answered the current message that measures a link.
     echo: Option<usize>,
-    /// Index of the worker that was probed last, among the ranks other than 0.
+    /// Index of the worker whose link was measured last, among the ranks other than 0.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,
@@ -82,7 +88,7 @@ impl MasterRank {
         config: &Config,
     ) -> Result<Self> {
         let (size, clock) = (endpoint.size(), endpoint.clock());
-        // With a time limit rank 0 runs no tasks, because the job could not continue without rank 0 if a task hangs.
+        // With a time limit for tasks, rank 0 runs none: a task that hangs on rank 0 would end the job.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
         let state = MasterState::new(
             (size, endpoint.lost()),
@@ -102,9 +108,11 @@ impl MasterRank {
             events: EventLog::off(),
             own,
             rests: VecDeque::new(),
+            own_copies: VecDeque::new(),
             choice_recorded: false,
             streaming: false,
             stop_requested: false,
+            tasks_end_by: endpoint.tasks_end_by(),
             cut: None,
             echo: None,
             probed: 0,
@@ -134,7 +142,7 @@ impl MasterRank {
         }
     }
 
-    /// Returns the heartbeat of rank 0. `busy` describes the caller's code that runs for the farm, if any runs.
+    /// Returns the heartbeat of rank 0. `busy` describes the source or sink if one of them runs for the farm.
     fn heartbeat_state(&self, busy: Option<&str>) -> HeartbeatState {
         let tasks = self.state.tasks.describe();
         let state = match (busy, self.own.get().1) {
@@ -149,7 +157,7 @@ impl MasterRank {
         &self.name
     }
 
-    /// Adds the farm and rank 0 to an error.
+    /// Adds the name of the farm and rank 0 to an error.
     fn here(&self, error: Error) -> Error {
         error.in_farm(&self.name).at_rank(0)
     }
@@ -171,7 +179,8 @@ impl MasterRank {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
             ToMaster::Report(report) if self.state.ending => {
-                // Rank 0 drops results that arrive after the stop of a stream; only the report of the worker counts them.
+                // If the sink has stopped the stream, the work of the rank is taken from its report, because rank 0 has dropped the results that
+                // arrived later.
                 if self.state.stopped {
                     self.state.reports[from] = report;
                 }
@@ -182,7 +191,7 @@ impl MasterRank {
                 let text = format!("rank {from} has left the farm before its end");
                 Err(Error::new(ErrorKind::Wire, text))
             }
-            // Late messages: results of a stopped stream, and messages of lost ranks.
+            // All other messages are dropped after the stream was stopped: results that arrive late, and messages of lost ranks.
             _ if self.state.stopped || self.state.ending => Ok(()),
             ToMaster::Result(entry) => self.on_result(from, entry, delivery, out),
             ToMaster::Results(entries) => self.on_results(from, entries, delivery, out),
@@ -200,7 +209,7 @@ impl MasterRank {
         }
     }
 
-    /// Handles an outcome of rank 0's own compute side.
+    /// Handles the end of a job on the computing thread of rank 0.
     fn on_done(&mut self, done: Outcome, delivery: &mut dyn Deliver, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Outcome::SetUp { took } => {
@@ -234,7 +243,7 @@ impl MasterRank {
     /// Does periodic work: checks the number of workers of a stream, and writes the log of events.
     fn on_tick(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         self.replan_stream(now, out)?;
-        // In a simulator the log of events is not written at intervals of time.
+        // In a simulation the event log is not written at intervals of time, because the time is not real.
         if !out.endpoint().capabilities().real_time {
             return Ok(());
         }

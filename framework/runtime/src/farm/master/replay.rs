@@ -1,4 +1,4 @@
-//! Replay of results from the journal on rank 0.
+//! Replay on rank 0: results in the journal of an earlier run are delivered without being computed again.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Starts a set of tasks of an iteration. If the journal contains this iteration, the tasks must be those of the journal.
+    /// Begins a set of tasks of an iteration. If the journal contains the iteration, its tasks must be the same as those in the journal.
     pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Items) -> Result<Items> {
         match &mut self.journal {
             Some(journal) => journal
@@ -53,13 +53,13 @@ impl MasterRank {
             let bytes = run.weigh();
             self.deliver(0, (run, bytes), delivery)?;
         }
-        // The sink creates the list of the remaining tasks.
+        // No task is dispatched before the sink has received all known results, because the sink creates the list of the remaining tasks.
         let is_idle = self.state.undelivered.0 == 0;
         source.hold(self.journal.as_mut().is_some_and(|journal| !journal.ends_replay(is_idle)));
         Ok(())
     }
 
-    /// Delivers results from the journal, up to the next task without one.
+    /// Delivers results from the journal, up to the next task whose result is not in the journal.
     pub(super) fn replay(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         if self.journal.as_ref().is_some_and(ResultJournal::is_replaying) {
             self.replay_exploration(source, delivery)?;
@@ -93,15 +93,15 @@ impl MasterRank {
         self.journal.as_ref().and_then(|journal| journal.next_known(task)) == Some(task)
     }
 
-    /// Records the attempts of tasks in which a rank may have died, if there is a journal.
+    /// Records the attempts of tasks in which a rank may have died in the journal, if there is one.
     pub(super) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
         let recorded =
             self.journal.as_mut().map_or(Ok(()), |journal| journal.record_attempts(tasks, attempts));
         recorded.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
-    /// Clears the suspicion of failed tasks at the end of the run. Failed tasks of a stream are retried when the stream is run again,
-    /// including those in which ranks died.
+    /// Records at the end of the run that failed tasks are no longer suspected of deaths. If a stream is run again, its failed tasks are tried
+    /// again, including those in which ranks died.
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {
@@ -110,11 +110,11 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Returns the task up to which new tasks are drawn next, and the attempts that an earlier run of the job has recorded
-    /// for them. Tasks with known results are skipped before more are drawn.
+    /// Returns the number of the task before which drawing has to stop, and the attempts that an earlier run of the job has recorded for the tasks
+    /// from `first` on. Drawing stops before a task with a known result, which is skipped before more tasks are drawn.
     ///
-    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Attempts::renewed): the earlier run
-    /// ended with its failure, and the job was started again nevertheless.
+    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Attempts::renewed): the earlier
+    /// run ended with its failure, and the job was started again nevertheless.
     pub(super) fn next_stretch(&self, first: u64) -> (u64, Attempts) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);

@@ -1,4 +1,6 @@
-//! Results and failed tasks on rank 0.
+//! Results of tasks and failed tasks on rank 0: what becomes of them until they reach the sink.
+
+use std::ops::Range;
 
 use super::super::chunk_result::{ChunkResult, Failure};
 use super::super::delivery::Deliver;
@@ -13,7 +15,7 @@ use crate::tasks::Attempts;
 use crate::wire::erased::Items;
 
 impl MasterRank {
-    /// Handles results of members, as sent by a sub-master.
+    /// Handles results of a sub-master's members, which the sub-master has sent together.
     pub(super) fn on_results(
         &mut self,
         from: usize,
@@ -45,7 +47,8 @@ impl MasterRank {
         let (begin, by) = (self.clock.now(), entry.by);
         let (done, payload) = entry.decode_result().map_err(|e| e.at_rank(by))?;
         self.detector.active(worker);
-        let Some((chunk, is_last)) = self.state.take_result(worker, done.id, done.count) else {
+        let now = self.clock.now();
+        let Some((chunk, is_last)) = self.state.take_result([worker, by], &done, now) else {
             return Ok(());
         };
         if (done.first, done.count) != (chunk.first, chunk.count) {
@@ -65,7 +68,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Handles a result that rank 0 has computed itself.
+    /// Handles the result of a chunk, or of a part of one, that rank 0 has computed itself.
     pub(super) fn on_own_result(
         &mut self,
         header: ChunkHeader,
@@ -75,15 +78,17 @@ impl MasterRank {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let ChunkHeader { id, first, count, .. } = header;
-        let Some((chunk, is_last)) = self.state.take_result(0, id, count) else { return Ok(()) };
+        let done = ResultHeader { id, first, count, failures: result.failures, times };
+        let taken = self.state.take_result([0, 0], &done, self.clock.now());
+        let Some((chunk, is_last)) = taken else { return Ok(()) };
         let bytes = result.results.weigh();
         self.state.traffic.received_bytes(count.into(), bytes);
         self.state.window.received(result.results.len() as u64, bytes);
-        let done = ResultHeader { id, first, count, failures: result.failures, times };
         self.settle(&done, 0, (&chunk, is_last), (result.results, bytes as u64), delivery, out)
     }
 
-    /// Settles every task of a chunk or of a part of it: the task has a result, has failed, or is retried. The results have `bytes` bytes.
+    /// Handles every task of a chunk, or of a completed part of it: delivers its result, retries it or lets it fail. The results have `bytes` bytes
+    /// in total.
     fn settle(
         &mut self,
         done: &ResultHeader,
@@ -94,33 +99,43 @@ impl MasterRank {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         self.state.count_result(done, by, (chunk, is_last), self.clock.now());
-        // Results between two failures are delivered together.
+        // Results of consecutive tasks without a failure between them are delivered together.
         let each = bytes / results.len().max(1) as u64;
         let whole = done.failures.is_empty();
         let gaps = done.failures.iter().enumerate().map(|(n, failure)| failure.place as usize - n);
         let behind = done.failures.iter().map(|failure| u64::from(failure.place) + 1);
         for (place, results) in std::iter::once(0).chain(behind).zip(results.split_at(gaps)) {
             let size = if whole { bytes } else { results.len() as u64 * each };
-            self.end_with_results(done.first + place, (results, size), delivery)?;
+            self.end_with_results(chunk, done.first + place, (results, size), delivery)?;
         }
         if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
-    /// Ends the tasks from number `first` on with these results, which have `bytes` bytes.
+    /// Ends the tasks of `chunk` from number `first` on with these results, which have `bytes` bytes. Results of tasks that have ended in
+    /// another copy of the chunk are dropped.
     fn end_with_results(
         &mut self,
-        first: u64,
-        (results, bytes): (Items, u64),
+        chunk: &Sent,
+        mut first: u64,
+        (mut results, bytes): (Items, u64),
         delivery: &mut dyn Deliver,
     ) -> Result<()> {
-        if results.len() == 0 {
+        let count = results.len() as u64;
+        if count == 0 {
             return Ok(());
         }
-        self.state.tasks.ended(results.len() as u64, 0);
-        self.keep_and_deliver(first, (ResultRun::Results(results), bytes), delivery)
+        for Range { start, end } in self.state.tasks.close(chunk, first..first + count) {
+            let mut run = if start > first { results.split_off((start - first) as usize) } else { results };
+            results = run.split_off((end - start) as usize);
+            first = end;
+            let bytes = if end - start == count { bytes } else { bytes / count * (end - start) };
+            self.state.tasks.ended(end - start, 0);
+            self.keep_and_deliver(start, (ResultRun::Results(run), bytes), delivery)?;
+        }
+        Ok(())
     }
 
-    /// Requeues failed tasks of a chunk, or ends them if their attempts are used up.
+    /// Requeues failed tasks of a chunk for another try, or lets them fail for good if their tries are used up.
     pub(super) fn retry_or_fail(
         &mut self,
         chunk: &Sent,
@@ -129,9 +144,13 @@ impl MasterRank {
         delivery: &mut dyn Deliver,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
+        let failures = self.state.tasks.own_failures(chunk, failures);
+        if failures.is_empty() {
+            return Ok(());
+        }
         let attempts = Attempts { failed: chunk.attempts.failed + 1, ..Attempts::default() };
         if attempts.is_exhausted(self.state.tasks.tries()) {
-            for failure in failures {
+            for failure in &*failures {
                 self.fail(chunk, by, failure, delivery)?;
             }
             return Ok(());
@@ -146,7 +165,7 @@ impl MasterRank {
         self.adjust_workers(out)
     }
 
-    /// Ends a task that has failed at every attempt.
+    /// Handles a task that has failed at every try: delivers it as a failed task, or ends the job.
     fn fail(&mut self, chunk: &Sent, by: usize, failure: &Failure, delivery: &mut dyn Deliver) -> Result<()> {
         let Failure { place, panicked, ref message } = *failure;
         let task = chunk.first + u64::from(place);
@@ -200,7 +219,7 @@ impl MasterRank {
         self.deliver(first, (run, bytes), delivery)
     }
 
-    /// Passes due results to the sink; the others wait for the results before them.
+    /// Passes results to the sink, or keeps them until the results of earlier tasks have been passed.
     pub(super) fn deliver(
         &mut self,
         first: u64,
@@ -217,7 +236,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Updates the progress of the sink.
+    /// Updates the number of results that the sink has not received, and whether it wants more results.
     pub(super) fn update_progress(&mut self, delivery: &dyn Deliver) {
         let (undelivered, stopped) = delivery.progress();
         self.state.undelivered = undelivered;

@@ -18,7 +18,7 @@ use crate::rank::protocol::Outgoing;
 use crate::session::Driver as Choice;
 use crate::user_code;
 
-/// Rank 0 in a run: its state, and the driver that executes its steps.
+/// Rank 0 in a run of a farm: its state, and the driver that receives messages and calls the current step.
 pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f> {
     pub(in super::super) master: MasterRank,
     pub(super) endpoint: &'a mut Endpoint,
@@ -41,14 +41,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         Ok(MasterRun { master, endpoint, driver })
     }
 
-    /// Executes a step.
+    /// Executes a step of the run, until it is complete.
     fn take(&mut self, step: impl Step) -> Result<()> {
         let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Dispatches nothing until `until` returns true; `until` is called in each turn. `busy` describes the caller's code that runs
-    /// meanwhile.
+    /// Waits until `until` returns true, which is called in each turn, and dispatches no task meanwhile. `busy` describes the program's code that
+    /// runs meanwhile.
     pub(super) fn wait_until(
         &mut self,
         busy: Option<&'static str>,
@@ -62,7 +62,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// Creates a source of `tasks`. Its executor is that of the farm, or inline if the tasks are the framework's own (`plain`).
+    /// Creates a source of `tasks`. They run on the driver that the program has chosen, or inline if `tasks` is the framework's own iterator
+    /// (`plain`).
     pub(in super::super) fn source(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -73,7 +74,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
-    /// Creates a delivery to this sink; `plain` as in [`source`](MasterRun::source).
+    /// Creates a delivery of results to `sink`, which runs like the tasks of a [`source`](MasterRun::source): inline if it is the framework's own
+    /// (`plain`).
     pub(in super::super) fn delivery(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -114,7 +116,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
             });
             let busy = "in the caller's code, which makes tasks";
             let waited = self.wait_until(Some(busy), |_, _| Ok(thread.is_finished()));
-            // The scope waits for `work`, however long it takes, so the error is reported to the other ranks first.
+            // The error is reported to the other ranks before the scope ends, because the end of the scope waits for `work`, however long it takes.
             waited.inspect_err(|error| self.endpoint.report(error))?;
             let result = thread.join().unwrap_or_else(|payload| Err(user_code::in_framework(&*payload)));
             result.map_err(|e| self.master.here(e))

@@ -16,7 +16,8 @@ use crate::observe::{Event, EventLog};
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Handles the report of a worker that leaves. A worker process that hangs in a task does not return from the run.
+    /// Handles the last message of a worker, which leaves the farm. The process of a worker that hangs in a task counts as lost, because it does
+    /// not leave.
     pub(super) fn left(&mut self, rank: usize, out: &mut Outgoing<'_>) {
         match self.state.workers().state_of(rank) {
             WorkerState::Dead => return,
@@ -29,8 +30,8 @@ impl MasterRank {
         self.state.tasks.workers_mut().set(rank, WorkerState::Left);
     }
 
-    /// Ends the source if the job was asked to stop: the remaining tasks are not dispatched, and outstanding chunks are waited for. Returns true if
-    /// tasks remained.
+    /// Ends the source if the job was asked to stop: remaining tasks are not dispatched, and rank 0 only waits for the chunks that ranks hold.
+    /// Returns true if tasks remained.
     pub(super) fn stop_if_requested(&mut self, source: &mut dyn Source) -> bool {
         let remain = self.stop_requested && !(source.has_ended() && self.state.tasks.waiting() == 0);
         if remain {
@@ -43,12 +44,12 @@ impl MasterRank {
         remain
     }
 
-    /// Returns true if the run was stopped before all tasks were dispatched.
+    /// Returns true if the job was asked to stop before all tasks were dispatched.
     pub(in super::super) fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
 
-    /// Dismisses a rank, which learns the incumbent of rank 0.
+    /// Sends a rank the message that the run has ended, with the incumbent of rank 0.
     pub(super) fn dismiss(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let frame = ToWorker::Finish.encode(out.run())?;
         out.send(rank, self.incumbent.add(rank, frame)?)
@@ -86,7 +87,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
         for rank in 1..size {
-            // Ranks that count as dead are dismissed as well, because they may only have been slow.
+            // The message is sent even to ranks that count as dead, because they may only have been slow.
             if !self.master.state.groups.is_leader(rank) {
                 self.master.dismiss(rank, out)?;
             }
@@ -96,7 +97,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             Ok((1..size).all(|rank| master.state.is_ignored(rank)))
         })?;
         let MasterRun { mut master, endpoint, driver } = self;
-        // Ranks that have been silent until now are not needed any more, and no rank waits for them.
+        // Ranks that have sent no message until now are given up: they are not needed any more, and no rank waits for them.
         for rank in 1..size {
             if master.state.workers().state_of(rank) == WorkerState::Suspected {
                 master.state.tasks.workers_mut().set(rank, WorkerState::Dead);
@@ -117,6 +118,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             again: counts.again,
             lost: master.state.lost,
             chunks: counts.chunks,
+            copies: counts.copies,
+            ended_in_copies: counts.ended_in_copies,
             chunking: master.options.chunking.to_string(),
             iterations,
             elapsed,

@@ -1,4 +1,4 @@
-//! Steps of rank 0, which follow each other. Each step is a protocol of the rank driver over the same [`MasterRank`].
+//! Steps of a run on rank 0, which follow each other. Each step handles the events of the rank driver with the same [`MasterRank`].
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
 /// A step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
 pub(super) trait Step {
-    /// Returns the receiver of results.
+    /// Returns the object that receives the results during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
     /// Does the work of a turn, after messages have been received. Returns true if there was any.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
 
-    /// Returns the next command for rank 0's compute side.
+    /// Returns the next command for the computing thread of rank 0.
     fn next(&mut self, _master: &mut MasterRank, _at: &Moment) -> Result<Option<Command>> {
         Ok(None)
     }
@@ -30,28 +30,28 @@ pub(super) trait Step {
     /// Returns true if the step is complete.
     fn has_finished(&self) -> bool;
 
-    /// Returns true if no thread of the step has work.
+    /// Returns true if no thread of the source or the sink has work, so that the communicating thread may wait actively.
     fn leaves_the_core(&self) -> bool {
         true
     }
 
-    /// Returns true if the caller's code currently runs on rank 0's thread, because its calls have been short so far.
+    /// Returns true if the source or the sink currently runs on the communicating thread of rank 0, because its calls have been short so far.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// Describes the caller's code that currently runs for the farm, in words that follow "rank 0: ".
+    /// Describes the program's code that currently runs for the farm, in words that follow "rank 0: ".
     fn busy(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the total number of tasks, if it is certain.
+    /// Returns the total number of tasks of the run, if it is certain.
     fn total(&self) -> Option<u64> {
         None
     }
 }
 
-/// A step as a protocol for the driver.
+/// Adapter that makes a step a protocol of the rank driver.
 pub(super) struct Stepping<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
     pub(super) step: S,
@@ -63,10 +63,11 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
-    /// Results that arrive together are not answered one by one, and rank 0's own tasks do not wait for long.
+    /// Number of messages that are received before rank 0 takes another job: results that arrive together are answered together.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
-    /// Source and sink may take some milliseconds of a turn each, and heartbeats are due within a second.
+    /// Number of turns between two calls of `on_tick`. It is small because source and sink may take some milliseconds of a turn each, and
+    /// heartbeats are due within a second.
     const TURNS_PER_TICK: u32 = 64;
 
     const ANSWERS_SOON: bool = true;
@@ -159,7 +160,7 @@ impl Step for Stream<'_, '_, '_> {
         self.delivery
     }
 
-    /// Delivers due results, draws tasks, and dispatches them.
+    /// Passes results to the sink, draws tasks from the source, and sends chunks to workers.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = self.delivery.advance()?;
         master.update_progress(self.delivery);
@@ -170,10 +171,11 @@ impl Step for Stream<'_, '_, '_> {
             return Ok(true);
         }
         has_progressed |= self.source.advance()?;
+        master.stop_if_out_of_time(self.source, out);
         has_progressed |= master.stop_if_requested(self.source);
         master.replay(self.source, self.delivery)?;
         master.fail_abandoned(self.delivery)?;
-        let served = master.serve(self.source, out)?;
+        let served = master.serve(self.source, out)? | master.send_second_copies(self.source, out)?;
         master.replay(self.source, self.delivery)?;
         if let Some(journal) = &mut master.journal {
             journal.tick()?;
@@ -226,9 +228,8 @@ impl Stream<'_, '_, '_> {
 
 /// Step in which rank 0 dispatches nothing until a condition is true.
 pub(super) struct Waiting<U> {
-    /// Condition, evaluated in each turn.
     until: U,
-    /// Description of the caller's code that runs meanwhile.
+    /// Description of the program's code that runs meanwhile, for messages.
     busy: Option<&'static str>,
     has_finished: bool,
     nothing: NoDelivery,

@@ -1,4 +1,4 @@
-//! Rank 0 with sub-masters: divides the workers, dispatches chunks for members, and handles the loss of sub-masters.
+//! Sub-masters on rank 0: division of the workers among them, chunks for their members, and the loss of sub-masters.
 
 use armature_text::shown;
 
@@ -13,17 +13,17 @@ use crate::error::Result;
 use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
 
-/// Size in bytes at which a message to a sub-master is complete; a single chunk may be larger. The start-up time of a message of this size is
-/// negligible; if the message were larger, the members would wait longer for its last byte.
+/// Size in bytes at which a message with several chunks to a sub-master is sent; a single chunk may be larger. The start-up time of a message of
+/// this size is negligible, and with larger messages the members would wait longer for their chunks.
 const MOST_BYTES: usize = 1 << 20;
 
 impl MasterRank {
-    /// Assigns the workers to `count` sub-masters, which run no more tasks: groups of about equal size, each led by its first rank. The
-    /// number is reduced so that each group has at least two ranks; if no group is left, nothing happens.
+    /// Divides the workers into `count` groups of about equal size. The first rank of each group becomes a sub-master and runs no more tasks. There
+    /// are fewer groups if a group would have less than two ranks; if no group is possible, nothing happens.
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
         let ranks = self.state.splittable();
         let count = count.min(ranks.len() / 2);
-        // With a time limit there are no sub-masters, because only the master handles workers that hang in a task.
+        // There are no sub-masters if tasks have a time limit, because only the master handles workers that hang in a task.
         if count == 0 || self.state.groups.len() > 0 || self.options.task_limit.is_some() {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl MasterRank {
         Ok(true)
     }
 
-    /// Handles the loss of a member, as reported by a sub-master.
+    /// Handles the message of a sub-master that it has lost a member.
     pub(super) fn on_member_lost(&mut self, from: usize, lost: Lost, out: &mut Outgoing<'_>) -> Result<()> {
         let Lost { rank, why, chunks, last_activity } = lost;
         if !self.state.groups.is_leader(from) {
@@ -86,7 +86,7 @@ impl MasterRank {
         }
     }
 
-    /// Handles the end of a sub-master that has no members left and runs tasks itself from now on.
+    /// Handles the message of a rank that it is no longer a sub-master, because it has no members left, and runs tasks itself from now on.
     pub(super) fn on_retired(&mut self, from: usize) -> Result<()> {
         for chunk in self.state.retire(from).unwrap_or_default() {
             self.requeue(&chunk, 0..chunk.count, chunk.attempts, None)?;
@@ -103,7 +103,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Ends the role of all sub-masters at the end of the run, so that rank 0 itself waits for their members.
+    /// Orders all sub-masters to release their members at the end of the run, so that rank 0 itself waits for the members.
     pub(super) fn dissolve_groups(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.groups.leaders() {
             out.send(leader, ToWorker::Dissolve)?;
@@ -114,7 +114,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Dismisses the sub-masters whose members have left. Until then a sub-master must receive the messages of its members.
+    /// Sends the end of the run to the sub-masters whose members have left. Until then a sub-master must receive the messages of its members.
     pub(super) fn dismiss_submasters(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
             self.dismiss(leader, out)?;

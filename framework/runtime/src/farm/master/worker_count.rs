@@ -1,4 +1,4 @@
-//! Changes of the number of workers: replanning, decisions and their execution, and round trips that measure the links.
+//! Number of workers on rank 0: checks, decisions and their execution, and messages that measure the links between two iterations.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::observe::{Event, EventLog, Place};
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
-/// Maximum time for which rank 0 waits for the answer to a probe.
+/// Maximum time for which rank 0 waits for the answer to a message that measures a link.
 const ROUND_TRIP_LIMIT: Duration = Duration::from_secs(1);
 
 impl MasterRank {
-    /// Opens the log of events, if the configuration names one.
+    /// Opens the event log, if the configuration names a directory for it.
     pub(super) fn log_events(&mut self, endpoint: &Endpoint, config: &Config, balance: &str) {
         let Some(dir) = &config.events else { return };
         let offset = -self.clock.now().as_secs_f64();
@@ -31,14 +31,14 @@ impl MasterRank {
         self.record_event(|| Event::FarmStart { farm, ranks, workers, chunking, balance });
     }
 
-    /// Records an event, if there is a log of events.
+    /// Records an event, if there is an event log.
     pub(super) fn record_event(&mut self, event: impl FnOnce() -> Event) {
         if self.events.is_on() {
             self.events.record(self.clock.now(), event);
         }
     }
 
-    /// Parks and wakes ranks so that the number of active ranks matches the target.
+    /// Parks and wakes ranks so that as many ranks run tasks as were decided.
     pub(super) fn adjust_workers(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Change { parked, woken } = self.state.adjust_workers();
         for &rank in &parked {
@@ -56,7 +56,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Replans the number of workers of a stream, if a check is due.
+    /// Checks the number of workers of a stream, if it is time to check.
     pub(super) fn replan_stream(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let splittable =
             if self.may_split() { self.state.workers().working() + self.state.workers().parked() } else { 0 };
@@ -65,7 +65,7 @@ impl MasterRank {
         if due { self.replan(now, true, out) } else { Ok(()) }
     }
 
-    /// Returns true if sub-masters may be introduced when they pay.
+    /// Returns true if rank 0 decides whether there are sub-masters.
     fn may_split(&self) -> bool {
         self.options.sub_masters.is_none() && self.options.task_limit.is_none()
     }
@@ -97,8 +97,8 @@ impl MasterRank {
 }
 
 impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
-    /// Measures the links between two iterations, while no message is in flight, and replans the number of workers. `took` is the time in
-    /// which the next tasks were created.
+    /// Measures the links between two iterations, while no message is in flight, and checks the number of workers. `took` is the time in which the
+    /// next tasks were created.
     pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {
         let (clock, start) = (self.master.clock, self.master.start);
         if self.master.state.groups.len() > 0 {

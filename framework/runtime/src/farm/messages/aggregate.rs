@@ -1,4 +1,5 @@
-//! Several chunks or several results in one message between the master and a sub-master. Each chunk or result is encoded as in a separate message.
+//! Messages with several chunks, from the master to a sub-master, or several results, from a sub-master to the master. Each chunk or result is
+//! encoded as in a separate message.
 
 use std::mem::take;
 
@@ -9,17 +10,17 @@ use crate::error::Result;
 use crate::wire::header::header;
 
 header! {
-    /// Description of an entry, in a list before the bodies of all entries.
+    /// Description of a chunk or result in the list at the beginning of the message.
     struct Listed {
         by: u32,
-        /// Number of parts of the entry.
+        /// Number of separately sent parts (large blocks of data) of the chunk or result.
         parts: u32,
-        /// Size of the body in bytes, including its prefix.
+        /// Size in bytes of the body of the chunk or result, including the header in front of it.
         length: u64,
     }
 }
 
-/// Chunks, each behind its header.
+/// Writes chunks, each with its header in front of it.
 impl Put for Vec<(ChunkHeader, Payload)> {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         let entry = |(header, Payload { head: body, parts }): (ChunkHeader, Payload)| {
@@ -41,7 +42,7 @@ impl Take for Vec<(ChunkHeader, Payload)> {
     }
 }
 
-/// Results, behind a number that has no meaning and is kept for the format.
+/// Writes results. The list begins with a number that has no meaning and is kept for the format.
 impl Put for Vec<Entry> {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         0_u32.put(head, parts)?;
@@ -57,7 +58,7 @@ impl Take for Vec<Entry> {
     }
 }
 
-/// Writes the number of entries, the list of them, and their bodies, each behind its prefix.
+/// Writes the number of chunks or results, the list that describes them, and their bodies, each with its header in front of it.
 pub(in super::super) fn put<const N: usize>(
     items: Vec<([u8; N], Entry)>,
     head: &mut Vec<u8>,
@@ -77,7 +78,7 @@ pub(in super::super) fn put<const N: usize>(
     }
 }
 
-/// Decodes the entries, which are the rest of the message.
+/// Reads the chunks or results in the rest of a message.
 ///
 /// # Errors
 /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if the lengths and counts do not match the received data.

@@ -21,16 +21,16 @@ pub(crate) struct ChunkHeader {
     /// Number of tasks at the beginning of the payload that do not belong to the chunk, because their results have already arrived.
     pub(crate) skip: u32,
     pub(crate) attempt: u32,
-    /// True if another rank fell silent while it held tasks of the chunk: they may take long.
+    /// True if another rank sent no more messages while it held tasks of the chunk, which may therefore take long.
     pub(crate) suspect: bool,
     /// True if ranks may have died in tasks of the chunk: the rank that runs the chunk holds no other chunk meanwhile.
     pub(crate) alone: bool,
 }
 
-/// Execution times of a chunk.
+/// Run times of a chunk and its tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Times {
-    /// Time of the whole chunk.
+    /// Run time of the whole chunk.
     pub(crate) took: Duration,
     /// Sum of the task times, in seconds.
     pub(crate) sum: f64,
@@ -38,7 +38,7 @@ pub(crate) struct Times {
     pub(crate) squares: f64,
 }
 
-/// Encoded tasks or results of a message.
+/// Encoded tasks or results of a message: the first block of data, and the large parts that are sent without a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     pub(crate) head: Bytes,
@@ -46,13 +46,12 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns the size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()
     }
 }
 
-/// A chunk or result of an aggregate: its body without the message header, and its parts.
+/// Chunk or result in a message that contains several of them, without the header of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Rank that computed the result; 0 for a chunk.
@@ -71,43 +70,43 @@ pub(crate) struct ResultHeader {
     pub(crate) times: Times,
 }
 
-/// Bit that marks a suspect chunk in the number of its attempts.
+/// Bit of the number of attempts in the header that marks a chunk of tasks that may take long.
 const SUSPECT: u32 = 1 << 31;
-/// Bit that marks a chunk that must run alone in the number of its attempts.
+/// Bit of the number of attempts in the header that marks a chunk whose rank must hold no other chunk.
 const ALONE: u32 = 1 << 30;
 
 header! {
-    /// Header of a chunk on the wire, after the message header.
+    /// Header of a chunk, as it is sent after the header of the message.
     struct ChunkFields {
         id: u64, first: u64, count: u32,
-        /// Number of attempts, combined with [`SUSPECT`] and [`ALONE`].
+        /// Number of earlier attempts of the tasks, combined with the bits [`SUSPECT`] and [`ALONE`].
         attempt: u32,
         skip: u32,
     }
 }
 
 header! {
-    /// Header of a result on the wire, after the message header and before the list of failures.
+    /// Header of a result, as it is sent after the header of the message and before the list of failed tasks.
     struct ResultFields {
         id: u64, first: u64, count: u32,
-        /// Time of the chunk in nanoseconds.
+        /// Run time of the tasks in nanoseconds.
         took: u64,
         sum: f64, squares: f64,
-        /// Size of the list of failures in bytes.
+        /// Size in bytes of the list of failed tasks.
         listed: u64,
     }
 }
 
-/// Sizes of the two headers in bytes.
+/// Sizes in bytes of the header of a chunk and of the header of a result.
 const CHUNK_HEADER: usize = ChunkFields::SIZE;
 const RESULT_HEADER: usize = ResultFields::SIZE;
 
-/// Returns the number of bytes to reserve for encoded `items`.
+/// Returns an estimate of the size in bytes of the encoded `items`, for which memory is reserved.
 fn room(codec: &dyn Codec, items: &dyn Batch) -> usize {
     64 + codec.shape().size.min(1 << 10) * items.len()
 }
 
-/// Encodes `tasks` as a message with their header. Returns the message, and the payload to be kept.
+/// Encodes `tasks` and the header of their chunk as a message. Returns the message, and the encoded tasks, which the sender keeps.
 pub(crate) fn encode_chunk(
     run: u32,
     header: ChunkHeader,
@@ -124,7 +123,6 @@ pub(crate) fn encode_chunk(
 }
 
 impl ChunkHeader {
-    /// Returns the header as it is on the wire.
     pub(super) fn to_bytes(self) -> [u8; CHUNK_HEADER] {
         let suspect = if self.suspect { SUSPECT } else { 0 };
         let alone = if self.alone { ALONE } else { 0 };
@@ -167,7 +165,7 @@ impl Take for Payload {
     }
 }
 
-/// Encodes a result as a message.
+/// Encodes the results of a chunk, or of a part of it, and their header as a message.
 pub(crate) fn encode_result(
     run: u32,
     header: ChunkHeader,

@@ -7,23 +7,22 @@ use crate::comm::Frame;
 use crate::comm::message::{Message, TAG_AT};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bit of the tag of a message that carries the incumbent. No tag of a farm has it.
+/// Bit of a message's tag that marks a message with the incumbent. No tag of a farm's messages uses this bit otherwise.
 const CARRIES: u8 = 1 << 7;
-/// Size in bytes of the length of the value, at the end of the head.
+/// Size in bytes of the field with the length of the value, at the end of the first part of the message.
 const LENGTH: usize = size_of::<u32>();
 
-/// Adds an encoded value to a frame. The content of the frame keeps its place, so that it stays aligned.
+/// Adds an encoded value to a message. The content of the message stays where it is, so that its alignment does not change.
 pub(in super::super) fn with_incumbent(frame: Frame, value: &[u8]) -> Frame {
     let mut head = Vec::with_capacity(frame.head.len() + value.len() + LENGTH);
     head.extend_from_slice(&frame.head);
     head[TAG_AT] |= CARRIES;
     head.extend_from_slice(value);
-    // An encoded control value has at most 64 MiB.
+    // The conversion of the length is exact, because an encoded value has at most 64 MiB.
     head.extend_from_slice(&(value.len() as u32).to_le_bytes());
     Frame { head: head.into(), ..frame }
 }
 
-/// Returns true if a message carries the incumbent.
 #[inline]
 pub(in super::super) fn carries_incumbent(message: &Message) -> bool {
     message.code & CARRIES != 0

@@ -24,110 +24,110 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 
 messages! {
     "a farm":
-    /// Message received by a rank other than 0: from its master, or from a current or former member.
+    /// Message that a rank other than 0 has received: from its master, or, as a sub-master, from a current or former member.
     pub(crate) enum Received;
-    /// Tag of a farm's message on the wire.
     pub(super) enum Tag {
         /// Message that carries only the incumbent.
         Incumbent = 43,
     }
-    /// Message to the master, or from a member to its sub-master.
+    /// Message from a worker to its master: to rank 0, or from a member to its sub-master.
     pub(crate) enum ToMaster<R: Infallible => Entry> {
-        /// The worker has been created.
+        /// The user's worker is created on the sending rank, which joins the farm.
         Join(join: Join) = 34,
-        /// Result of a chunk, as its worker has encoded it.
+        /// Result of a chunk, encoded by the rank that has run it.
         Result(result: R) = 33 raw,
-        /// Results of a sub-master's members.
+        /// Results of a sub-master's members, from the sub-master to rank 0.
         Results(entries: Vec<Entry>) = 40 raw,
-        /// The worker has been in this task for longer than the user allows.
+        /// The sending rank has been in a task for longer than the time limit of tasks.
         TimedOut {
-            /// Number of the task.
+            /// Number of the task that has exceeded the time limit.
             task: u64,
         } = 35,
-        /// A sub-master has lost a member.
+        /// A sub-master has lost a member: the member is dead.
         Lost(lost: Lost) = 41,
         /// A sub-master has no members left and runs tasks itself from now on.
         Retired = 42,
-        /// The worker leaves and reports its work.
+        /// The sending worker leaves the farm; the message contains statistics of its work.
         Report(report: RankReport) = 24,
     }
     /// Message from the master, or from a sub-master to its members.
     pub(crate) enum ToWorker {
-        /// Tasks to run.
+        /// Chunk of tasks that the receiving worker has to run.
         Chunk(header: ChunkHeader, tasks: Payload) = 32 raw,
-        /// Chunks for the members of a sub-master.
+        /// Chunks for the members of the receiving sub-master.
         Chunks {
-            /// Number of chunks that a member may hold in addition to the running one.
+            /// Number of chunks that each member may hold in addition to the chunk that it runs.
             ahead: u32,
             chunks: Vec<(ChunkHeader, Payload)>,
         } = 39 raw,
-        /// The worker is parked if true, and woken if false.
+        /// If true, the receiving worker is parked and gets no more chunks; if false, it gets chunks again.
         Park(parked: bool) = 36,
         /// The worker becomes a sub-master.
         Lead(lead: Lead) = 37,
-        /// The sender is the worker's master from now on.
+        /// The sending rank is the master of the receiving worker from now on.
         Attach(attach: Attach) = 38,
         /// A sub-master has no members any more, because the run ends.
         Dissolve = 44,
-        /// The run has ended.
+        /// The run has ended, and the receiving rank may leave.
         Finish = 23,
     }
 }
 
-/// Message of a worker that has joined the farm and is set up.
+/// Content of the message with which a worker joins the farm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join {
-    /// Time for the creation of the worker.
+    /// Time in which the user's worker was created.
     pub(crate) warm_up: Duration,
-    /// Location of the worker's flight record, if it leaves one.
+    /// Location of the rank's flight record, if the rank has one.
     pub(crate) flight_recorder: Option<FlightRecordLocation>,
 }
 
-/// State of a rank that computes, in its heartbeats to its master.
+/// State of a worker in the heartbeats to its master.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// Number of the current task, or of the first task of its chunk if tasks are tiny. It is `u64::MAX` if the number is not known.
     pub(crate) task: Option<u64>,
     /// Number of chunks on the rank that are not begun.
     pub(crate) waiting: u32,
-    /// Thread of the user code, which determines whether user code can delay heartbeats.
+    /// Thread on which tasks run. It determines whether a long task can delay heartbeats.
     pub(crate) mode: ExecutionMode,
 }
 
-/// Thread on which user code runs.
+/// Thread on which the tasks of a rank run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ExecutionMode {
-    /// A compute thread.
+    /// On a compute thread, so that heartbeats are sent while a task runs.
     OnThread,
-    /// The communicating thread, because the last chunks were short. The next chunk may be long nevertheless.
+    /// On the communicating thread, because the last chunks were short. The next chunk may be long nevertheless.
     Interleaved,
-    /// The communicating thread, however long tasks are, because the user has chosen it.
+    /// On the communicating thread, however long tasks are, because the user has chosen it.
     Inline,
 }
 
-/// Order to become a sub-master.
+/// Order of the master that a worker becomes a sub-master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
-    /// Ranks that become members of the sub-master, with true for those that have joined the farm.
+    /// Ranks that become members of the sub-master, each with true if it has joined the farm.
     pub(crate) members: Vec<(usize, bool)>,
-    /// Attach order for the members.
+    /// Order that the sub-master sends to its members.
     pub(crate) order: Attach,
 }
 
-/// Order to work for the sender. The master numbers attach orders; an older order that arrives late is void.
+/// Order that the receiving rank works for the sending rank. The master numbers these orders; an order with a lower number that arrives late is
+/// void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attach {
     pub(crate) number: u32,
-    /// Dead sub-master that the sender replaces.
+    /// Dead sub-master that the sending rank replaces, if there is one.
     pub(crate) instead_of: Option<usize>,
 }
 
-/// Loss of a member, as reported by its sub-master.
+/// Loss of a sub-master's member, which the sub-master reports to the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lost {
     pub(crate) rank: usize,
     pub(crate) why: String,
-    /// Numbers of the member's chunks, which return to the master.
+    /// Numbers of the chunks that the lost member held. They return to the master.
     pub(crate) chunks: Vec<u64>,
     pub(crate) last_activity: LastActivity,
 }

@@ -1,4 +1,4 @@
-//! Sizes of chunks: the planner's policy and its measurements.
+//! Sizes of chunks: the policy that chooses the number of tasks in a chunk, and the measurements on which its choice depends.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use armature_planner::farm::{Choice, ChunkDone, Chunker, Chunking, Knowledge, Su
 
 use super::super::traffic::TrafficStats;
 
-/// A chunk whose tasks the source has not returned yet. The chunk keeps its size, because the policy may be asked only once for each chunk.
+/// Chunk whose tasks the source has not returned yet. Its size is kept, because the policy must be asked only once for each chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     pub(super) worker: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Reserved {
     pub(super) size: u64,
 }
 
-/// Chunk policy with its measurements.
+/// Policy that chooses the size of chunks, with its measurements.
 #[derive(Debug)]
 pub(crate) struct ChunkSizes {
     chunker: Chunker,
@@ -24,7 +24,7 @@ pub(crate) struct ChunkSizes {
 }
 
 impl ChunkSizes {
-    /// Creates the sizes of a chunk policy. `computes` is true if rank 0 runs tasks.
+    /// Creates the state of a policy for the size of chunks. `computes` is true if rank 0 runs tasks.
     pub(super) fn new(chunking: Chunking, computes: bool) -> Self {
         ChunkSizes {
             chunker: Chunker::new(chunking),
@@ -34,18 +34,17 @@ impl ChunkSizes {
         }
     }
 
-    /// Starts a set of tasks for these workers.
+    /// Begins a set of tasks for `workers`. `left` is the number of tasks, if it is known.
     pub(super) fn begin(&mut self, left: Remaining, workers: &[usize]) {
         self.reserved = None;
         self.chunker.begin(left, workers, &self.knowledge);
     }
 
-    /// Returns true if the farm chooses the policy itself, instead of the user.
+    /// Returns true if the user leaves the choice of the chunk size to the farm.
     pub(super) fn is_automatic(&self) -> bool {
         self.chunking == Chunking::Auto
     }
 
-    /// Returns the number of workers that the policy knows.
     pub(super) fn workers(&self) -> usize {
         self.chunker.workers().len()
     }
@@ -65,17 +64,17 @@ impl ChunkSizes {
         self.knowledge.ahead = ahead;
     }
 
-    /// Sets the exact number of remaining tasks.
+    /// Reports the exact number of remaining tasks to the policy.
     pub(super) fn set_remaining(&mut self, left: u64) {
         self.chunker.set_supply(Remaining::Exactly(left), &self.knowledge);
     }
 
-    /// Returns the size of the next chunk for a worker, at most `most`.
+    /// Returns the number of tasks, at most `most`, in the next chunk for a worker.
     pub(super) fn next(&mut self, worker: usize, most: u64) -> u64 {
         self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1)
     }
 
-    /// Reports to the policy that `tasks` tasks of an earlier size are not in a chunk after all.
+    /// Reports to the policy that `tasks` tasks which it has counted for a chunk are not in a chunk after all.
     pub(crate) fn return_tasks(&mut self, tasks: u64) {
         self.chunker.return_tasks(tasks);
     }
@@ -94,17 +93,17 @@ impl ChunkSizes {
         self.reserved.is_some()
     }
 
-    /// Reports completed tasks of a chunk to the policy. `are_last` is true for the last tasks of a chunk.
+    /// Reports to the policy that tasks of a chunk are completed. `are_last` is true for the last tasks of the chunk.
     pub(super) fn done(&mut self, tasks: &ChunkDone, are_last: bool) {
         if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
 
-    /// Adds a worker.
+    /// Reports a further worker to the policy.
     pub(super) fn join(&mut self, worker: usize) {
         self.chunker.join(worker);
     }
 
-    /// Removes a worker.
+    /// Reports to the policy that a worker gets no more tasks.
     pub(super) fn leave(&mut self, worker: usize) {
         self.chunker.leave(worker);
     }

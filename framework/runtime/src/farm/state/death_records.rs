@@ -14,22 +14,21 @@ struct Death {
     why: String,
 }
 
-/// Deaths and silences of ranks in one set of tasks.
+/// Deaths of ranks, and ranks that have stopped sending messages, during one set of tasks.
 #[derive(Debug, Default)]
 pub(crate) struct DeathRecords {
     deaths: Vec<Death>,
-    /// Tasks that ranks held when they fell silent.
+    /// Ranges of tasks that ranks held when they stopped sending messages.
     suspect_ranges: Vec<Range<u64>>,
 }
 
 impl DeathRecords {
-    /// Removes all records before another set of tasks.
     pub(super) fn clear(&mut self) {
         self.deaths.clear();
         self.suspect_ranges.clear();
     }
 
-    /// Records the loss of a rank that held `tasks`. If the tasks are `blamed`, the rank may have died of one of them.
+    /// Records the loss of a rank that held `tasks`. `blamed` is true if the rank may have died of one of these tasks.
     pub(super) fn record(&mut self, loss: &Loss, tasks: Range<u64>, blamed: bool) {
         if !loss.certain {
             self.suspect_ranges.push(tasks.clone());
@@ -39,7 +38,7 @@ impl DeathRecords {
         }
     }
 
-    /// Returns true if a rank fell silent while it held some task in `tasks`.
+    /// Returns true if a rank held one of `tasks` when it stopped sending messages.
     pub(super) fn are_suspect(&self, tasks: Range<u64>) -> bool {
         self.suspect_ranges.iter().any(|other| tasks.start < other.end && other.start < tasks.end)
     }

@@ -1,15 +1,15 @@
-//! Groups of the master: the sub-masters and their members.
+//! Groups of workers on rank 0: the sub-masters and their members.
 
 use std::collections::BTreeMap;
 
 use super::super::messages::{Attach, Lead};
 use super::{WorkerState, WorkerTable};
 
-/// Members of a sub-master.
+/// Members of one sub-master.
 #[derive(Debug)]
 struct Group {
     members: Vec<usize>,
-    /// Position of the member for which the next chunk is sized. Chunk policies size chunks for workers, not for sub-masters.
+    /// Position in `members` of the worker for which the next chunk is sized. The policy for chunk sizes knows only workers, not sub-masters.
     turn: usize,
 }
 
@@ -17,7 +17,7 @@ struct Group {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<usize, Group>,
-    /// Number of attach orders created so far.
+    /// Number of orders to work for a sub-master or rank 0 that were created so far.
     orders: u32,
 }
 
@@ -27,12 +27,10 @@ impl Groups {
         self.groups.contains_key(&rank)
     }
 
-    /// Returns the sub-masters.
     pub(crate) fn leaders(&self) -> Vec<usize> {
         self.groups.keys().copied().collect()
     }
 
-    /// Returns the number of sub-masters.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }
@@ -64,7 +62,7 @@ impl Groups {
         orders
     }
 
-    /// Returns the member of `leader` for which the next chunk is sized. The sub-master decides which member runs the chunk.
+    /// Returns the member of `leader` for which the next chunk is sized. Which member runs the chunk is decided by the sub-master.
     pub(crate) fn next_member(&mut self, workers: &WorkerTable, leader: usize) -> Option<usize> {
         let group = self.groups.get_mut(&leader)?;
         for _ in 0..group.members.len() {
@@ -77,8 +75,8 @@ impl Groups {
         None
     }
 
-    /// Records that the sub-master `leader` has lost `member`, and reduces its capacity. Returns true if `member` was one of its members.
-    /// While the run ends (`ending`), the members already work for rank 0.
+    /// Records that the sub-master `leader` has lost `member`, and has one worker less. Returns true if `member` was one of its members. `ending`
+    /// is true while the run ends, when the members already work for rank 0.
     pub(super) fn lose_member(
         &mut self,
         workers: &mut WorkerTable,

@@ -5,7 +5,7 @@ use super::{LastActivity, MasterState, Sent, Share, WorkerState};
 use crate::tasks::{Attempts, Blame};
 
 impl MasterState {
-    /// Sets `rank` to `state`, in which it runs no tasks. Returns its chunks.
+    /// Takes all chunks from a rank, and sets the rank to `state`, in which it runs no tasks. Returns the chunks.
     pub(crate) fn take_chunks_of(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
         let chunks = self.tasks.lose(rank, state);
         self.release_window(&chunks);
@@ -36,9 +36,9 @@ impl MasterState {
         Some(chunks)
     }
 
-    /// Removes chunks that no rank holds any more from the window.
+    /// Subtracts chunks that no rank holds any more from the bytes in flight.
     fn release_window(&mut self, chunks: &[Sent]) {
-        chunks.iter().for_each(|outstanding| self.window.returned(outstanding.kept.payload.len()));
+        chunks.iter().for_each(|outstanding| self.window_returns(outstanding));
     }
 
     /// Returns the tasks of a lost rank with their new attempts. Records the tasks of which the rank may have died.
@@ -57,7 +57,7 @@ impl MasterState {
         reassigned
     }
 
-    /// Makes a suspected rank active again. Returns true if the rank was suspected.
+    /// Makes a rank active again that had stopped sending messages. Returns true if the rank had been suspected to be dead.
     pub(crate) fn readmit(&mut self, rank: usize) -> bool {
         if self.workers().state_of(rank) != WorkerState::Suspected {
             return false;

@@ -13,33 +13,33 @@ use super::super::summary::RankReport;
 use super::super::traffic::{ENOUGH_BYTES, TrafficStats};
 use super::super::window::{InFlight, Window};
 use super::{
-    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, PendingTasks, Reserved, TaskTable,
+    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, Pace, PendingTasks, Reserved, TaskTable,
     WorkerState, WorkerTable,
 };
 use crate::tasks::Attempts;
 use crate::wire::erased::Shape;
 
-/// Data kept of a dispatched chunk.
+/// Data of a dispatched chunk that the master keeps until the result has arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct SentChunk {
     pub(crate) payload: Payload,
-    /// Number of tasks in the payload.
+    /// Number of tasks in the encoded tasks of the chunk.
     pub(crate) count: u32,
     /// Worker for which the chunk was sized. Chunk policies do not know which member of a sub-master runs the chunk.
     pub(crate) sized_for: usize,
 }
 
-/// A chunk dispatched by the master.
+/// Chunk that the master has dispatched and whose result has not arrived.
 pub(crate) type Sent = OutstandingChunk<SentChunk>;
 
-/// Effect of the arrival of a rank.
+/// State of a rank that has joined the farm, as decided on its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
-    /// The rank is active, as a worker or a sub-master.
+    /// The rank gets tasks, as a worker or a sub-master.
     Works,
-    /// The rank is to be parked.
+    /// The rank has to be parked: enough other ranks run tasks.
     Parked,
-    /// The rank is no longer expected: it has joined before, for example as a member of a sub-master.
+    /// Nothing changes: the rank has joined before, for example as a member of a sub-master.
     Again,
 }
 
@@ -52,19 +52,19 @@ pub(crate) struct MasterState {
     pub(crate) groups: Groups,
     pub(crate) traffic: TrafficStats,
     pub(crate) sizes: ChunkSizes,
+    pub(crate) pace: Pace,
     /// Number of chunks that a worker may hold in addition to the running one, if the user has set it.
     request_ahead: Option<u32>,
-    /// True if rank 0 runs tasks.
     pub(crate) computes: bool,
     pub(crate) reports: Vec<RankReport>,
     pub(crate) lost: Vec<usize>,
     /// Deaths and silences of ranks in the current set of tasks.
     pub(crate) deaths: DeathRecords,
-    /// Tasks and bytes of results that are due and that the sink has not received yet.
+    /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
     pub(crate) undelivered: (u64, u64),
     /// Tasks that failed because ranks died in them.
     pub(crate) died_of: Vec<u64>,
-    /// True if the sink needs no more results.
+    /// True if the sink wants no more results.
     pub(crate) stopped: bool,
     /// True while the run ends and workers are dismissed.
     pub(crate) ending: bool,
@@ -75,7 +75,7 @@ pub(crate) struct MasterState {
 }
 
 impl MasterState {
-    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, which have these shapes, may take
+    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, whose sizes in memory are given, may take
     /// `window_bytes` bytes in flight.
     pub(crate) fn new(
         (size, lost): (usize, &[usize]),
@@ -98,6 +98,7 @@ impl MasterState {
             groups: Groups::default(),
             traffic: TrafficStats::new(task.size, result.size),
             sizes: ChunkSizes::new(options.chunking, computes),
+            pace: Pace::new(size),
             request_ahead: options.ahead,
             computes,
             reports: vec![RankReport::default(); size],
@@ -140,12 +141,13 @@ impl MasterState {
         }
     }
 
-    /// Returns the number of tasks that no rank holds, or `None` if the number `left` in the source is not exact.
+    /// Returns the number of tasks that no rank holds; `None` if the number of tasks in the source is not exact. `left` is that number, with true
+    /// if it is.
     pub(crate) fn unassigned(&self, (left, exact): (u64, bool)) -> Option<u64> {
         exact.then_some(left + self.tasks.waiting())
     }
 
-    /// Updates the measurements of the chunk policy.
+    /// Reports new measurements to the policy for chunk sizes.
     pub(crate) fn update_knowledge(&mut self, left: Option<u64>, now: Duration) {
         let ahead = self.ahead(left);
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);
@@ -156,8 +158,8 @@ impl MasterState {
         if self.sizes.is_automatic() { self.traffic.enough() } else { u64::MAX }
     }
 
-    /// Returns the number of bytes after which no more tasks are drawn for a chunk, in case tasks are larger than expected. The limit
-    /// counts the bytes in memory, which are more than those on the wire.
+    /// Returns the number of bytes after which no more tasks are drawn for a chunk, for the case that tasks are larger than expected. The tasks are
+    /// measured by their bytes in memory, which are more than their encoded bytes.
     pub(crate) fn max_bytes(&self) -> u64 {
         let chunk = if self.sizes.is_automatic() { 4 * ENOUGH_BYTES as u64 } else { u64::MAX };
         chunk.min(self.window.bytes_left(self.in_flight()))
@@ -178,9 +180,9 @@ impl MasterState {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// Returns the number of new tasks for a chunk of `worker`, at most `most`, and the worker for which the chunk is sized: `sized_for`,
-    /// or the worker of an earlier reservation. Returns `None` if `worker` must wait: for space in the window, for known task sizes, or for
-    /// a worker with a reservation.
+    /// Returns the number of new tasks, at most `most`, in a chunk for `worker`, and the worker for which this number was chosen: `sized_for`, or
+    /// the worker of an earlier reservation. Returns `None` if `worker` has to wait: until bytes in flight are below their limit, until the size of
+    /// tasks is known, or for the reserved chunk of another worker.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,
@@ -198,7 +200,7 @@ impl MasterState {
             self.sizes.return_tasks(size);
         }
         let room = self.window.room(self.in_flight());
-        // Until sizes are known, each worker holds at most one task.
+        // Until the sizes of tasks and results are known, each worker holds at most one task, so that the limit of bytes in flight is not exceeded.
         let holds_some = !self.window.is_sure() && self.workers().room(worker, 0) == 0;
         if room == 0 || holds_some {
             return None;
@@ -206,12 +208,21 @@ impl MasterState {
         Some((self.sizes.next(sized_for, most.min(room)), sized_for))
     }
 
+    /// Drops the reservation of a worker that may get no tasks any more, so that other workers do not wait for it.
+    pub(crate) fn drop_reserved(&mut self, worker: usize) {
+        match self.sizes.take_reserved() {
+            Some(Reserved { worker: first, size, .. }) if first == worker => self.sizes.return_tasks(size),
+            Some(Reserved { worker: first, sized_for, size }) => self.sizes.reserve(first, sized_for, size),
+            None => {}
+        }
+    }
+
     fn still_waits(&self, worker: usize) -> bool {
         let ahead = if worker == 0 { 0 } else { self.sizes.ahead() };
         self.workers().state_of(worker) == WorkerState::Active && self.workers().room(worker, ahead) > 0
     }
 
-    /// Takes requeued tasks that `worker` may run, at most `most`; their number suits the worker `sized_for`.
+    /// Removes and returns requeued tasks that `worker` may run, at most `most`, and as many as suit the worker `sized_for`.
     pub(crate) fn take_requeued(
         &mut self,
         worker: usize,
@@ -228,7 +239,7 @@ impl MasterState {
         pending
     }
 
-    /// Requeues tasks. The chunk policy no longer counts them as dispatched.
+    /// Requeues tasks, and reports to the policy for chunk sizes that they are no longer dispatched.
     pub(crate) fn requeue(&mut self, pending: PendingTasks) {
         self.sizes.return_tasks(pending.tasks.len() as u64);
         self.tasks.requeue(pending);
@@ -240,7 +251,7 @@ impl MasterState {
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
     }
 
-    /// Returns the header of a new chunk with these tasks.
+    /// Returns the header of a new chunk that consists of `pending`.
     pub(crate) fn header_of(&self, pending: &PendingTasks) -> ChunkHeader {
         let PendingTasks { first, attempts, .. } = *pending;
         let end = first + pending.tasks.len() as u64;
@@ -250,7 +261,7 @@ impl MasterState {
         ChunkHeader { id, first, count, skip: 0, attempt, suspect, alone }
     }
 
-    /// Records the dispatch of a chunk, which was sized for the worker `sized_for`, to `worker`.
+    /// Records that a chunk, which was sized for the worker `sized_for`, is sent to `worker`.
     pub(crate) fn hand_out(
         &mut self,
         (worker, sized_for): (usize, usize),
@@ -263,13 +274,36 @@ impl MasterState {
         self.tasks.dispatch(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
     }
 
-    /// Records a result of the next `count` tasks of a chunk from `worker`. Returns the value of [`TaskTable::done`].
-    pub(crate) fn take_result(&mut self, worker: usize, id: u64, count: u32) -> Option<(Sent, bool)> {
-        let (outstanding, is_last) = self.tasks.done(worker, id, count)?;
+    /// Records a result of the next tasks of a chunk, which `worker` sent and rank `by` computed. Returns the value of [`TaskTable::done`].
+    pub(crate) fn take_result(
+        &mut self,
+        [worker, by]: [usize; 2],
+        done: &ResultHeader,
+        now: Duration,
+    ) -> Option<(Sent, bool)> {
+        self.pace.result([worker, by], (done.count, done.times.sum), now);
+        let superseded = self.tasks.superseded(worker, done.id);
+        let taken = self.tasks.done(worker, done.id, done.count);
+        if let Some(given) = superseded {
+            // The measurements of a result that is not needed count like others.
+            let is_last = done.count >= given.count;
+            self.count_result(done, by, (&given, is_last), now);
+            if is_last {
+                self.window_returns(&given);
+            }
+        }
+        let (outstanding, is_last) = taken?;
         if is_last {
-            self.window.returned(outstanding.kept.payload.len());
+            self.window_returns(&outstanding);
         }
         Some((outstanding, is_last))
+    }
+
+    /// Removes a chunk that its worker does not hold any more from the window. A second copy shares its payload with the original.
+    pub(super) fn window_returns(&mut self, chunk: &Sent) {
+        if !chunk.is_copy {
+            self.window.returned(chunk.kept.payload.len());
+        }
     }
 
     /// Adds a result computed by rank `by` to the report of the rank, the traffic and the chunk policy. The result covers a part of a
@@ -283,7 +317,7 @@ impl MasterState {
     ) {
         self.reports[by].add(done.count, done.times.sum, is_last);
         let elapsed = now.saturating_sub(outstanding.since);
-        // Results of a sub-master's members wait at the sub-master for further results, so their round trips are not measured.
+        // Round trips to members of a sub-master are not measured, because their results wait at the sub-master for further results.
         if outstanding.alone && by != 0 && by == outstanding.worker {
             self.traffic.exchanged(elapsed.saturating_sub(done.times.took));
         }
@@ -292,26 +326,26 @@ impl MasterState {
         self.sizes.done(&ChunkDone { worker, tasks, sum, squares, elapsed }, is_last);
     }
 
-    /// Handles the arrival of a rank at the farm. `warm_up` is the time in which its worker was created.
+    /// Handles the message of a rank that it joins the farm. `warm_up` is the time in which the user's worker was created on the rank.
     pub(crate) fn join(&mut self, rank: usize, warm_up: Duration) -> Joined {
         self.reports[rank].warm_up = warm_up;
         if self.workers().state_of(rank) != WorkerState::Expected {
             return Joined::Again;
         }
-        // Rank 0 is counted before its own worker is created.
+        // Rank 0 counts as a rank that runs tasks even before its own worker is created.
         let expected = self.computes && self.workers().state_of(0) == WorkerState::Expected;
         if !self.tasks.join(rank, expected.into()) {
             self.sizes.leave(rank);
             return Joined::Parked;
         }
-        // A sub-master runs no tasks.
+        // A sub-master is not reported to the policy for chunk sizes, because it runs no tasks.
         if !self.groups.is_leader(rank) {
             self.sizes.join(rank);
         }
         Joined::Works
     }
 
-    /// Parks and wakes ranks so that the number of active ranks matches the target. Returns the ranks to be notified.
+    /// Parks and wakes ranks so that as many ranks run tasks as were decided. Returns the ranks that have to be notified.
     pub(crate) fn adjust_workers(&mut self) -> Change {
         if self.ending {
             return Change::default();
@@ -343,7 +377,7 @@ impl MasterState {
         orders
     }
 
-    /// Returns true if a known result of this task may be delivered.
+    /// Returns true if the result of this task from the journal may be delivered now, within the limit of bytes in flight.
     pub(crate) fn may_replay(&self, task: u64) -> bool {
         let at_once = self.results.is_due(task) && self.undelivered.0 == 0;
         at_once || self.window.room(self.in_flight()) > 0

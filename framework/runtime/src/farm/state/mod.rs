@@ -8,6 +8,7 @@ mod death_records;
 mod groups;
 mod losses;
 mod master;
+mod second_copies;
 mod submaster;
 mod suspect_tasks;
 #[cfg(test)]
@@ -24,14 +25,16 @@ pub(crate) use chunk_sizes::{ChunkSizes, Reserved};
 pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
 pub(crate) use master::{Joined, MasterState, Sent};
+pub(crate) use second_copies::Pace;
+use second_copies::SecondCopies;
 pub(crate) use submaster::SubmasterState;
 pub(crate) use suspect_tasks::Share;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
-/// Consecutive tasks at the master: drawn but not dispatched, or requeued.
+/// Consecutive tasks that wait on the master: they were drawn and not dispatched, or requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first task.
+    /// Number of the first of the tasks.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Earlier attempts of each task.
@@ -50,7 +53,7 @@ impl PendingTasks {
     }
 }
 
-/// A chunk held by a rank: its tasks without a result, and the data that restores all its tasks if they are requeued.
+/// Chunk that a rank holds: the tasks whose results have not arrived, and data from which all its tasks can be restored if they are requeued.
 #[derive(Clone, Debug)]
 pub(crate) struct OutstandingChunk<K> {
     pub(crate) id: u64,
@@ -62,42 +65,50 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.
     pub(crate) since: Duration,
-    /// True if the worker held no other chunk at dispatch and has sent no partial result.
+    /// True if the worker held no other chunk when the chunk was dispatched and has sent no partial result, so that its round trip can be measured.
     pub(crate) alone: bool,
+    /// True if the chunk is a second copy of a chunk of another worker.
+    pub(crate) is_copy: bool,
+    /// True if another chunk has, or had, the same tasks.
+    pub(crate) has_copy: bool,
+    /// True if all its tasks have ended in another copy, or were taken back with it. The worker runs them nevertheless.
+    pub(crate) superseded: bool,
     pub(crate) kept: K,
 }
 
-/// Tasks of a run as the master tracks them. `K` is the data kept of a dispatched chunk.
+/// All tasks of a run, as the master tracks them. `K` is the type of the data that is kept of a dispatched chunk.
 #[derive(Debug)]
 pub(crate) struct TaskTable<K> {
     workers: WorkerTable,
     /// Maximum number of attempts of a task.
     tries: u32,
-    /// Target number of active ranks.
+    /// Number of ranks that should run tasks.
     target: usize,
     /// Requeued tasks, oldest first.
     back: VecDeque<PendingTasks>,
     outstanding: BTreeMap<u64, OutstandingChunk<K>>,
+    copies: SecondCopies,
     next_id: u64,
     deaths: Deaths,
-    /// Number of dispatched tasks without a result, over all chunks in `outstanding`.
+    /// Number of tasks in `outstanding`, without superseded chunks.
     out: u64,
-    /// Number of requeued tasks in `back`.
     waiting: u64,
     counts: TaskCounts,
 }
 
-/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TaskCounts {
-    /// Number of tasks that have a result or failed at every attempt, and of those that failed.
+    /// Number of tasks that have a result or failed at every attempt; `failed` is the number of those that failed.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Number of attempts of tasks after an error of the task or a death in it.
+    /// Number of attempts that followed an error of a task or a death in it.
     pub(crate) retried: u64,
-    /// Number of requeued tasks of lost workers.
+    /// Number of tasks that were requeued because their worker was lost.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
+    /// Number of chunks that are second copies, and of tasks that ended in one.
+    pub(crate) copies: u64,
+    pub(crate) ended_in_copies: u64,
     /// Number of results dropped because their sender does not hold the chunk any more.
     pub(crate) stale: u64,
 }
@@ -111,6 +122,7 @@ impl<K> TaskTable<K> {
             target: usize::MAX,
             back: VecDeque::new(),
             outstanding: BTreeMap::new(),
+            copies: SecondCopies::default(),
             next_id: 0,
             deaths: Deaths::default(),
             out: 0,
@@ -131,27 +143,27 @@ impl<K> TaskTable<K> {
         self.target
     }
 
-    /// Sets the target number of active ranks, at least 1; [`adjust_active`](TaskTable::adjust_active) then parks and wakes ranks.
+    /// Sets the number of ranks that should run tasks, at least 1. Has to be followed by [`adjust_active`](TaskTable::adjust_active).
     pub(crate) fn set_target(&mut self, target: usize) {
         self.target = target.max(1);
     }
 
-    /// Adds a rank that has joined: as active, or as parked if the active ranks and `expected` further ones reach the target. Returns true
-    /// if the rank is active.
+    /// Adds a rank that has joined the farm. The rank is active, or parked if the ranks that already run tasks, and `expected` further ranks, are
+    /// as many as should run tasks. Returns true if the rank is active.
     pub(crate) fn join(&mut self, rank: usize, expected: usize) -> bool {
         let works = self.workers.working() + expected < self.target;
         self.workers.set(rank, if works { WorkerState::Active } else { WorkerState::Parked });
         works
     }
 
-    /// Parks and wakes ranks so that the number of active ranks matches the target. Must be called when the target has changed, when ranks
-    /// have joined or are lost, and when tasks have failed: a second rank is woken if the only active rank should not run a requeued task.
-    /// `seconds` returns the time of a task on a rank, if it is known.
+    /// Parks and wakes ranks so that as many ranks run tasks as should. Has to be called when that number has changed, when ranks have joined or
+    /// are lost, and when tasks have failed: another rank is woken if the only active rank should not run a requeued task. `seconds` returns the
+    /// time of a task on a rank, if it is known.
     pub(crate) fn adjust_active(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let workers = &self.workers;
         let shunned =
             |p: &PendingTasks| p.avoid.is_some_and(|rank| workers.state_of(rank) == WorkerState::Active);
-        // Rank 0 never runs tasks in which ranks may have died.
+        // Another rank is also needed if only rank 0 is active: rank 0 never runs tasks in which ranks may have died.
         let only_0 = workers.state_of(0) == WorkerState::Active && workers.working() == 1;
         let needs_other = |p: &PendingTasks| shunned(p) || (only_0 && p.attempts.is_suspect());
         let stuck =
@@ -166,12 +178,11 @@ impl<K> TaskTable<K> {
         self.counts
     }
 
-    /// Returns the number of the next chunk.
+    /// Returns the number that the next chunk will get.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
 
-    /// Returns the number of requeued tasks.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
@@ -181,9 +192,9 @@ impl<K> TaskTable<K> {
         self.out
     }
 
-    /// Returns true if no task is dispatched or requeued. If the source has ended as well, the run is complete.
+    /// Returns true if no task is dispatched or requeued. The run is complete if there are also no tasks left in the source.
     pub(crate) fn is_empty(&self) -> bool {
-        self.outstanding.is_empty() && self.back.is_empty()
+        self.out == 0 && self.back.is_empty()
     }
 
     /// Takes the oldest requeued tasks that `worker` may run, at most `most` of them.
@@ -227,7 +238,8 @@ impl<K> TaskTable<K> {
         Some(pending)
     }
 
-    /// Returns true if `worker` may run these suspects now, or, with `idle`, if it may run them once it holds no chunk.
+    /// Returns true if `worker` may run tasks in which ranks may have died, and whose attempts are `attempts`: now or, if `idle` is true, once it
+    /// holds no chunk.
     fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
         let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
         worker != 0 && free && !self.is_hopeless(attempts)
@@ -238,12 +250,11 @@ impl<K> TaskTable<K> {
         attempts.is_hopeless(self.tries, self.workers.others())
     }
 
-    /// Returns the maximum number of attempts of a task.
     pub(crate) fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// Records that `worker` holds `count` tasks from `first` on. Returns the number of the new chunk.
+    /// Records that `worker` holds a chunk of `count` tasks, from number `first` on. Returns the number of the chunk.
     pub(crate) fn dispatch(
         &mut self,
         worker: usize,
@@ -252,27 +263,44 @@ impl<K> TaskTable<K> {
         kept: K,
         now: Duration,
     ) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        let alone = self.workers.held(worker) == 0;
-        self.outstanding.insert(
+        let (id, alone) = (self.next_id, self.workers.held(worker) == 0);
+        let (skip, is_copy, has_copy, superseded) = (0, false, false, false);
+        let since = now;
+        self.insert(OutstandingChunk {
             id,
-            OutstandingChunk { id, worker, first, count, skip: 0, attempts, since: now, alone, kept },
-        );
-        self.out += u64::from(count);
-        self.counts.chunks += 1;
+            worker,
+            first,
+            count,
+            skip,
+            attempts,
+            since,
+            alone,
+            is_copy,
+            has_copy,
+            superseded,
+            kept,
+        });
         if attempts.failed > 0 {
             self.counts.retried += u64::from(count);
         }
-        self.workers.dispatched(worker);
         if attempts.is_suspect() {
             self.workers.make_exclusive(worker);
         }
         id
     }
 
+    /// Adds a dispatched chunk, whose number is the next one.
+    fn insert(&mut self, chunk: OutstandingChunk<K>) {
+        self.next_id += 1;
+        self.out += u64::from(chunk.count);
+        self.counts.chunks += 1;
+        self.workers.dispatched(chunk.worker);
+        self.outstanding.insert(chunk.id, chunk);
+    }
+
     /// Records a result of the next `count` tasks of chunk `id` from `worker`. Returns the chunk reduced to these tasks, and true if they
-    /// are its last ones. Returns `None` if `worker` does not hold the chunk any more; the result must then be dropped.
+    /// are its last ones. Returns `None` if `worker` does not hold the chunk any more, or the chunk is superseded; the result must then be
+    /// dropped.
     pub(crate) fn done(&mut self, worker: usize, id: u64, count: u32) -> Option<(OutstandingChunk<K>, bool)>
     where
         K: Clone,
@@ -283,22 +311,31 @@ impl<K> TaskTable<K> {
             self.counts.stale += 1;
             return None;
         };
+        let is_needed = !outstanding.superseded;
         if count > 0 && count < outstanding.count {
             let part = OutstandingChunk { count, ..outstanding.clone() };
             outstanding.first += u64::from(count);
             outstanding.count -= count;
             outstanding.skip += count;
             outstanding.alone = false;
-            self.out -= u64::from(count);
-            return Some((part, false));
+            return self.took(part, is_needed).map(|part| (part, false));
         }
         let outstanding = self.outstanding.remove(&id)?;
-        self.out -= u64::from(outstanding.count);
         self.workers.received(worker);
-        Some((outstanding, true))
+        self.took(outstanding, is_needed).map(|outstanding| (outstanding, true))
     }
 
-    /// Requeues tasks, because they failed or their worker was lost.
+    /// Counts the result of a chunk or of a part of one. Returns the tasks if the result is needed.
+    fn took(&mut self, chunk: OutstandingChunk<K>, is_needed: bool) -> Option<OutstandingChunk<K>> {
+        if !is_needed {
+            self.counts.stale += 1;
+            return None;
+        }
+        self.out -= u64::from(chunk.count);
+        Some(chunk)
+    }
+
+    /// Puts tasks back that failed or whose worker was lost, so that they are dispatched again.
     pub(crate) fn requeue(&mut self, pending: PendingTasks) {
         if pending.tasks.len() > 0 {
             self.waiting += pending.tasks.len() as u64;
@@ -322,7 +359,7 @@ impl<K> TaskTable<K> {
         self.take_from(&ids)
     }
 
-    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, one of whose workers is lost. Returns the chunks like
+    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, which has lost the worker that held them. Returns the chunks like
     /// [`lose`](TaskTable::lose).
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let its = |id: &u64| self.outstanding.get(id).is_some_and(|g| g.worker == leader);
@@ -334,7 +371,7 @@ impl<K> TaskTable<K> {
     fn take_from(&mut self, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let lost: Vec<OutstandingChunk<K>> =
             ids.iter().filter_map(|id| self.outstanding.remove(id)).collect();
-        let tasks: u64 = lost.iter().map(|g| u64::from(g.count)).sum();
+        let tasks: u64 = lost.iter().filter(|g| !g.superseded).map(|g| u64::from(g.count)).sum();
         self.out -= tasks;
         self.counts.again += tasks;
         lost
@@ -348,14 +385,15 @@ impl<K> TaskTable<K> {
 
     /// Describes the state of the tasks for messages.
     pub(crate) fn describe(&self) -> String {
+        let needed = || self.outstanding.values().filter(|chunk| !chunk.superseded);
         let mut text = format!(
             "{} tasks ended, {} out in {} chunks, {} waiting to be tried again",
             self.counts.ended,
             self.out,
-            self.outstanding.len(),
+            needed().count(),
             self.waiting
         );
-        if let Some(oldest) = self.outstanding.values().next() {
+        if let Some(oldest) = needed().next() {
             text += &format!(
                 "; the oldest chunk is tasks {} to {} on rank {}",
                 oldest.first,

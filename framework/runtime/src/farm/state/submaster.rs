@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use super::super::messages::ChunkHeader;
 use super::worker_table::{WorkerState, WorkerTable};
 
-/// Divisor of the number of active members. Results are collected until their number reaches the quotient, unless a member is idle.
+/// Divisor of the number of a sub-master's active members. Results are collected and sent to the master when their number reaches the quotient, or
+/// at once if a member is idle.
 const PER_BUNDLE: usize = 8;
 
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct SubmasterState<K, R> {
     /// Chunks that no member holds, in the order of dispatch.
     stock: VecDeque<(ChunkHeader, K)>,
     outstanding: BTreeMap<u64, (usize, ChunkHeader, K)>,
-    /// Results to be sent to the master.
+    /// Results of members that were not sent to the master.
     results: Vec<R>,
     /// Number of chunks that a member may hold in addition to the running one.
     ahead: u32,
@@ -54,14 +55,14 @@ impl<K: Clone, R> SubmasterState<K, R> {
         self.ahead = ahead;
     }
 
-    /// Adds a chunk from the master.
+    /// Adds a chunk from the master to the chunks that no member holds.
     pub(crate) fn take(&mut self, header: ChunkHeader, kept: K) {
         self.stock.push_back((header, kept));
     }
 
-    /// Returns the next chunk to be sent, with the member that receives it.
+    /// Removes and returns the next chunk for a member, with the number of the member.
     pub(crate) fn dispatch(&mut self) -> Option<(usize, ChunkHeader, K)> {
-        // A chunk that must run alone waits for a member without chunks, and the chunks behind it wait too.
+        // A chunk whose rank must hold no other chunk waits for a member without chunks, and so do all chunks behind it.
         let alone = self.stock.front()?.0.alone;
         let member = self.workers.next_requesting(if alone { 0 } else { self.ahead })?;
         let (header, kept) = self.stock.pop_front()?;
@@ -78,8 +79,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
         self.workers.next_requesting(0).is_some()
     }
 
-    /// Records a result of the next `count` tasks of chunk `id`. Returns false, and drops the result, if `member` does not hold the chunk
-    /// any more.
+    /// Records results of the next `count` tasks of the chunk `id`. Returns false and drops the results if `member` no longer holds the chunk.
     pub(crate) fn done(&mut self, member: usize, (id, count): (u64, u32), result: R) -> bool {
         let Some((_, header, _)) =
             self.outstanding.get_mut(&id).filter(|outstanding| outstanding.0 == member)
@@ -98,20 +98,21 @@ impl<K: Clone, R> SubmasterState<K, R> {
         true
     }
 
-    /// Returns true if results have to be sent: there are enough, or a member is idle and no chunk is left for it.
+    /// Returns true if the collected results have to be sent to the master: there are enough of them, or a member is idle and no chunk is left for
+    /// it.
     pub(crate) fn is_due(&self) -> bool {
         let enough = (self.workers.working() / PER_BUNDLE).max(1);
         self.results.len() >= enough
             || (!self.results.is_empty() && self.stock.is_empty() && self.somebody_is_idle())
     }
 
-    /// Takes the collected results, which are to be sent now.
+    /// Removes and returns the collected results, to be sent to the master.
     pub(crate) fn deliver(&mut self) -> Vec<R> {
         std::mem::take(&mut self.results)
     }
 
-    /// Suspects a member, which gets no chunks until it sends a message, although it may be alive. Its chunks go to other members, before
-    /// all other chunks, and are marked as suspect, because the member fell silent while it held them.
+    /// Handles a member that has stopped sending messages, although it may be alive: it gets no chunks until it sends a message. Its chunks go to
+    /// other members, before all other chunks, and are marked as chunks that may take long.
     pub(crate) fn doubt(&mut self, member: usize) {
         self.workers.set(member, WorkerState::Suspected);
         for (header, kept) in self.chunks_of(member).into_iter().rev() {
@@ -135,14 +136,14 @@ impl<K: Clone, R> SubmasterState<K, R> {
             .collect()
     }
 
-    /// Records a message from a rank. A suspected member becomes active again.
+    /// Records a message from a member. A member that had stopped sending messages gets chunks again.
     pub(crate) fn readmit(&mut self, rank: usize) {
         if self.workers.state_of(rank) == WorkerState::Suspected {
             self.workers.set(rank, WorkerState::Active);
         }
     }
 
-    /// Returns the number of chunks in stock and at members, plus the number of unsent results.
+    /// Returns the number of chunks that the sub-master or its members hold, plus the number of results that were not sent to the master.
     pub(crate) fn holds(&self) -> usize {
         self.stock.len() + self.outstanding.len() + self.results.len()
     }

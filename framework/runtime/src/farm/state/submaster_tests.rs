@@ -9,7 +9,6 @@ fn chunk(id: u64) -> ChunkHeader {
     ChunkHeader { id, first: 10 * id, count: 10, skip: 0, attempt: 0, suspect: false, alone: id % 7 == 3 }
 }
 
-/// Returns a pseudo-random number below `n`.
 fn below(dice: &mut u64, n: usize) -> usize {
     *dice ^= *dice << 13;
     *dice ^= *dice >> 7;

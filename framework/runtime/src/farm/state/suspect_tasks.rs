@@ -9,21 +9,23 @@ use std::ops::Range;
 use super::{OutstandingChunk, TaskTable};
 use crate::tasks::{Attempts, Blame, LastActivity};
 
-/// Maximum number of suspects of one death that are dispatched one by one. More suspects are divided into this number of chunks, at the
-/// price of another death. A chunk of one task costs a round trip of about 100 µs, so all chunks together cost about half a second.
+/// Maximum number of tasks that are suspected of one death and dispatched one by one. If there are more, they are divided into this number of
+/// chunks, at the price of another death. A chunk of one task costs a round trip of about 100 µs, so this number of chunks costs about half a
+/// second.
 const SINGLED_OUT: u32 = 4096;
 
-/// Tasks of one chunk of a dead rank that have the same verdict.
+/// Tasks of one chunk of a dead rank that are blamed for its death to the same degree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Index of the chunk in the list of the rank's chunks.
+    /// Index of the chunk in the list of the chunks that the dead rank held.
     pub(crate) chunk: usize,
-    /// Positions of the tasks in the chunk.
+    /// Positions of the tasks in the chunk, from 0.
     pub(crate) places: Range<u32>,
     pub(crate) blame: Blame,
 }
 
-/// Returns the verdicts of a rank's death on the tasks of its chunks, which are in the order of dispatch and of execution.
+/// Returns to what degree the tasks of a dead rank may have caused its death. `chunks` are those that the rank held, in the order in which it runs
+/// them.
 pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivity) -> Vec<Share> {
     let whole = |chunk: usize, blame| Share { chunk, places: 0..chunks[chunk].count, blame };
     let place = |chunk: &OutstandingChunk<K>, task: u64| {
@@ -76,8 +78,8 @@ impl<K> TaskTable<K> {
         self.deaths.last = self.deaths.last.max(deaths);
     }
 
-    /// Assesses the loss of a rank that held `chunks`. Returns its tasks with their new attempts. The tasks have to be [put
-    /// back](TaskTable::requeue) before [`clear_suspicions`](TaskTable::clear_suspicions) is called.
+    /// Handles the loss of a rank that held `chunks`. Returns its tasks with their new attempts. The caller has to [put the tasks
+    /// back](TaskTable::requeue) before it calls [`clear_suspicions`](TaskTable::clear_suspicions).
     pub(crate) fn assess_death(
         &mut self,
         chunks: &[OutstandingChunk<K>],
@@ -90,8 +92,8 @@ impl<K> TaskTable<K> {
         judged.collect()
     }
 
-    /// Clears the suspicion of tasks that were last suspected of a death that the last death explains. Requeued tasks avoid rank 0
-    /// nevertheless, as long as other ranks can run them.
+    /// Clears the suspicion of requeued tasks that were last suspected of a death which the last death explains. Rank 0 still runs these tasks only
+    /// if no other rank can.
     pub(crate) fn clear_suspicions(&mut self) {
         let explained = std::mem::take(&mut self.deaths.explained);
         for pending in &mut self.back {

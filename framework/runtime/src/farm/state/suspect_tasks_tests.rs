@@ -1,5 +1,4 @@
-//! Tests the verdicts on deaths in a simulation with tasks that kill every rank that runs them, and with unrelated
-//! deaths.
+//! Tests which tasks are blamed for deaths of ranks, in a simulation with tasks that kill every rank that runs them, and with unrelated deaths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,11 +19,14 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
         attempts: Attempts::default(),
         since: Duration::ZERO,
         alone: false,
+        is_copy: false,
+        has_copy: false,
+        superseded: false,
         kept: (),
     }
 }
 
-/// Returns the verdicts of a death: index of the chunk, positions of the tasks and blame.
+/// Returns which tasks of a dead rank are blamed for its death: index of the chunk, positions of the tasks, and degree of blame.
 fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Blame)> {
     blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
 }
@@ -36,12 +38,12 @@ fn only_the_task_in_the_trail_is_guilty() {
     let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
     let rest = (1, 0..5, Innocent);
     assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
-    // The flight record names only the chunk.
+    // A flight record that names only the chunk: all tasks of the chunk are suspected.
     let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
     assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
     assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
     assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
-    // The flight record names a chunk that the rank has completed.
+    // A flight record that names a chunk which the rank has completed: no task is suspected.
     assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
 }
 
@@ -57,7 +59,7 @@ fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
     let two = [chunk(4, 10, 1), chunk(5, 11, 1)];
     assert_eq!(said(&two, LastActivity::Behind(None)), [(0, 0..1, Suspect(1)), (1, 0..1, Suspect(1))]);
-    // Dispatching 41,000 suspects one by one would take too long, so they are divided into chunks of eleven tasks.
+    // 41,000 suspected tasks are divided into chunks of eleven tasks, because dispatching them one by one would take too long.
     assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
@@ -71,7 +73,7 @@ fn suspect_missing_from_the_trail_is_innocent() {
     let suspect = || OutstandingChunk { attempts, ..chunk(4, 10, 1) };
     assert_eq!(said(&[suspect()], LastActivity::Unrecorded(None)), [(0, 0..1, Innocent)]);
     assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
-    // Flight records do not name short chunks, so a task that is no suspect is blamed although the flight record names nothing.
+    // A task in which no rank has died is blamed although the flight record names nothing, because flight records do not name short chunks.
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unrecorded(None)), [(0, 0..1, Guilty)]);
     let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unrecorded(None));
     assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
@@ -86,12 +88,14 @@ struct World {
     killed: BTreeSet<u64>,
     drawn: u64,
     total: u64,
-    /// Chunks that each rank holds.
+    /// By rank: the chunks that the rank holds, each with its number and tasks.
     held: BTreeMap<usize, Vec<(u64, Vec<u64>)>>,
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,
     deaths: usize,
     flight_records: bool,
+    /// Chunks are sent to idle workers as well.
+    copies: bool,
 }
 
 impl World {
@@ -120,18 +124,24 @@ impl World {
         }
     }
 
-    /// Completes tasks of the rank's oldest chunk, or kills the rank if the chunk contains a deadly task.
+    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task.
     fn work(&mut self, rank: usize) {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
+        if rank == 0 && self.master.superseded(0, id).is_some() {
+            // Rank 0 does not begin a superseded chunk.
+            chunks.remove(0);
+            assert!(self.master.done(0, id, tasks.len() as u32).is_none());
+            return;
+        }
         if rank == 0 {
-            // A deadly task is unknown before it has killed a rank, so rank 0 may receive one; the simulation then
-            // treats it as harmless.
+            // Rank 0 may receive a deadly task that has not killed a rank yet, because the task is then unknown; the simulation treats it as
+            // harmless on rank 0.
             assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
             self.deadly.retain(|task| !tasks.contains(task));
         }
         let Some(&deadly) = tasks.iter().find(|task| self.deadly.contains(task)) else {
-            // Some results cover only the first tasks of the chunk.
+            // The rank completes all tasks of the chunk, or only the first ones.
             let count = 1 + self.dice.below(tasks.len());
             let (tasks, rest) = tasks.split_at(count);
             if rest.is_empty() {
@@ -139,9 +149,17 @@ impl World {
             } else {
                 chunks[0].1 = rest.to_vec();
             }
-            self.master.done(rank, id, count as u32).expect("it is the rank's");
-            self.master.ended(tasks.len() as u64, 0);
-            tasks.iter().for_each(|&task| assert!(self.done.insert(task), "task {task} is done twice"));
+            let is_superseded = self.master.superseded(rank, id).is_some();
+            let Some((given, _)) = self.master.done(rank, id, count as u32) else {
+                assert!(is_superseded, "it is the rank's");
+                return;
+            };
+            for task in
+                self.master.close(&given, tasks[0]..tasks[0] + tasks.len() as u64).into_iter().flatten()
+            {
+                self.master.ended(1, 0);
+                assert!(self.done.insert(task), "task {task} is done twice");
+            }
             return;
         };
         self.killed.insert(deadly);
@@ -158,14 +176,44 @@ impl World {
         self.held.remove(&rank);
         let chunks = self.master.lose(rank, WorkerState::Dead);
         let reassigned = self.master.assess_death(&chunks, last_activity);
-        for (attempts, Share { chunk, places, .. }) in reassigned {
-            let outstanding = &chunks[chunk];
-            let left = &outstanding.kept[outstanding.skip as usize..];
-            let tasks = left[places.start as usize..places.end as usize].to_vec();
-            let first = outstanding.first + u64::from(places.start);
-            self.master.requeue(PendingTasks { attempts, ..fresh(first, tasks) });
+        let tasks = |share: &Share| {
+            let first = chunks[share.chunk].first;
+            first + u64::from(share.places.start)..first + u64::from(share.places.end)
+        };
+        let blamed = reassigned.iter().filter(|(_, share)| share.blame != Blame::Innocent);
+        let recalled: Vec<_> = blamed
+            .filter_map(|(_, share)| self.master.recall_other(&chunks[share.chunk], tasks(share)))
+            .collect();
+        for (attempts, share) in &reassigned {
+            self.requeue(&chunks[share.chunk], tasks(share), *attempts);
+        }
+        for chunk in recalled {
+            self.requeue(&chunk, chunk.first..chunk.first + u64::from(chunk.count), chunk.attempts);
         }
         self.master.clear_suspicions();
+    }
+
+    fn requeue(&mut self, given: &OutstandingChunk<Vec<u64>>, tasks: Range<u64>, attempts: Attempts) {
+        for run in self.master.take_back(given, tasks) {
+            let left = run.clone().collect();
+            self.master.requeue(PendingTasks { attempts, ..fresh(run.start, left) });
+        }
+    }
+
+    /// Sends a random outstanding chunk to an idle worker as well.
+    fn copy(&mut self, size: usize) {
+        let workers = self.master.workers();
+        let is_idle =
+            |&rank: &usize| workers.state_of(rank) == WorkerState::Active && workers.held(rank) == 0;
+        let Some(worker) = (0..size).find(is_idle) else { return };
+        let ids: Vec<u64> = self.held.values().flatten().map(|(id, _)| *id).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let of = ids[self.dice.below(ids.len())];
+        let Some(copy) = self.master.give_copy(of, worker, Duration::ZERO) else { return };
+        let tasks = (copy.first..copy.first + u64::from(copy.count)).collect();
+        self.held.entry(worker).or_default().push((copy.id, tasks));
     }
 
     fn fail_abandoned(&mut self) {
@@ -186,6 +234,7 @@ impl World {
             match self.dice.below(8) {
                 0 => self.master.set_target(1 + self.dice.below(size)),
                 1..4 => self.serve(),
+                4 if self.copies => self.copy(size),
                 _ => {
                     let rank = self.dice.below(size);
                     self.work(rank);
@@ -208,6 +257,7 @@ fn world(seed: u64, size: usize, retries: u32, deadly: &[u64]) -> World {
         failed: BTreeSet::new(),
         deaths: 0,
         flight_records: seed.is_multiple_of(2),
+        copies: false,
     }
 }
 
@@ -221,8 +271,8 @@ fn only_the_deadly_task_fails_and_workers_survive() {
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         failed += world.failed.len();
-        // The task kills at most one rank in its first chunk, one in a smaller chunk of suspects, and `retries` + 1
-        // ranks alone.
+        // A deadly task kills at most one rank in its first chunk, one rank in a smaller chunk of suspected tasks, and `retries` + 1 ranks when it
+        // runs alone.
         assert!(world.deaths <= 3 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         assert!(size < 5 || world.deaths < size - 1, "seed {seed}: {} of {size} died", world.deaths);
     }
@@ -238,6 +288,32 @@ fn rank_0_survives_and_executes_harmless_tasks() {
         assert!(world.deadly.is_subset(&world.failed), "seed {seed}");
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         assert!(world.done.is_disjoint(&world.failed), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_deadly_task_in_two_copies_is_the_only_one_that_fails() {
+    let mut copies = 0;
+    for seed in 1..600 {
+        let (size, retries) = (3 + seed as usize % 5, seed as u32 % 4);
+        let mut world = World { copies: true, ..world(seed, size, retries, &[seed % 60]) };
+        world.run(size);
+        assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
+        assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
+        // A second copy of the first chunk kills one rank more.
+        assert!(world.deaths <= 4 + retries as usize, "seed {seed}: {} deaths", world.deaths);
+        copies += world.master.counts().copies;
+    }
+    assert!(copies > 200, "{copies} copies");
+    for seed in 1..300 {
+        let size = 2 + seed as usize % 4;
+        let mut world = World { copies: true, ..world(seed, size, 1, &[7, 21, 22, 40]) };
+        world.run(size);
+        assert!(
+            world.deadly.is_subset(&world.failed) && world.done.is_disjoint(&world.failed),
+            "seed {seed}"
+        );
+        assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
     }
 }
 

@@ -10,12 +10,11 @@ pub(super) fn fresh<T: Item>(first: u64, tasks: Vec<T>) -> PendingTasks {
     PendingTasks { first, tasks: Box::new(tasks), attempts: Attempts::default(), avoid: None }
 }
 
-/// Returns the attempts of a task that has failed this often.
+/// Returns the attempts of a task that has failed `failed` times.
 fn failed(failed: u32) -> Attempts {
     Attempts { failed, ..Attempts::default() }
 }
 
-/// Pseudo-random number generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -47,6 +46,8 @@ struct World {
     /// Number of failed attempts of each task.
     tried: Vec<u32>,
     retries: u32,
+    /// Chunks are sent to idle workers as well.
+    copies: bool,
 }
 
 impl World {
@@ -60,6 +61,7 @@ impl World {
             ended: vec![0; total as usize],
             tried: vec![0; total as usize],
             retries,
+            copies: seed.is_multiple_of(2),
         }
     }
 
@@ -91,6 +93,24 @@ impl World {
         }
     }
 
+    /// Sends a random outstanding chunk to an idle worker as well.
+    fn copy(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let of = self.held[self.dice.below(self.held.len())].id;
+        let size = self.master.workers().size();
+        let is_idle = |&rank: &usize| {
+            self.master.workers().state_of(rank) == WorkerState::Active
+                && self.master.workers().held(rank) == 0
+        };
+        let Some(worker) = (0..size).find(is_idle) else { return };
+        let Some(copy) = self.master.give_copy(of, worker, Duration::ZERO) else { return };
+        let tasks = copy.kept[copy.skip as usize..][..copy.count as usize].to_vec();
+        assert!(tasks[0] == copy.first && !copy.attempts.is_suspect());
+        self.held.push(Held { id: copy.id, worker, tasks, attempt: copy.attempts.failed });
+    }
+
     /// Delivers the result of a random worker, which may be a lost one.
     fn answer(&mut self) {
         if self.held.is_empty() {
@@ -98,24 +118,31 @@ impl World {
         }
         let at = self.dice.below(self.held.len());
         let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
-        // Some results cover only the first tasks of the chunk.
+        // The worker returns results of all tasks of the chunk, or only of the first ones.
         let count = 1 + self.dice.below(tasks.len());
         let mut tasks = tasks;
         let rest = tasks.split_off(count);
-        let Some((outstanding, is_last)) = self.master.done(worker, id, count as u32) else { return };
-        assert_eq!(
-            (outstanding.first, outstanding.worker, outstanding.attempts.failed),
-            (tasks[0], worker, attempt)
-        );
-        assert!(
-            outstanding.kept[outstanding.skip as usize..].starts_with(&tasks) && is_last == rest.is_empty()
-        );
+        let is_superseded = self.master.superseded(worker, id).is_some();
+        let Some((given, is_last)) = self.master.done(worker, id, count as u32) else {
+            // The worker does not know that the rest of the chunk is not needed.
+            if is_superseded && !rest.is_empty() {
+                self.held.push(Held { id, worker, tasks: rest, attempt });
+            }
+            return;
+        };
+        assert_eq!((given.first, given.worker, given.attempts.failed), (tasks[0], worker, attempt));
+        assert!(given.kept[given.skip as usize..].starts_with(&tasks) && is_last == rest.is_empty());
         if !is_last {
             self.held.push(Held { id, worker, tasks: rest, attempt });
         }
         for task in tasks {
             if self.dice.below(8) > 0 {
-                self.end(task, false);
+                if !self.master.close(&given, task..task + 1).is_empty() {
+                    self.end(task, false);
+                }
+                continue;
+            }
+            if self.master.take_back(&given, task..task + 1).is_empty() {
                 continue;
             }
             self.tried[task as usize] += 1;
@@ -136,14 +163,17 @@ impl World {
     }
 
     fn lose(&mut self, worker: usize, state: WorkerState) {
-        for outstanding in self.master.lose(worker, state) {
-            let (first, attempts) = (outstanding.first, outstanding.attempts);
-            let left = outstanding.kept[outstanding.skip as usize..].to_vec();
-            self.master.requeue(PendingTasks { attempts, ..fresh(first, left) });
+        for given in self.master.lose(worker, state) {
+            let attempts = given.attempts;
+            for run in self.master.take_back(&given, given.first..given.first + u64::from(given.count)) {
+                let place = |task: u64| given.skip as usize + (task - given.first) as usize;
+                let left = given.kept[place(run.start)..place(run.end)].to_vec();
+                self.master.requeue(PendingTasks { attempts, ..fresh(run.start, left) });
+            }
         }
     }
 
-    /// Checks that as many ranks work as the target asks for, or all ranks that can.
+    /// Parks and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);
@@ -176,7 +206,7 @@ impl World {
                         assert_eq!(self.master.join(rank, 0), !enough);
                     }
                 }
-                // Rank 0 does not die.
+                // Any rank except rank 0 may die.
                 1 if self.dice.below(4) == 0 => {
                     let rank = self.dice.below(size);
                     if rank > 0 && self.master.workers().state_of(rank) != WorkerState::Dead {
@@ -195,6 +225,7 @@ impl World {
                     }
                 }
                 3..20 => self.serve(),
+                21..30 if self.copies => self.copy(),
                 _ => self.answer(),
             }
         }
@@ -203,7 +234,8 @@ impl World {
 
 #[test]
 fn every_task_ends_once_despite_deaths_and_failures() {
-    for seed in 1..400 {
+    let mut ended_in_copies = 0;
+    for seed in 1..800 {
         let (size, total, retries) = (1 + seed as usize % 6, seed % 97, seed as u32 % 4);
         let mut world = World::new(seed, size, total, retries);
         world.run(size);
@@ -218,7 +250,11 @@ fn every_task_ends_once_despite_deaths_and_failures() {
             world.answer();
         }
         assert!(world.ended.iter().all(|&n| n == 1), "seed {seed}");
+        assert!((0..size).all(|rank| world.master.workers().held(rank) == 0), "seed {seed}");
+        assert!(world.master.counts().copies == 0 || world.copies);
+        ended_in_copies += counts.ended_in_copies;
     }
+    assert!(ended_in_copies > 200, "the copies hardly matter: {ended_in_copies}");
 }
 
 #[test]

@@ -7,26 +7,26 @@ use armature_planner::farm::WorkerCount;
 /// State of a rank, as its master sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerState {
-    /// Has not joined the farm yet.
+    /// The rank has not joined the farm yet.
     Expected,
-    /// Gets tasks.
+    /// The rank gets tasks.
     Active,
-    /// Gets no tasks, because the farm is faster with fewer workers; it finishes the chunks that it holds.
+    /// The rank gets no tasks, because the farm is faster with fewer workers; it finishes the chunks that it holds.
     Parked,
-    /// Works for a sub-master.
+    /// The rank works for a sub-master.
     Delegated,
-    /// Hangs in a task that has exceeded the user's time limit.
+    /// The rank hangs in a task that has exceeded the user's time limit.
     TimedOut,
-    /// Computes on the communicating thread and has been silent for long: it is dead, or in a task that takes longer than earlier ones. It
-    /// gets no tasks until it sends a message.
+    /// The rank computes on the communicating thread and has sent no message for long: it is dead, or in a task that takes longer than its earlier
+    /// tasks. It gets no tasks until it sends a message.
     Suspected,
-    /// Its process has ended, or the rank has been silent for longer than the limit.
+    /// The process of the rank has ended, or the rank has sent no message for longer than the limit.
     Dead,
-    /// Has reported and left.
+    /// The rank has sent its statistics and left the farm.
     Left,
 }
 
-/// Level of a rank that requests no chunks.
+/// Number of chunks per worker that is used for a rank that must get no chunks.
 const NEVER: u32 = u32::MAX;
 
 /// Ranks to be notified that they are parked or woken.
@@ -36,17 +36,17 @@ pub(crate) struct Change {
     pub(crate) woken: Vec<usize>,
 }
 
-/// Table of ranks by number. A worker *requests* chunks as long as it holds no more than it may request in advance: every result that it
-/// sends is also a request.
+/// Table of ranks by number. A worker *requests* chunks, without a message, as long as it holds no more chunks than it may have in advance: each
+/// result that it sends is also a request for another chunk.
 #[derive(Debug)]
 pub(crate) struct WorkerTable {
     state: Vec<WorkerState>,
     held: Vec<u32>,
-    /// True for a rank with a chunk that must run alone: the rank gets no other chunk meanwhile.
+    /// True for a rank with a chunk that must run alone: the rank gets no other chunk until that chunk is completed.
     exclusive: Vec<bool>,
-    /// Number of workers of a rank: the members of a sub-master, otherwise 1.
+    /// Number of workers behind a rank: the members of a sub-master, and 1 for any other rank.
     span: Vec<u32>,
-    /// Active ranks with the number of chunks that they hold per worker, fewest first.
+    /// Active ranks, each with the number of chunks that it holds per worker, sorted by that number.
     requesting: BTreeSet<(u32, usize)>,
     /// Number of workers of all active ranks.
     capacity: usize,
@@ -85,8 +85,8 @@ impl WorkerTable {
         self.capacity
     }
 
-    /// Returns the number of chunks that a rank holds per worker. A sub-master may hold some more, so that its workers get their next
-    /// chunks at once.
+    /// Returns the number of chunks that a rank holds for each of its workers. Some further chunks of a sub-master do not count, so that its
+    /// workers get their next chunks at once.
     fn level(&self, rank: usize) -> u32 {
         match self.span[rank] {
             _ if self.exclusive[rank] => NEVER,
@@ -102,7 +102,7 @@ impl WorkerTable {
         span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
     }
 
-    /// Sets the number of workers of a rank to `span`.
+    /// Sets the number of workers behind a rank to `span`.
     pub(crate) fn set_capacity(&mut self, rank: usize, span: u32) {
         let state = self.state[rank];
         self.remove(rank);
@@ -139,7 +139,7 @@ impl WorkerTable {
     }
 
     /// Returns the number of workers of a rank.
-    pub(super) fn span(&self, rank: usize) -> usize {
+    pub(crate) fn span(&self, rank: usize) -> usize {
         self.span[rank] as usize
     }
 
@@ -148,7 +148,7 @@ impl WorkerTable {
         self.span[rank] > 1
     }
 
-    /// Stops the requests of a worker until it has finished the chunks that it holds.
+    /// Sends a worker no more chunks until it has finished the chunks that it holds.
     pub(super) fn make_exclusive(&mut self, rank: usize) {
         if !self.is_leader(rank) {
             self.remove(rank);
@@ -157,7 +157,7 @@ impl WorkerTable {
         }
     }
 
-    /// Records that a rank holds no chunks any more.
+    /// Records that a rank no longer holds any chunks.
     pub(super) fn forget(&mut self, rank: usize) {
         self.count(rank, 0);
     }
@@ -166,7 +166,7 @@ impl WorkerTable {
         self.parked
     }
 
-    /// Returns true if no rank is parked and no other rank than this one is active.
+    /// Returns true if no rank is parked and no rank other than `rank` is active.
     pub(super) fn is_alone(&self, rank: usize) -> bool {
         self.parked == 0 && self.working() == usize::from(self.state[rank] == WorkerState::Active)
     }
@@ -175,7 +175,7 @@ impl WorkerTable {
         self.held[rank]
     }
 
-    /// Returns the ranks other than 0 that hold chunks.
+    /// Returns the ranks that hold chunks, except rank 0.
     pub(crate) fn holders(&self) -> impl Iterator<Item = usize> {
         self.held.iter().enumerate().skip(1).filter(|&(_, held)| *held > 0).map(|(rank, _)| rank)
     }
@@ -196,7 +196,6 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the ranks in this state.
     fn all(&self, state: WorkerState) -> impl Iterator<Item = usize> {
         self.state.iter().enumerate().filter(move |&(_, s)| *s == state).map(|(rank, _)| rank)
     }
@@ -237,14 +236,14 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the active ranks other than 0 that hold at most `ahead` chunks per worker, fewest first. This is the order in which ranks
-    /// are served.
+    /// Returns the active ranks other than 0 that hold at most `ahead` chunks per worker. The ranks with the fewest chunks per worker come first;
+    /// this is the order in which they get chunks.
     pub(crate) fn requesting(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.requesting.iter().filter(|&&(_, rank)| rank != 0);
         fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)
     }
 
-    /// Returns the first of the [requesting](WorkerTable::requesting) ranks.
+    /// Returns the first of the ranks that request chunks, in the order of [`requesting`](WorkerTable::requesting).
     pub(crate) fn next_requesting(&self, ahead: u32) -> Option<usize> {
         self.requesting(ahead).next()
     }

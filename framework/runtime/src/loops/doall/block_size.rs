@@ -1,32 +1,32 @@
-//! Number of units that are computed between two hooks.
+//! Block size of a DOALL loop: number of units that a rank computes between two hooks, at which it processes messages.
 
 use std::time::Duration;
 
-/// Target time in seconds between two hooks. A hook costs microseconds, but longer blocks use caches better (matmul 1000² takes a seventh longer in
-/// blocks of 2 ms). Longer blocks delay answers, but the part of the remaining units in a block is bounded anyway.
+/// Target time in seconds of a block, between two hooks at which a rank processes messages. A hook costs microseconds, but longer blocks use caches
+/// better (matmul 1000² takes a seventh longer in blocks of 2 ms). Blocks longer than the target delay answers to messages.
 const TARGET: f64 = 8e-3;
-/// Maximum time in seconds of a block where larger blocks are faster: the next size above [`TARGET`].
+/// Maximum time in seconds of a block, if larger blocks are faster: the time of the next size above [`TARGET`], because sizes double.
 const LONGEST: f64 = 2.0 * TARGET;
-/// Minimum time in seconds of a block at the end of a pass. A rank with two blocks of this time left is not asked to report for a rank without units
-/// (`SOON` of the planner). Each block also reads again the data that all units share.
+/// Minimum time in seconds of a block at the end of a pass. A rank with only two blocks of this time left is not asked to report early when another
+/// rank has no units (`SOON` of the planner). Shorter blocks would read the data that all units share too often.
 const SHORTEST: f64 = TARGET / 8.0;
-/// A block has at most the remaining units divided by this number, because later units may take longer and because other ranks wait for the last
-/// block of a rank at the end of a pass. With a high fixed cost per block the divisor falls to [`FEWEST_PARTS`].
+/// A block has at most the rank's remaining units divided by this number, because later units may take longer and because other ranks wait for the
+/// last block of a rank at the end of a pass. With a high fixed cost per block the divisor falls to [`FEWEST_PARTS`].
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// If each block has `1/n` of the remaining units, a pass has about `n` times this many blocks: the logarithm of the number of units over the size of
-/// the smallest block.
+/// If each block has `1/n` of a rank's remaining units, a pass has about `n` times this number of blocks: the logarithm of the number of units over
+/// the size of the smallest block.
 const BLOCKS_OF_PARTS: f64 = 3.0;
-/// At the end of a pass, no block is shorter than this multiple of the kernel's fixed cost per block.
+/// Minimum time of a block at the end of a pass, as a multiple of the kernel's fixed cost per block.
 const DEAR: f64 = 4.0;
-/// Weight of a new block in the estimate of a unit's time.
+/// Weight of a new block in the estimate of the time of a unit.
 const SHARE: f64 = 0.25;
-/// Maximum fraction of a block's time for the kernel's fixed cost per block.
+/// Maximum fraction of a block's time that the kernel's fixed cost per block may take.
 const WORTH: f64 = 0.03;
-/// Number of rounds, each of which tries every size once, before the first choice. The fastest block of a size counts, because other programs can
-/// only slow a block down. The sizes are tried in rounds, because a temporary slowdown of the machine then affects all sizes.
+/// Number of rounds of trials before the first choice of a block size. Each round tries every size once, so that a temporary slowdown of the machine
+/// affects all sizes. The fastest block of a size counts, because other programs can only slow a block down.
 const ROUNDS: u32 = 3;
-/// Number of blocks between a choice and the next round. The number doubles with each choice.
+/// Number of blocks between the choice of a block size and the next round of trials. The number doubles with each choice.
 const REVIEW: u64 = 64;
 
 /// Chooses the block size from the measured times of units.
@@ -36,25 +36,25 @@ const REVIEW: u64 = 64;
 /// Further rounds follow, more and more rarely, so that a choice that was made at a bad moment does not last.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSize {
-    /// Size set by the user.
+    /// Block size set by the user.
     set: Option<u64>,
     size: u64,
-    /// Sizes that were tried, in ascending order.
+    /// Block sizes that were tried, in ascending order.
     candidates: Vec<Candidate>,
-    /// Index of the size that is tried now; `None` between rounds.
+    /// Index of the block size that is tried now; `None` between rounds of trials.
     trying: Option<usize>,
-    /// Number of rounds until the next choice.
+    /// Number of rounds of trials until the next choice.
     rounds: u32,
-    /// Number of blocks since the last choice, and the number after which the next round begins.
+    /// Number of blocks since the last choice, and number of blocks after which the next round of trials begins.
     done: u64,
     review: u64,
-    /// Size chosen last.
+    /// Block size that was chosen last.
     chosen: Option<u64>,
     /// Latest estimate of the seconds per unit; `None` before the first block.
     unit: Option<f64>,
-    /// Seconds of a block in addition to those of its units, as estimated at the last choice.
+    /// Fixed cost of a block in seconds, in addition to the time of its units, as estimated at the last choice.
     fixed: f64,
-    /// Largest number of remaining units so far.
+    /// Largest number of remaining units of the rank so far.
     most: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct BlockSize {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
-    /// Seconds per unit in the last blocks of this size.
+    /// Seconds per unit in each of the last blocks of this size.
     unit_times: [f64; ROUNDS as usize],
     next: usize,
 }
@@ -77,19 +77,19 @@ impl Candidate {
         self.next = (self.next + 1) % self.unit_times.len();
     }
 
-    /// Returns the seconds per unit in the fastest recent block.
+    /// Returns the seconds per unit in the fastest of the last blocks of this size.
     fn unit(&self) -> f64 {
         self.unit_times.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns the seconds of a block at the speed of the fastest recent block.
+    /// Returns the seconds of a block of this size at the speed of the fastest recent block.
     fn block(&self) -> f64 {
         self.size as f64 * self.unit()
     }
 }
 
 impl BlockSize {
-    /// Creates the choice of a block size; a size set by the user stays fixed.
+    /// Creates the choice of a block size. A size `set` by the user stays fixed.
     pub(super) fn new(set: Option<u64>) -> Self {
         BlockSize {
             set,
@@ -106,12 +106,12 @@ impl BlockSize {
         }
     }
 
-    /// Returns the usual block size.
+    /// Returns the block size that is used except at the end of a pass.
     pub(super) fn usual(&self) -> u64 {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// Returns the size of the next block if `left` units remain.
+    /// Returns the size of the next block of a rank that has `left` units left.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -119,7 +119,7 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // The limit of the parts excludes blocks of this size.
+            // Ends the round of trials: blocks of the next size would exceed the permitted part of the remaining units.
             self.end_round();
         }
         let least =
@@ -127,22 +127,23 @@ impl BlockSize {
         self.size.min(left.div_ceil(parts).max(least)).max(1)
     }
 
-    /// Returns the number by which the remaining units are divided: the largest that keeps the kernel's fixed cost within [`WORTH`].
+    /// Returns the number by which the remaining units are divided to limit a block: the largest that keeps the kernel's fixed cost within [`WORTH`].
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;
-        // Without a fixed cost the quotient is infinite or NaN.
+        // Without a fixed cost per block, the division by it gives infinity or NaN.
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
-    /// Adds a measured block of `units` units.
+    /// Adds a measured block of `units` units, which took the time `took`.
     pub(super) fn done(&mut self, units: u64, took: Duration) {
         if self.set.is_some() || units == 0 {
             return;
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // Smaller blocks, as at the end of a pass, are poor measurements for the usual size, but they show that units have become much slower.
+            // Blocks that are smaller than the usual size, as at the end of a pass, are poor measurements for the usual size, but they show that
+            // units have become much slower.
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }
@@ -163,7 +164,7 @@ impl BlockSize {
         }
     }
 
-    /// Adds a block of the size that is being tried, and selects the next size.
+    /// Adds a block of the size that is being tried, with `unit` seconds per unit, and selects the next size.
     fn record_unit_time(&mut self, at: usize, unit: f64) {
         if self.candidates.len() <= at {
             self.candidates.push(Candidate::new(self.size));
@@ -179,7 +180,7 @@ impl BlockSize {
         }
     }
 
-    /// Ends a round in which each size was tried once.
+    /// Ends a round of trials, in which each block size was tried once.
     fn end_round(&mut self) {
         self.rounds = self.rounds.saturating_sub(1);
         if self.rounds > 0 {
@@ -189,7 +190,7 @@ impl BlockSize {
         }
     }
 
-    /// Begins a round with the smallest size whose block takes at least [`SHORTEST`], or with the largest size tried.
+    /// Begins a round of trials with the smallest size whose block takes at least [`SHORTEST`], or with the largest size tried.
     fn begin_round(&mut self) {
         let at = self.candidates.iter().position(|candidate| candidate.block() >= SHORTEST);
         let at = at.unwrap_or(self.candidates.len().saturating_sub(1));
@@ -197,11 +198,11 @@ impl BlockSize {
         self.size = self.candidates.get(at).map_or(1, |candidate| candidate.size);
     }
 
-    /// Chooses the best of the sizes that were tried.
+    /// Chooses the best of the block sizes that were tried.
     fn settle(&mut self) {
         let unit = self.candidates.iter().map(Candidate::unit).fold(f64::INFINITY, f64::min);
-        // The time of a block is a linear function of its size. The intercept is estimated from short blocks, because in long blocks it is a small
-        // part that the noise of the machine would hide.
+        // The time of a block is a linear function of its size. The fixed cost, its intercept, is estimated from short blocks, because in long blocks
+        // it is a small part, which the noise of the machine would hide.
         let short = self
             .candidates
             .iter()
@@ -221,7 +222,7 @@ impl BlockSize {
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
-    /// Starts the trials again, because a unit now takes `unit` seconds.
+    /// Starts the trials of block sizes again, because a unit now takes `unit` seconds.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
@@ -230,9 +231,9 @@ impl BlockSize {
     }
 }
 
-/// Returns the number of units of `unit` seconds each that fill this time, at least 1.
+/// Returns the number of units of `unit` seconds each that take `seconds` seconds together, at least 1.
 fn units_in(seconds: f64, unit: f64) -> u64 {
-    // A unit that takes no time gives infinity, which converts to the largest number.
+    // If a unit takes no time, the quotient is infinity, which converts to the largest number.
     (seconds / unit) as u64 | u64::from(seconds < unit)
 }
 
@@ -240,7 +241,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Computes some blocks with a kernel that takes `fixed` seconds for each block and `unit` seconds for each unit.
+    /// Simulates `blocks` blocks of a kernel that takes `fixed` seconds for each block and `unit` seconds for each unit.
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn remaining_units_form_fewer_blocks_if_blocks_are_expensive() {
-        // There are 500 units of 0.16 ms; a block costs 0.4 ms, 0.05 ms or nothing in addition.
+        // The rank has 500 units of 0.16 ms; each block costs another 0.4 ms, 0.05 ms or nothing.
         let blocks_of = |fixed: f64| {
             let mut block_size = settle(fixed, 1.6e-4, 200);
             block_size.trying = None;
@@ -294,7 +295,7 @@ mod tests {
         assert!((256..=1024).contains(&block_size.usual()), "{}", block_size.usual());
     }
 
-    /// The kernel packs a matrix for each block, on a machine whose speed varies by a third.
+    /// The kernel packs a matrix for each block, which is a fixed cost, on a machine whose speed varies by a third.
     #[test]
     fn block_cost_is_estimated_despite_noise() {
         let mut random = 1_u64;
@@ -311,8 +312,8 @@ mod tests {
         }
     }
 
-    /// From block 100 on the kernel packs a matrix for each block, but no block takes so long that the whole search
-    /// starts again.
+    /// From block 100 on the kernel packs a matrix for each block, which is a fixed cost, but no block takes so long that all trials of block sizes
+    /// start again.
     #[test]
     fn chosen_size_is_reviewed() {
         let (mut block_size, mut early) = (BlockSize::new(None), None);
@@ -337,7 +338,7 @@ mod tests {
 
     #[test]
     fn search_ends_if_larger_sizes_never_occur() {
-        // Blocks with a small fixed cost contain at most a sixth of 500 units, blocks with a large one at most a fifth.
+        // Blocks with a fixed cost of 0.02 ms have at most a sixth of the 500 units, and blocks with a fixed cost of 0.1 ms at most a fifth.
         for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
             let mut block_size = BlockSize::new(None);
             for left in (1..=500).rev().cycle().take(5_000) {

@@ -1,4 +1,4 @@
-//! Checkpoints of a DOALL loop: writing and reading a rank's units.
+//! Checkpoints of a DOALL loop: writes and reads the units of a rank.
 
 use std::ops::Range;
 
@@ -17,17 +17,17 @@ use crate::persist::snapshot::{
 };
 use crate::session::Config;
 
-/// Approximate number of pieces in which a rank writes its units. A job that resumes with more ranks reads up to one surplus piece at each end of a
-/// rank's range.
+/// Approximate number of pieces in which a rank writes its units to a checkpoint. A job that resumes with more ranks reads up to one surplus piece at
+/// each end of a rank's range.
 const PIECES: u64 = 16;
 
-/// This rank's part in the checkpoints of a loop.
+/// One rank's part in the checkpoints of a loop.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,
-    /// Schedule and records of the checkpoints on rank 0, until its coordinator takes them.
+    /// Schedule and records of the checkpoints on rank 0, until the coordinator of the run takes them.
     pub(super) snapshots: Option<SnapshotCoordinator>,
-    /// Number of passes that an earlier job has done.
+    /// Number of passes that an earlier start of the job has done.
     pub(super) before: u64,
 }
 
@@ -54,21 +54,21 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// Returns the units of `range` from pieces that cover the range.
+/// Joins pieces of a checkpoint that cover `range`, and returns the units of `range`.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {
         let Range { start, end } = piece.units.clone();
         let mut units: U = open(&piece.data, end - start)?;
         let (from, to) = (start.max(range.start), end.min(range.end));
-        // A number of units in memory fits into `usize`.
+        // The cast to `usize` is lossless, because the units are in memory.
         drop(units.split_off((to - start) as usize));
         mine.append(units.split_off((from - start) as usize));
     }
     Ok(mine)
 }
 
-/// Converts segments to pieces of a checkpoint.
+/// Converts segments of neighbouring units to pieces of a checkpoint.
 pub(super) fn pieces<'s, U: Units + 's>(
     segments: impl Iterator<Item = &'s Segment<U>>,
 ) -> Result<Vec<Piece>> {
@@ -80,7 +80,7 @@ pub(super) fn pieces<'s, U: Units + 's>(
         let (mut first, mut left, mut units) = (segment.first, segment.count, segment.units.copy());
         while left > 0 {
             let count = left.min(most);
-            // A number of units in memory fits into `usize`.
+            // The cast to `usize` is lossless, because the units are in memory.
             let rest = units.split_off(count as usize);
             pieces.push((first, count, bytes_of(std::mem::replace(&mut units, rest))?));
             (first, left) = (first + count, left - count);
@@ -103,7 +103,8 @@ fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads `count` units from the bytes of [`bytes_of`]. All lengths are checked in spite of the checksum, because the program may have changed since.
+/// Reads `count` units from bytes that [`bytes_of`] has written. All lengths are checked in spite of the checksum of the file, because the program
+/// may have changed since.
 fn open<U: Units>(bytes: &[u8], count: u64) -> Result<U> {
     let wrong = || Error::new(ErrorKind::Wire, "the units of the checkpoint do not fit this loop");
     let mut rest = bytes;

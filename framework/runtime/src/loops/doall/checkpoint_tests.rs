@@ -14,16 +14,16 @@ type Counts = (Rows<u64>, Vec<String>);
 const UNITS: u64 = 23;
 const PASSES: u64 = 400;
 
-/// Body whose values depend on the number of passes.
+/// Body of a loop whose values depend on the number of passes.
 struct Counter {
-    /// Directory whose first checkpoint makes the body fail.
+    /// Directory of checkpoints. The body fails as soon as it holds one.
     killed: Option<PathBuf>,
 }
 
 impl DoAll for Counter {
     type Units = Counts;
 
-    /// With checkpoints, passes wait for each other although the body does not need it.
+    /// Although `NOWAIT` permits a rank to run ahead, passes of a loop with checkpoints wait for each other.
     const NOWAIT: bool = true;
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
@@ -35,7 +35,7 @@ impl DoAll for Counter {
         if self.killed.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
             return Err("enough".into());
         }
-        // The pause gives the disk time to write a checkpoint.
+        // Pauses, to give the disk time to write a checkpoint.
         std::thread::sleep(Duration::from_micros(50));
         rows.iter_mut().for_each(|x| *x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         names.iter_mut().for_each(|name| name.truncate(1));
@@ -43,7 +43,7 @@ impl DoAll for Counter {
     }
 }
 
-/// Runs the loop with checkpoints in `dir`.
+/// Runs a loop of several passes with checkpoints in `dir`.
 fn run_passes(
     ranks: usize,
     dir: &Path,

@@ -66,9 +66,9 @@ impl<L: DoAll> DoAllLoop<L> {
         self
     }
 
-    /// Runs several passes over all units. A pass begins when all ranks have finished the one before, unless passes of the loop [need not
+    /// Runs several passes over all units. A pass begins when all ranks have finished the previous pass, unless passes of the loop [need not
     /// wait](DoAll::NOWAIT) and it has no checkpoint. With 0 passes the units are only created. A further run finds the units where the previous run
-    /// left them, and begins with what that run has learned about the ranks.
+    /// left them, and begins with the speeds of the ranks that the previous run has measured.
     ///
     /// Returns when all ranks have finished.
     ///
@@ -150,7 +150,7 @@ impl<L: DoAll> DoAllLoop<L> {
             if passes < until.every {
                 break;
             }
-            // All ranks have finished the pass, so the gather waits for no computation.
+            // The gather does not wait for computations, because all ranks have finished the pass.
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
             let mine = session.report_failure(mine.map_err(here))?;
             let all = session.gather(mine)?;
@@ -191,7 +191,7 @@ impl<L: DoAll> DoAllLoop<L> {
         self.rank_loop.run(endpoint, config, passes, (&mut self.body, 0))
     }
 
-    /// Creates this rank's units, if it has none yet.
+    /// Creates this rank's units, unless it has its units already.
     fn make(&mut self, endpoint: &Endpoint) -> Result<()> {
         let rank = endpoint.rank();
         let Some(range) = self.rank_loop.wants(rank, endpoint.size())? else { return Ok(()) };

@@ -32,7 +32,7 @@ pub(in crate::loops) fn gather<U: Units>(
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }
-    // Rank 0's own units are checked as well, because they might be on another rank in the next run.
+    // Checks that rank 0's own units can be encoded too, because they might be on another rank in the next run.
     mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();
@@ -74,7 +74,7 @@ pub(super) fn spread<U: Units>(
     let what =
         Announcement::new(format!("gives all ranks the units of the loop {name:?}")).with("units", units);
     let rank = endpoint.rank();
-    // Pieces are split off from the end, so that no unit is moved in memory more than once. The last piece may have no units.
+    // Splits pieces off from the end, so that no unit is moved in memory more than once. The last piece may have no units.
     let mut left = usize::try_from(units).unwrap_or(usize::MAX);
     let most = all.as_ref().map_or(1, |all| (PIECE / (all.bytes() / left.max(1)).max(1)).max(1));
     let mut rest = all;
@@ -114,7 +114,7 @@ pub(super) fn spread<U: Units>(
     )
 }
 
-/// Joins segments to one storage of all units.
+/// Joins segments of neighbouring units to one storage of all units.
 fn together<U: Units>(mut segments: Vec<Segment<U>>, units: u64) -> Result<U> {
     segments.sort_by_key(|segment| segment.first);
     let mut all = U::empty();

@@ -40,7 +40,7 @@ fn ranges_yield_every_index_once() {
     }
 }
 
-/// Returns the indices that each rank has executed; each index takes longer on rank 0.
+/// Returns the indices that each rank has processed, in a loop in which each index takes longer on rank 0.
 fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> {
     let done = Mutex::new(vec![Vec::new(); ranks]);
     run(&config(ranks), |session| {
@@ -140,7 +140,7 @@ fn closure_results_equal_the_serial_loop() {
 
 #[test]
 fn failing_closure_names_its_indices() {
-    // Without movements it is known which rank executes which index.
+    // Turns movements off, so that it is known which rank executes which index.
     let still = Settings::new().balance(crate::Balance::Off);
     let error = run(&config(2), |session| {
         ParallelFor::new("odd", 30..40)

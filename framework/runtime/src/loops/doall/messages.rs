@@ -17,7 +17,7 @@ use crate::persist::snapshot::Saved;
 
 messages! {
     "a DOALL loop":
-    /// Message that arrived while the loop runs.
+    /// Message of a DOALL loop that a rank has received.
     pub(super) enum Received;
     pub(super) enum Tag {
         /// Units for rank 0, which gathers all units, or for a rank that receives a shared result.
@@ -25,7 +25,7 @@ messages! {
     }
     /// Message from a worker to the coordinator.
     pub(super) enum ToCoordinator {
-        /// Work of the worker.
+        /// Report of the worker about its computing.
         Report(report: Report) = 24,
         /// Pieces of a checkpoint that the worker has written, with the number of passes after which its units were in that state.
         Saved(pass: u64, pieces: Vec<Saved>) = 52,
@@ -34,7 +34,7 @@ messages! {
     pub(super) enum ToWorker<U: Infallible => Body> {
         /// Directive of the coordinator to all workers.
         Directive(directive: Directive) = 48,
-        /// [Units](UnitMigration) from another worker, sent by the directive of their round.
+        /// [Units](UnitMigration) from another worker, which a directive has moved.
         Units(units: U) = 49 raw,
     }
 }
@@ -46,17 +46,17 @@ pub(super) struct Report {
     pub(super) at: f64,
     /// Number of the last directive that the rank has carried out.
     pub(super) round: u64,
-    /// Number of units computed in this pass; a unit that was computed several times counts each time.
+    /// Number of computations of units on the rank in this pass; a unit that was computed several times counts each time.
     pub(super) done: u64,
     /// Number of units on the rank, computed or not.
     pub(super) held: u64,
-    /// Work since the rank's last report. Its `held` is the number of undone computations of units, counted as in `done`.
+    /// Measurements since the rank's last report. Their `held` is the number of computations of units that the rank still has to do in this pass.
     pub(super) sample: Sample,
-    /// Work in the whole run, once the rank has run out of units.
+    /// Work of the rank in the whole run, once the rank has run out of units.
     pub(super) total: Option<RankReport>,
 }
 
-/// Decision of rank 0, which all ranks receive.
+/// Decision of rank 0 about a DOALL loop, which all ranks receive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     pub(super) round: u64,
@@ -65,15 +65,15 @@ pub(super) struct Directive {
     pub(super) moves: Vec<Transfer>,
     /// Seconds between two reports of a rank.
     pub(super) period: f64,
-    /// Number of passes of a checkpoint to which units are written before the rest of the directive is carried out.
+    /// If a checkpoint must be written before the rest of the directive is carried out: number of passes that the checkpoint has.
     pub(super) save: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    /// Continue the pass.
+    /// Continue with the present pass.
     Continue,
-    /// Report at the next hook, because a rank has run out of units. The number of the round does not change.
+    /// Report after the present block, because another rank has run out of units. The directive has the number of the previous one.
     ReportSoon,
     /// Begin the next pass.
     BeginPass,
@@ -86,25 +86,25 @@ pub(super) enum Command {
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Number of undone computations to transfer: a unit counts as often as it is still to be computed.
+    /// Number of undone computations of units to transfer: a unit counts as often as it is still to be computed.
     pub(super) units: u64,
-    /// Number of undone computations of the sender when rank 0 decided. If fewer are left, the sender sends proportionally fewer.
+    /// Number of undone computations that the sender had when rank 0 decided. If the sender has fewer left, it transfers proportionally fewer.
     pub(super) of: u64,
 }
 
 impl Transfer {
-    /// Returns the number of computations to send if `left` are left.
+    /// Returns the number of undone computations to transfer if the sender has `left` of them left.
     pub(super) fn of_those_left(&self, left: u64) -> u64 {
         if left >= self.of {
             return self.units;
         }
         let part = u128::from(self.units) * u128::from(left) / u128::from(self.of.max(1));
-        // The result is at most `left`, and at most `units` in case `units` exceeds what the sender had.
+        // The result is limited to `left`, and to `units` in case `units` exceeds the number that the sender had.
         u64::try_from(part).unwrap_or(u64::MAX).min(left)
     }
 }
 
-/// Units in transit, with the number of the directive that sent them. The message may be empty.
+/// Units in transit between two ranks, with the number of the directive that moved them. The message may contain no units.
 #[derive(Debug)]
 pub(in crate::loops) struct UnitMigration<U> {
     pub(in crate::loops) round: u64,
@@ -112,14 +112,14 @@ pub(in crate::loops) struct UnitMigration<U> {
 }
 
 impl<U> UnitMigration<U> {
-    /// Returns the number of units.
+    /// Returns the number of units in the message.
     pub(super) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.count).sum()
     }
 }
 
 impl<U: Units> UnitMigration<U> {
-    /// Encodes the units as a message for another worker, or as one with [`Tag::Gather`].
+    /// Encodes the units as a message for another worker, or, with [`Tag::Gather`], for the rank that gathers all units.
     pub(super) fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
         frame(run, tag, 64, |head, parts| {
             let mut packer = Packer::behind(take(head), take(parts));
@@ -136,7 +136,7 @@ impl<U: Units> UnitMigration<U> {
         })
     }
 
-    /// Decodes units of a loop that has `units` units; a unit beyond that is an error.
+    /// Decodes units of a loop that has `units` units; a unit number beyond that is an error.
     pub(super) fn decode(body: Body, units: u64) -> Result<Self> {
         let mut unpacker = Unpacker::new(body.head, body.parts);
         let round = unpacker.number()?;
@@ -155,10 +155,10 @@ impl<U: Units> UnitMigration<U> {
         Ok(UnitMigration { round, segments })
     }
 
-    /// Decodes a message with [`Tag::Gather`]. A unit beyond `units` is an error.
+    /// Decodes a message with [`Tag::Gather`], in which all unit numbers must be less than `units`.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if the message is a different one or damaged.
+    /// [`ErrorKind::Wire`] if the message has another tag or is damaged.
     pub(in crate::loops) fn decode_gathered(message: Message, units: u64) -> Result<Self> {
         UnitMigration::decode(message.expect(Tag::Gather)?, units)
     }

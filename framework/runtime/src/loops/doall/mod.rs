@@ -6,6 +6,7 @@ mod block_size;
 mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;
+mod coordinator;
 mod do_all;
 mod gather;
 #[cfg(test)]
@@ -18,7 +19,6 @@ mod nowait_tests;
 mod rank_loop;
 mod run;
 mod running;
-mod star;
 #[cfg(test)]
 mod tests;
 mod unit_queue;

@@ -29,8 +29,8 @@ fn forced_movements_do_not_change_nowait_results() {
     assert!(movements > 2_500 && moved > 12_500, "{movements} movements of {moved} units");
 }
 
-/// Each rank is slow in every other pass. With barriers every pass takes as long as its slow rank; without barriers
-/// both ranks have the same work in total.
+/// Each of two ranks is slow in every other pass. With barriers every pass takes as long as its slow rank; without barriers both ranks have the same
+/// work in total.
 #[test]
 fn nowait_passes_do_not_wait() {
     struct Takes<const NOWAIT: bool>(usize);

@@ -1,4 +1,4 @@
-//! State of a DOALL loop on this rank, which lasts from run to run.
+//! State of a DOALL loop on one rank, which is kept from run to run.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::loops::units::Units;
 use crate::loops::until::Until;
 use crate::session::{Announcement, Config};
 
-/// A loop on this rank, for all its runs.
+/// DOALL loop on one rank, for all its runs.
 pub(in crate::loops) struct RankLoop<U> {
     pub(super) name: String,
     pub(super) settings: Settings,
@@ -24,13 +24,13 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) worker: Worker<U>,
     pub(super) block_size: BlockSize,
     pub(super) has_units: bool,
-    /// Number of runs announced so far.
+    /// Number of runs of the loop that were announced so far.
     pub(super) runs: u64,
     /// True if a unit's next pass may begin before all other units have finished the present one.
     pub(super) nowait: bool,
-    /// Checkpoints of the first run, if the option is set.
+    /// Checkpoints of the loop's first run, if the loop has checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
-    /// On rank 0, what earlier runs have learned.
+    /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,
     /// Mean duration of a block on this rank in the previous run.
     pub(super) usual: Option<Duration>,
@@ -65,16 +65,16 @@ impl<U: Units> RankLoop<U> {
         self.units
     }
 
-    /// Changes the settings.
+    /// Changes the options of the loop.
     pub(in crate::loops) fn change(&mut self, set: impl FnOnce(&mut Settings)) {
         set(&mut self.settings);
         self.block_size = BlockSize::new(self.settings.block_size);
     }
 
-    /// Checks that a loop of this kind has all options that are set.
+    /// Checks that all options that are set exist for this kind of loop.
     ///
     /// # Errors
-    /// If an option is set that the loop does not have.
+    /// If an option is set that this kind of loop does not have.
     pub(in crate::loops) fn check(&self, kind: LoopKind, rank: usize) -> Result<()> {
         self.settings.check(kind).map_err(|error| error.in_loop(&self.name).at_rank(rank))
     }
@@ -92,7 +92,7 @@ impl<U: Units> RankLoop<U> {
     /// Returns the initial units of this rank, or `None` if the rank has its units already.
     ///
     /// # Errors
-    /// If the shares that were set cannot be used.
+    /// If the shares that the user set cannot be used.
     pub(in crate::loops) fn wants(&self, rank: usize, ranks: usize) -> Result<Option<Range<u64>>> {
         if self.has_units {
             return Ok(None);
@@ -109,7 +109,7 @@ impl<U: Units> RankLoop<U> {
     /// Stores the data of the units that the rank [wants](RankLoop::wants), before or during a run.
     ///
     /// # Errors
-    /// If the data are not those of this number of units, or cannot be sent.
+    /// If the data are not those of the number of units in `range`, or cannot be encoded.
     pub(in crate::loops) fn set_units(&mut self, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {
@@ -126,7 +126,7 @@ impl<U: Units> RankLoop<U> {
         Ok(())
     }
 
-    /// Describes a run of `passes` passes; all ranks must announce the same.
+    /// Describes a run of `passes` passes, for the check that all ranks call the same operation.
     pub(in crate::loops) fn announcement(&mut self, passes: u64) -> Announcement {
         self.runs += 1;
         let what = Announcement::new(format!("runs the DOALL loop {:?}", self.name));
@@ -140,7 +140,7 @@ impl<U: Units> RankLoop<U> {
     /// remaining passes.
     ///
     /// # Errors
-    /// If this is not the loop's first run, or the checkpoint is of more passes; the errors of [`resume`].
+    /// If this is not the loop's first run, or the checkpoint has more than `passes` passes; the errors of [`resume`].
     pub(in crate::loops) fn resume(
         &mut self,
         endpoint: &mut Endpoint,
@@ -177,7 +177,7 @@ impl<U: Units> RankLoop<U> {
         if error.kind() == ErrorKind::Peer { error } else { error.in_loop(&self.name) }
     }
 
-    /// Returns copies of this rank's segments.
+    /// Returns copies of this rank's units, as a message.
     pub(in crate::loops) fn copies(&self) -> UnitMigration<U> {
         let copy = |segment: &Segment<U>| Segment::new(segment.first, segment.count, segment.units.copy());
         UnitMigration { round: 0, segments: self.worker.unit_queue.segments().map(copy).collect() }

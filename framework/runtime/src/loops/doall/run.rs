@@ -2,9 +2,9 @@
 
 use armature_planner::loops::Reach;
 
+use super::coordinator::DoAllCoordinator;
 use super::rank_loop::RankLoop;
 use super::running::{Run, Running};
-use super::star::Star;
 use super::user_code::{Body, LoopCode};
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
@@ -32,8 +32,8 @@ impl<U: Units> RankLoop<U> {
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let eager = self.settings.forced.is_some();
         // Passes that need not wait for each other become one pass in which each unit is computed `passes` times, if the total number of computations
-        // can be counted. A checkpoint needs a moment at which all units have been computed equally often, so loops with checkpoints keep their
-        // barriers.
+        // fits into the counter. Loops with checkpoints keep their barriers, because a checkpoint needs a moment at which all units have been
+        // computed equally often.
         let is_one = self.nowait && self.checkpoints.is_none() && self.units.checked_mul(passes).is_some();
         let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
         let to_make = self.wants(rank, ranks)?;
@@ -48,7 +48,7 @@ impl<U: Units> RankLoop<U> {
                 LoopController::new(&self.name, &self.settings, config, endpoint, Reach::Anywhere, &held)?;
             let snapshots = self.checkpoints.as_mut().and_then(|checkpoints| checkpoints.snapshots.take());
             let of_run = Coordinator::new(&self.name, controller, snapshots, held, clock.now());
-            run = run.with_coordinator(Star::new(of_run, (rounds, times), eager), learned);
+            run = run.with_coordinator(DoAllCoordinator::new(of_run, (rounds, times), eager), learned);
         }
         Ok(run)
     }
@@ -69,22 +69,22 @@ impl<U: Units> RankLoop<U> {
         let mut run = self.begin(endpoint, config, passes)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
-        // A simulated rank computes inline and processes no message during a block, so that decisions are made at the same points as with short
-        // blocks.
+        // On a simulated rank, user code runs on the thread that communicates, which processes no message during a block. Decisions are then made at
+        // the same points as with short blocks.
         let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let result = driver.run(endpoint, &mut Running::new(self, &mut run));
-            // The scope waits for the compute thread, which may be in user code for long. A failure is reported before the scope ends, so that the
-            // other ranks do not wait for the compute thread.
+            // A failure is reported to the other ranks before the end of the scope, which waits for the compute thread: that thread may be in user
+            // code for a long time.
             result.map_err(|error| self.placed(error)).inspect_err(|error| endpoint.report(error)).map(drop)
         })?;
         let summary = self.end(run);
         endpoint.check_run_stopped().map(|()| summary)
     }
 
-    /// Ends the run and returns the summary on rank 0.
+    /// Ends the run; returns its summary on rank 0.
     pub(in crate::loops) fn end(&mut self, run: Run) -> Option<Summary> {
         self.usual = run.metrics.mean_block();
         let coordinator = run.coordinator.filter(|coordinator| coordinator.of_run.ended.is_some())?;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use armature_planner::loops::LoopBalancer;
 
 use super::checkpoint::pieces;
+use super::coordinator::DoAllCoordinator;
 use super::messages::{Directive, Received, Report, Tag, ToCoordinator, ToWorker, UnitMigration, unexpected};
 use super::rank_loop::RankLoop;
-use super::star::Star;
 use super::unit_queue::UnitBlock;
 use super::user_code::{Done, Job};
 use crate::comm::clock::Clock;
@@ -23,26 +23,26 @@ use crate::rank::heartbeat::{HeartbeatState, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 
-/// State of one run.
+/// State of one run of a DOALL loop on a rank.
 pub(in crate::loops) struct Run {
-    pub(super) coordinator: Option<Star>,
-    /// On rank 0, what an earlier run has learned about the ranks, until this run has begun.
+    pub(super) coordinator: Option<DoAllCoordinator>,
+    /// On rank 0, the balancer of an earlier run, which has learned the speeds of the ranks, until this run begins.
     learned: Option<LoopBalancer>,
     pub(super) metrics: Metrics,
     pub(super) passes: u64,
-    /// Units to create on this rank before anything else.
+    /// Range of the units that this rank must create before it does anything else.
     to_make: Option<Range<u64>>,
-    /// Task of user code, which has the data of the block's segment.
+    /// Task that user code is running. User code then has the data of the units.
     in_hand: Option<InHand>,
-    /// Messages for the worker that arrived while user code had the units, with their senders.
+    /// Messages for this rank's worker that arrived while user code had the data of the units, with their senders.
     waiting: VecDeque<(usize, ToWorker)>,
     /// Time since which the rank has had nothing to do.
     idle_since: Option<Duration>,
-    /// Time spent so far on the movement in progress.
+    /// Time that this rank has spent so far on the movement in progress.
     moving: Duration,
-    /// On rank 0, true if a report has arrived that may lead to a directive.
+    /// On rank 0, true if a report has arrived that may lead to a directive and has not been evaluated.
     is_dirty: bool,
-    /// Request of a caller that computes the blocks itself.
+    /// Request of a program that processes ranges of indices itself.
     caller_request: Option<CallerRequest>,
 }
 
@@ -53,12 +53,12 @@ enum InHand {
     Block(UnitBlock),
 }
 
-/// Request of a caller that computes the blocks itself.
+/// Request of a program that processes ranges of indices itself, instead of passing a function.
 #[derive(Clone, Debug)]
 pub(in crate::loops) enum CallerRequest {
-    /// The next block, for which the caller waits.
+    /// The program waits for the next block.
     Next,
-    /// The part of the given units that is still on this rank. The given units are the end of the caller's block; all earlier units of the block are
+    /// The program asks which part of these units is still on this rank. They are the end of its present block; all earlier units of the block are
     /// done.
     Rest(Range<u64>),
 }
@@ -81,13 +81,17 @@ impl Run {
         }
     }
 
-    /// Adds the coordinator on rank 0. `learned` is what earlier runs have learned about the ranks.
-    pub(super) fn with_coordinator(self, coordinator: Star, learned: Option<LoopBalancer>) -> Self {
+    /// Adds the coordinator on rank 0. `learned` is the balancer of an earlier run, which has learned the speeds of the ranks.
+    pub(super) fn with_coordinator(
+        self,
+        coordinator: DoAllCoordinator,
+        learned: Option<LoopBalancer>,
+    ) -> Self {
         Run { coordinator: Some(coordinator), learned, ..self }
     }
 }
 
-/// A loop in a run, as a protocol of the rank's driver.
+/// Run of a DOALL loop on a rank, as a protocol that the rank's driver executes.
 pub(in crate::loops) struct Running<'l, U, C> {
     of: &'l mut RankLoop<U>,
     run: &'l mut Run,
@@ -99,7 +103,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running { of, run, code: PhantomData }
     }
 
-    /// Creates the protocol for a caller that computes the blocks itself.
+    /// Creates the protocol for a program that processes ranges of indices itself.
     pub(in crate::loops) fn caller_request(
         of: &'l mut RankLoop<U>,
         run: &'l mut Run,
@@ -117,7 +121,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.of.worker.has_finished()
     }
 
-    /// Reports the pieces that have been written to a checkpoint.
+    /// Reports pieces that this rank has written to a checkpoint to the coordinator.
     fn report_saved(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let saved = self.of.checkpoints.as_mut().map_or(Ok(None), |checkpoints| checkpoints.writer.poll())?;
         saved.map_or(Ok(()), |(pass, pieces)| self.send(ToCoordinator::Saved(pass, pieces), at, out))
@@ -131,7 +135,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         out.send(0, message)
     }
 
-    /// Reports if a report is due, and lets the coordinator decide. Returns true if there was anything to do.
+    /// Sends a report if one is due, and lets the coordinator decide. Returns true if there was anything to do.
     fn interact(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.report_saved(at, out)?;
         let mut begin = None;
@@ -180,7 +184,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         }
     }
 
-    /// Sends a directive to all workers, including the one on this rank.
+    /// Sends a directive of the coordinator to all workers, including the one on this rank.
     fn issue(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let message = ToWorker::Directive(directive.clone()).encode(out.run())?;
         for rank in 1..out.ranks() {
@@ -190,7 +194,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.take_waiting(at, out)
     }
 
-    /// Processes the waiting messages for the worker, unless user code has the units.
+    /// Processes the waiting messages for this rank's worker, unless user code has the data of the units.
     fn take_waiting(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while !self.is_busy() {
             let Some((from, message)) = self.run.waiting.pop_front() else { return Ok(()) };
@@ -199,12 +203,12 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Ok(())
     }
 
-    /// Returns true if user code has the units or is to create them.
+    /// Returns true if user code has the data of the units or must create them.
     fn is_busy(&self) -> bool {
         self.run.in_hand.is_some() || self.run.to_make.is_some()
     }
 
-    /// Processes a message for the worker; `begin` is the time at which its processing began.
+    /// Processes a message for this rank's worker; `begin` is the time at which its processing began.
     fn take(
         &mut self,
         from: usize,
@@ -234,11 +238,12 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Ok(())
     }
 
-    /// Returns true if the last checkpoint of a run that was stopped is being written.
+    /// Returns true if the run was stopped and its last checkpoint is being written.
     fn is_saving(&self, out: &mut Outgoing<'_>) -> bool {
         let is_writing =
             || self.of.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.writer.is_busy());
-        let is_open = || self.run.coordinator.as_ref().is_some_and(|star| star.of_run.is_saving());
+        let is_open =
+            || self.run.coordinator.as_ref().is_some_and(|coordinator| coordinator.of_run.is_saving());
         out.endpoint().is_run_stopped() && (is_writing() || is_open())
     }
 
@@ -269,7 +274,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         !worker.has_finished() && !worker.is_idle()
     }
 
-    /// Returns the next block, if there is one.
+    /// Returns the next block of units to compute, if there is one.
     fn block(&mut self) -> Option<UnitBlock> {
         if !self.has_work() {
             return None;
@@ -282,7 +287,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         worker.next(self.of.block_size.next(left))
     }
 
-    /// Ends a wait of the rank and adds its duration to the metrics.
+    /// Ends the rank's wait, if it was idle, and adds its duration to the metrics.
     fn end_idle(&mut self, at: &Moment) {
         if let Some(since) = self.run.idle_since.take() {
             self.run.metrics.waited(at.now().saturating_sub(since));
@@ -296,7 +301,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     /// All messages are processed between two jobs, because rank 0 decides from the reports of all ranks.
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
-    /// Results of user code are processed before messages, so that the segment's data are back in the queue when units arrive.
+    /// Results of user code are processed before messages, so that the data of the units are back in the queue when units arrive.
     const OUTCOMES_BEFORE_MESSAGES: bool = true;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
@@ -371,7 +376,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
         let has_caller_request = self.run.caller_request.is_some();
         if self.run.in_hand.is_some() {
-            // A caller that computes the blocks itself now receives the block that was chosen for it.
+            // A program that processes ranges of indices itself now receives the block that was chosen for it.
             return Ok(if has_caller_request { Next::Finished } else { Next::Wait });
         }
         if let Some(range) = self.run.to_make.take() {

@@ -24,14 +24,13 @@ pub(super) fn noise(n: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-/// Body whose values depend on the unit and on the number of passes. `NOWAIT` is true if passes need not wait for each
-/// other.
+/// Body of a loop whose values depend on the unit and on the number of passes. `NOWAIT` is true if passes need not wait for each other.
 struct Marked<const NOWAIT: bool> {
     width: usize,
     work: fn(u64),
 }
 
-/// Returns the value of a unit after a number of passes.
+/// Returns the value that a unit must have after `passes` passes.
 fn mark(unit: u64, passes: u64) -> u64 {
     (0..passes).fold(unit, |x, _| noise(x))
 }
@@ -65,7 +64,7 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// Runs a loop of some passes twice, and checks the collected values after each run.
+/// Runs a loop of `passes` passes twice, and checks the collected values after each run.
 fn check(ranks: usize, units: u64, passes: u64, settings: &Settings, work: fn(u64)) -> Vec<Summary> {
     check_as::<false>(ranks, units, passes, settings, work)
 }
@@ -123,8 +122,8 @@ fn every_unit_runs_once_per_pass_on_any_rank_count() {
     }
 }
 
-/// Runs a loop for each seed, with random movements between any ranks and blocks of several sizes. Returns the numbers
-/// of movements and of moved units.
+/// Runs a loop for each of many random seeds, with random movements of units between any ranks and blocks of several sizes. Returns the numbers of
+/// movements and of moved units.
 pub(super) fn forced<const NOWAIT: bool>(
     ranks: impl Fn(u64) -> u64,
     units: [u64; 7],
@@ -177,7 +176,7 @@ fn units_move_away_from_a_slow_rank() {
             Ok(range.collect())
         }
         fn compute(&mut self, _: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
-            // The times are long enough that other tests on the same processor do not change the ratio.
+            // Rank 1 takes 24 ms per unit and other ranks 6 ms, long enough that other tests on the same processor do not change the ratio.
             let each = if self.0 == 1 { 24 } else { 6 };
             std::thread::sleep(Duration::from_millis(each * units.len() as u64));
             Ok(())
@@ -200,7 +199,7 @@ fn units_move_away_from_a_slow_rank() {
     assert!(held(1)[1] < 35 && held(1)[0] > 50, "{}", summaries[1]);
 }
 
-/// One unit takes as long as all the others, which move to other ranks meanwhile.
+/// Unit 0 takes as long as the 99 other units together. The other units of its rank move to other ranks meanwhile.
 #[test]
 fn long_unit_does_not_delay_other_units() {
     fn long(unit: u64) {
@@ -208,7 +207,7 @@ fn long_unit_does_not_delay_other_units() {
     }
     let summary = &check(4, 100, 1, &Settings::new(), long)[0];
     assert!(summary.ranks[0].units <= 12.0, "{summary}");
-    // Other load on the machine lengthens both times.
+    // Compares two times of the same run, because other load on the machine lengthens both.
     let busy: Duration = summary.ranks.iter().map(|rank| rank.busy).sum();
     assert!(summary.elapsed < busy.mul_f64(0.8), "{summary}");
 }
@@ -245,7 +244,7 @@ fn errors_and_panics_of_user_code_end_the_job() {
     for ranks in [1, 2, 4] {
         let error = failing(ranks, |_| Err("no pivot".into()));
         assert_eq!((error.kind(), error.stage()), (ErrorKind::User, Some("bad")), "{error}");
-        // The unit may have moved to another rank before.
+        // The error may name any rank, because the failing unit may have moved to another rank before.
         assert!(error.rank().is_some_and(|rank| rank < ranks), "{error}");
         assert!(error.to_string().contains(": loop bad: no pivot (in unit"), "{error}");
         let error = failing(ranks, |_| panic!("out of luck"));
@@ -284,7 +283,7 @@ impl DoAll for Wrong {
 
 #[test]
 fn silent_rank_is_named() {
-    // A rank that computes on the thread that communicates sends no heartbeat meanwhile.
+    // A rank that runs user code on the thread that communicates sends no heartbeat meanwhile.
     let config = config(2).peer_limit(Duration::from_millis(300)).driver(Driver::Inline);
     let error = run(&config, |session| {
         ParallelFor::new("silent", 0..20).block_size(1).run(session, |range| {

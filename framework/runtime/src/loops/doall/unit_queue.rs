@@ -4,42 +4,42 @@ use std::ops::Range;
 
 use crate::loops::units::Units;
 
-/// Neighbouring segments are merged if at most this many times the units of the smaller segment are copied, because copying them costs less than one
-/// more block per pass.
+/// Neighbouring segments of units are merged if at most this many times the units of the smaller segment are copied. Copying so few units costs less
+/// than one more block per pass.
 const CHEAP: u64 = 4;
-/// Maximum number of unmerged pairs of neighbouring segments. Each pair costs a block that is shorter than necessary.
+/// Maximum number of pairs of neighbouring segments that are not merged. Each pair costs a block that is shorter than necessary.
 const MOST_JOINTS: usize = 16;
 
-/// Neighbouring units with one storage. Units are computed from the front and leave from the back, so that the units that have been computed more
-/// often are always at the front.
+/// Segment: neighbouring units with one storage. Units are computed from the front and leave from the back, so that the units that have been computed
+/// more often are always at the front.
 #[derive(Debug)]
 pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) first: u64,
     pub(in crate::loops) count: u64,
-    /// Number of times that each unit is still to be computed, except for the first `done` units.
+    /// Number of times that each unit of the segment is still to be computed, except for the first `done` units.
     pub(super) left: u64,
-    /// Number of units at the front that are to be computed once less than `left` times.
+    /// Number of units at the front of the segment that have been computed in the present pass, and are to be computed once less than `left` times.
     done: u64,
     pub(in crate::loops) units: U,
 }
 
 impl<U> Segment<U> {
-    /// Creates a segment of units that have nothing to be computed.
+    /// Creates a segment of units that need not be computed.
     pub(in crate::loops) fn new(first: u64, count: u64, units: U) -> Self {
         Segment { first, count, left: 0, done: 0, units }
     }
 
-    /// Returns the segment with each unit to be computed `left` times.
+    /// Returns the segment, with each of its units to be computed `left` times.
     pub(super) fn due(self, left: u64) -> Self {
         Segment { left, done: 0, ..self }
     }
 
-    /// Returns the number of undone computations over all units.
+    /// Returns the number of computations of the segment's units that are still to be done.
     fn undone(&self) -> u64 {
         self.left * self.count - self.done
     }
 
-    /// Records that `units` more units were computed. When all units of the segment have been, `left` decreases by one.
+    /// Records that `units` more units of the segment were computed. When all units of the segment have been, `left` decreases by one.
     fn record_computed(&mut self, units: u64) {
         self.done += units;
         if self.done == self.count && self.left > 0 {
@@ -54,9 +54,9 @@ impl<U> Segment<U> {
 }
 
 impl<U: Units> Segment<U> {
-    /// Returns true if appending `other` copies few units: not many more than the smaller segment has.
+    /// Returns true if appending the segment `other` copies few units: not many more than the smaller segment has.
     fn is_cheap_with(&self, other: &Self) -> bool {
-        // A number of units in memory fits into `usize`.
+        // The cast to `usize` is lossless, because the units are in memory.
         let copied = match self.units.has_room(other.count as usize) {
             true => other.count,
             false => self.count + other.count,
@@ -65,7 +65,7 @@ impl<U: Units> Segment<U> {
     }
 }
 
-/// Units that user code computes in one call.
+/// Block of neighbouring units that user code computes in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::loops) struct UnitBlock {
     pub(in crate::loops) range: Range<u64>,
@@ -81,7 +81,7 @@ impl UnitBlock {
 #[derive(Debug)]
 pub(super) struct UnitQueue<U> {
     segments: Vec<Segment<U>>,
-    /// Index of the segment of the present block. Only in this segment some units have been computed more often than others.
+    /// Index of the segment to which the present block belongs. Only in this segment have some units been computed more often than others.
     current: usize,
     held: u64,
     undone: u64,
@@ -94,22 +94,22 @@ impl<U: Units> UnitQueue<U> {
         UnitQueue { segments: Vec::new(), current: 0, held: 0, undone: 0, loose: false }
     }
 
-    /// Returns the number of units in the queue.
+    /// Returns the number of units that the rank holds.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Returns the number of undone computations of all units.
+    /// Returns the number of computations of units that this rank still has to do.
     pub(super) fn undone(&self) -> u64 {
         self.undone
     }
 
-    /// Returns the number of times that the next unit is still to be computed.
+    /// Returns the number of times that the unit to be computed next is still to be computed.
     pub(super) fn left(&self) -> u64 {
         self.segments.get(self.current).map_or(0, |segment| segment.left)
     }
 
-    /// Adds a segment, unless it is empty.
+    /// Adds a segment of units to the queue, unless the segment is empty.
     pub(super) fn receive(&mut self, segment: Segment<U>) {
         if segment.count > 0 {
             self.held += segment.count;
@@ -119,15 +119,15 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Sets the number of times that each unit is to be computed, at the beginning of a pass.
+    /// Sets the number of times that each unit is to be computed to `times`, at the beginning of a pass.
     pub(super) fn begin(&mut self, times: u64) {
         self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
         self.undone = self.held * times;
         self.merge_segments();
     }
 
-    /// Merges neighbouring segments that are to be computed equally often, so that blocks need not end between them. Segments whose merging would
-    /// copy many units stay separate, because otherwise most units of a rank would be copied after each movement.
+    /// Merges neighbouring segments whose units are to be computed equally often, so that blocks need not end between them. Segments whose merging
+    /// would copy many units stay separate, because otherwise most units of a rank would be copied after each movement.
     fn merge_segments(&mut self) {
         let mut segments = std::mem::take(&mut self.segments);
         segments.sort_by_key(|segment| segment.first);
@@ -148,12 +148,12 @@ impl<U: Units> UnitQueue<U> {
         (self.current, self.loose) = (0, false);
     }
 
-    /// Returns the next block of at most `most` units: from the present segment if it is partly computed, otherwise from the first of the segments
-    /// that have been computed least often.
+    /// Returns the next block of at most `most` units: from the segment that is partly computed, if there is one, otherwise from the first of the
+    /// segments that have been computed least often.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         if self.segments.get(self.current).is_none_or(|segment| segment.done == 0) {
             let left = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
-            // In the last or only pass, segments are computed as they were received.
+            // Merges received segments before a new pass, but not in the last or only pass, in which segments are computed as they were received.
             if self.loose && left > 1 && self.segments.iter().all(|segment| segment.left == left) {
                 self.merge_segments();
             }
@@ -164,23 +164,23 @@ impl<U: Units> UnitQueue<U> {
         Some(UnitBlock { range: first..first + (segment.count - segment.done).min(most.max(1)) })
     }
 
-    /// Removes the data of the segment of the block that [`next`](UnitQueue::next) returned, for user code, and returns them with the position of the
-    /// block in them. The queue must stay unchanged until the data are [put back](UnitQueue::return_units).
+    /// Removes the data of the segment to which `block` belongs, for user code, and returns them with the position of the block in them.
+    /// [`next`](UnitQueue::next) has returned the block. The queue must stay unchanged until the data are [put back](UnitQueue::return_units).
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
-        // A number of units in memory fits into `usize`.
+        // The cast to `usize` is lossless, because the units are in memory.
         Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
     }
 
-    /// Puts back the data that user code has finished with.
+    /// Puts back the data of a segment, which user code has finished with.
     pub(super) fn return_units(&mut self, units: U) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.units = units;
         }
     }
 
-    /// Marks the block that [`next`](UnitQueue::next) returned as done.
+    /// Marks `block`, which [`next`](UnitQueue::next) returned, as computed.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.record_computed(block.len());
@@ -188,12 +188,12 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Removes units that have been computed least often, from the back, until their undone computations make up `times`. The result may be up to
-    /// half a unit more or less, and is less if there are no more units.
+    /// Removes units for another rank, from the back, until the computations that they still need sum up to `times`. Units that have been computed
+    /// least often are removed first. The result may be up to half a unit more or less, and is less if there are no more units.
     pub(super) fn take_back(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();
         while times > 0 {
-            // The last of the segments that have been computed least often.
+            // Selects the last of the segments whose units have been computed least often.
             let behind = self.segments.iter().enumerate().max_by_key(|(at, segment)| (segment.left, *at));
             let Some(at) = behind.filter(|(_, segment)| segment.left > 0).map(|(at, _)| at) else { break };
             let segment = &mut self.segments[at];
@@ -209,7 +209,7 @@ impl<U: Units> UnitQueue<U> {
                 }
             } else {
                 segment.count -= take;
-                // A number of units in memory fits into `usize`.
+                // The cast to `usize` is lossless, because the units are in memory.
                 let back = segment.units.split_off(segment.count as usize);
                 shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
                 segment.record_computed(0);
@@ -221,7 +221,7 @@ impl<U: Units> UnitQueue<U> {
         shipped
     }
 
-    /// Returns all segments.
+    /// Returns all segments of the queue.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment<U>> {
         self.segments.iter()
     }

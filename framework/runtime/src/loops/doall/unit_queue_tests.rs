@@ -6,7 +6,7 @@ fn segment(units: Range<u64>) -> Segment<Rows<u64>> {
     Segment::new(units.start, units.end - units.start, rows).due(1)
 }
 
-/// Returns the data that user code receives for a block.
+/// Returns the data that user code receives for a block of units.
 fn data(unit_queue: &mut UnitQueue<Rows<u64>>, block: &UnitBlock) -> Vec<u64> {
     let (mut units, at) = unit_queue.take_out(block).unwrap();
     let data = units.slices(at..at + block.len() as usize).to_vec();
@@ -28,15 +28,15 @@ fn small_migrations_do_not_copy_large_segments() {
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
     let gone = unit_queue.take_back(20);
     assert_eq!((gone.len(), unit_queue.held()), (1, 490));
-    // Units that return are joined with the segment that they left.
+    // Units that return are merged with the segment that they had left.
     gone.into_iter().for_each(|segment| unit_queue.receive(segment));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
-    // Two short segments are joined.
+    // Two short neighbouring segments are merged.
     unit_queue.receive(segment(80..90));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(80, 20), (100, 500)]);
-    // All segments are joined if there are too many of them.
+    // All neighbouring segments are merged if there are too many of them.
     let mut first = 600;
     for count in [1, 50].into_iter().cycle().take(16) {
         unit_queue.receive(segment(first..first + count));
@@ -72,7 +72,7 @@ fn units_are_computed_from_the_front_and_migrate_from_the_back() {
     unit_queue.receive(segment(16..18));
     assert_eq!(unit_queue.next(9).unwrap().range, 16..18);
     unit_queue.begin(1);
-    // Unit 15 has left, so units 14 and 16 are not neighbours.
+    // Units 10 to 14 and 16 to 17 stay separate segments, because unit 15 has left the rank.
     assert_eq!((firsts(&unit_queue), unit_queue.undone()), (vec![(10, 5), (16, 2)], 7));
     unit_queue.receive(segment(15..16));
     unit_queue.begin(1);
@@ -102,7 +102,7 @@ fn units_of_earlier_passes_are_computed_first() {
         [done(&mut unit_queue), done(&mut unit_queue), done(&mut unit_queue)],
         [10..14, 14..16, 10..14]
     );
-    // The new units are one pass behind. The segment whose pass has begun is completed first.
+    // The received units are one pass behind. The segment whose pass has begun is completed before they are computed.
     unit_queue.receive(segment(16..19).due(3));
     assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.left()), (9, 17, 2));
     assert_eq!([done(&mut unit_queue), done(&mut unit_queue)], [14..16, 16..19]);
@@ -133,7 +133,7 @@ fn units_with_the_most_remaining_passes_migrate_first() {
     unit_queue.receive(segment(30..34).due(7));
     let block = unit_queue.next(99).unwrap();
     assert_eq!(block.range, 30..34);
-    // No unit leaves if that is nearer to the request: three passes are less than half of seven.
+    // Three computations are requested, and a unit needs seven. No unit leaves, because three is less than half of seven.
     assert!(unit_queue.take_back(3).is_empty());
     let went = |unit_queue: &mut UnitQueue<Rows<u64>>, times: u64| {
         let all: Vec<_> = unit_queue
@@ -144,11 +144,11 @@ fn units_with_the_most_remaining_passes_migrate_first() {
         all
     };
     assert_eq!(went(&mut unit_queue, 4), [(33, 7, vec![33, 33])]);
-    // Three units with 7 passes and two units with 5 passes leave: 21 + 10 of 32 requested passes.
+    // 32 computations are requested. Three units with 7 computations each and two units with 5 computations each leave: 21 + 10.
     let all = went(&mut unit_queue, 32);
     let firsts: Vec<(u64, u64)> = all.iter().map(|(first, left, _)| (*first, *left)).collect();
     assert_eq!((firsts, unit_queue.undone(), unit_queue.held()), (vec![(30, 7), (18, 5)], 40, 8));
-    // If a pass of a segment has begun, units that have not been computed in this pass leave first.
+    // If a pass of a segment has begun, the units that have not been computed in this pass leave first.
     let block = unit_queue.next(6).unwrap();
     unit_queue.finished(&block);
     assert_eq!(went(&mut unit_queue, 18), [(16, 5, vec![16, 16, 17, 17]), (14, 4, vec![14, 14, 15, 15])]);

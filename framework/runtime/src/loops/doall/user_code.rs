@@ -1,4 +1,4 @@
-//! User code of a DOALL loop: it creates this rank's units and computes blocks of them.
+//! Interface to the user code of a DOALL loop, which creates a rank's units and computes blocks of them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -44,32 +44,32 @@ pub trait DoAll: Send {
     ) -> Result<(), BoxError>;
 }
 
-/// Task for user code.
+/// Task for the user code of a DOALL loop.
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
-    /// Create these units.
+    /// Create the units of this range.
     Create(Range<u64>),
-    /// Compute a block. `units` are the data of the block's segment, in which the block begins at `at`; `pass` is the number of the pass, if there
-    /// are several.
+    /// Compute a block of units. `units` are the data of the segment to which the block belongs, in which the block begins at index `at`; `pass` is
+    /// the number of the pass, if there are several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 
-/// Result of user code.
+/// Result of a task of user code.
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
-    /// Units that were computed, data of the block's segment, and duration.
+    /// Range of the units that were computed, data of their segment, and duration.
     Block(Range<u64>, U, BlockTime),
 }
 
-/// Body of a loop whose units are stored as `U`. Runs do not know its own type.
+/// User code of a loop whose units are stored as `U`. The code that executes runs does not know the type of the user code itself.
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 
-    /// Computes the units in `range`, the first of which is at `at` in `units`.
+    /// Computes the units in `range`. Their data begin at index `at` in `units`.
     fn compute(&mut self, range: Range<u64>, units: &mut U, at: usize) -> Result<(), BoxError>;
 
-    /// Returns the unit in which `compute` failed, if it is known.
+    /// Returns the unit in which user code failed, if it is known.
     fn failed_in(&self) -> Option<u64> {
         None
     }
@@ -81,17 +81,17 @@ impl<L: DoAll> Body<L::Units> for L {
     }
 
     fn compute(&mut self, range: Range<u64>, units: &mut L::Units, at: usize) -> Result<(), BoxError> {
-        // A number of units in memory fits into `usize`.
+        // The cast to `usize` is lossless, because the units are in memory.
         let count = (range.end - range.start) as usize;
         DoAll::compute(self, range, units.slices(at..at + count))
     }
 }
 
-/// A [`Body`] on its rank.
+/// User code of a DOALL loop on one rank.
 pub(super) struct LoopCode<'l, U> {
     pub(in crate::loops) body: &'l mut (dyn Body<U> + 'l),
     pub(in crate::loops) timer: BlockTimer,
-    /// Number of the loop's first unit, for errors.
+    /// Number of the loop's first unit, for error messages.
     pub(in crate::loops) base: u64,
 }
 
@@ -123,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // Creating units may read files.
+        // A job that creates units may take long, because it may read files.
         matches!(job, Job::Create(_))
     }
 
@@ -147,7 +147,7 @@ fn add_to_tally<U>(done: &Done<U>, tally: &mut Tally) {
     }
 }
 
-/// The block to compute, for a caller that computes the blocks itself.
+/// Block to compute next, for a program that processes ranges of indices itself.
 #[derive(Debug, Default)]
 pub(in crate::loops) struct ByCaller(pub(in crate::loops) Option<UnitBlock>);
 
@@ -194,7 +194,7 @@ impl UserCode for ByCaller {
 /// Creates the data of the units in `range`.
 ///
 /// # Errors
-/// The error of [`DoAll::create`], with the units.
+/// The error of [`DoAll::create`], with the numbers of the units.
 pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     user_code::call(|| body.create(range.clone())).map_err(|error| {
         let text = format!("{} (while creating units {}..{})", error.message(), range.start, range.end);
@@ -202,7 +202,7 @@ pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     })
 }
 
-/// Adds the units and the pass to an error of user code. `base` is the number of the loop's first unit.
+/// Adds the numbers of the units and of the pass to an error of user code. `base` is the number of the loop's first unit.
 pub(in crate::loops) fn blame(error: &Error, units: &Range<u64>, base: u64, pass: Option<u64>) -> Error {
     let pass = pass.map_or_else(String::new, |pass| format!(" of pass {pass}"));
     let units = match units.start + base..units.end + base {

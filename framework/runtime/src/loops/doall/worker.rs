@@ -1,4 +1,4 @@
-//! Worker of a DOALL loop on each rank: its units, the directives that it carries out, and the times of its reports.
+//! Worker of a DOALL loop on each rank: holds the rank's units, carries out directives, and determines when the rank reports.
 
 use std::time::Duration;
 
@@ -7,52 +7,53 @@ use super::unit_queue::{Segment, UnitBlock, UnitQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 
-/// Seconds until the first report: long enough to determine a rate, short enough for an early decision.
+/// Seconds until the first report of a rank: long enough to determine its rate, short enough for an early decision.
 const FIRST_PERIOD: f64 = 0.02;
 
-/// Movement of which this rank has not done its part yet.
+/// Movement of units of which this rank has not received all its units yet.
 #[derive(Debug, Default)]
 struct OpenMovement {
-    /// Ranks whose units have not arrived.
+    /// Ranks whose units have not arrived on this rank.
     senders: Vec<usize>,
     sent: u64,
     received: u64,
 }
 
-/// Movement of which this rank has done its part.
+/// Part of a movement that this rank has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// Units to send, with the receiving rank.
+/// Units to send to another rank, with the number of that rank.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
-/// State of the worker on one rank. It has no clock and sends nothing.
+/// State of the worker on one rank. It has no clock and sends no messages.
 #[derive(Debug)]
 pub(super) struct Worker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
-    /// Number of the last directive carried out.
+    /// Number of the last directive that this rank has carried out.
     round: u64,
-    /// Present pass, from 1.
+    /// Number of the present pass, from 1.
     pass: u64,
-    /// Number of times that a unit is computed in each pass: one, or the number of passes that this pass represents.
+    /// Number of times that a unit is computed in each pass: one, or the number of passes that are combined to one pass because they need not wait
+    /// for each other.
     times: u64,
-    /// Number of units computed in this pass; a unit that was computed several times counts each time.
+    /// Number of computations of units on this rank in this pass; a unit that was computed several times counts each time.
     done: u64,
-    /// True if the rank has reported since the last directive carried out.
+    /// True if the rank has reported since it carried out the last directive.
     reported: bool,
     /// True if the rank has computed a block since its last report.
     worked: bool,
-    /// Value of `done` when the rank last reported that it had run out of units.
+    /// Value of `done` (computations in this pass) when the rank last reported that it had run out of units.
     reported_idle: Option<u64>,
     report_soon: bool,
     period: f64,
     open: Option<OpenMovement>,
     part_done: Option<PartDone>,
-    /// Units that arrived before their directive, with their senders.
+    /// Units that arrived before the directive that moves them, with their senders.
     early: Vec<(usize, UnitMigration<U>)>,
     has_finished: bool,
 }
@@ -78,7 +79,7 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// Begins a run on rank `rank`: each unit is to be computed `times` times in each pass. With `eager` the rank reports at every hook.
+    /// Begins a run on rank `rank`: each unit is to be computed `times` times in each pass. If `eager` is true, the rank reports after every block.
     pub(super) fn begin(&mut self, rank: usize, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
         *self = Worker { rank, unit_queue, times, ..Worker::new() };
@@ -94,7 +95,7 @@ impl<U: Units> Worker<U> {
         self.unit_queue.begin(self.times);
     }
 
-    /// Carries out a directive and returns the units to send.
+    /// Carries out a directive of the coordinator and returns the units that this rank must send.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the directive does not follow the one before.
@@ -124,7 +125,7 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // A rank that has nothing to do and gets no new units has nothing to report.
+        // A rank that was idle and gets no new units from the directive does not report again.
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -151,7 +152,7 @@ impl<U: Units> Worker<U> {
         Ok(migrations)
     }
 
-    /// Adds units that arrived before the directive that has now been carried out.
+    /// Adds units that arrived before the directive that moves them, which has now been carried out.
     fn take_early(&mut self) -> Result<()> {
         let round = self.round;
         let early = std::mem::take(&mut self.early);
@@ -161,14 +162,14 @@ impl<U: Units> Worker<U> {
         now.into_iter().try_for_each(|(from, migration)| self.accept(from, migration))
     }
 
-    /// Adds units that arrived.
+    /// Adds units that arrived from rank `from`.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if no directive has sent the units, or they are not to be computed.
+    /// [`ErrorKind::Wire`] if no directive has moved the units, or they need not be computed.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
         if migration.round > self.round {
-            // The directive that moves the units is still on its way from rank 0. Earlier directives may be as well, because rank 0 does not wait for
-            // the answer of an idle rank to a directive that moves nothing.
+            // Keeps the units until the directive that moves them arrives from rank 0. Earlier directives may be in transit as well, because rank 0
+            // does not wait for the answer of an idle rank to a directive that moves nothing.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -190,32 +191,32 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Closes a movement whose units have all arrived.
+    /// Closes a movement if all units for this rank have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// Returns the movement of which this rank has done its part since the last call.
+    /// Returns this rank's part of a movement, if the rank has completed it since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }
 
-    /// Returns the next block of at most `most` units.
+    /// Returns the next block to compute, of at most `most` units.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         self.unit_queue.next(most)
     }
 
-    /// Marks a block as done.
+    /// Marks a block of units as computed.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         self.done += block.len();
         self.worked = true;
         self.unit_queue.finished(block);
     }
 
-    /// Returns true if a report is due, given the time `since` the last one. A busy rank reports once per round, so that rank 0 is never flooded. A
-    /// rank that becomes idle reports at once, but not before the units that are on their way to it have arrived.
+    /// Returns true if a report is due, given the time `since` the last report. A busy rank reports once per directive, so that rank 0 is never
+    /// flooded. A rank that becomes idle reports at once, but not while units are in transit to it.
     pub(super) fn is_to_report(&self, since: impl FnOnce() -> Duration) -> bool {
         if self.open.is_some() {
             return false;
@@ -223,7 +224,7 @@ impl<U: Units> Worker<U> {
         if self.is_idle() {
             return !self.has_finished && self.reported_idle != Some(self.done);
         }
-        // Without a block between two reports, ranks could report and move units forever while nothing is computed.
+        // A busy rank reports only after a block. Otherwise ranks could report and move units forever while nothing is computed.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
@@ -244,22 +245,22 @@ impl<U: Units> Worker<U> {
         self.has_finished
     }
 
-    /// Returns the number of the last directive carried out.
+    /// Returns the number of the last directive that this rank has carried out.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
 
-    /// Returns the pass of the next unit, from 1; the last pass if there is no unit left.
+    /// Returns the number of the pass in which the next unit is computed, from 1; the last pass if no unit is left.
     pub(super) fn pass(&self) -> u64 {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Returns the number of units computed in this pass; a unit that was computed several times counts each time.
+    /// Returns the number of computations of units on this rank in this pass; a unit that was computed several times counts each time.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Describes what an idle rank waits for.
+    /// Describes what this rank waits for when it is idle.
     pub(super) fn waits_for(&self) -> String {
         match &self.open {
             Some(open) => {
@@ -274,7 +275,7 @@ impl<U: Units> Worker<U> {
     }
 }
 
-/// Returns the error for units that no directive ordered.
+/// Returns the error for units that no directive has moved to this rank.
 fn unordered(from: usize, round: u64) -> Error {
     let text = format!("rank {from} sent units for directive number {round}, which does not order that");
     Error::new(ErrorKind::Wire, text)

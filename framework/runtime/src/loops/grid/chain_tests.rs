@@ -1,4 +1,4 @@
-//! Simulation of chains of workers without ranks: messages are delivered and workers continue in a random order.
+//! Simulation of chains of grid-loop workers without ranks: in a random order, messages are delivered and workers do their next step.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
-/// Messages that a worker sends, before they are in transit.
+/// Messages that a worker has sent and that are not yet in transit.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
 impl Outgoing for Sent {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
-        // `Wanted` is dropped: this message makes a busy worker poll, and workers are never busy here.
+        // Drops the message `Wanted`, which makes a busy worker poll: workers are never busy in this simulation.
         if !matches!(message, ToNeighbour::Wanted) {
             self.0.push((to, delivered(message)));
         }
@@ -31,7 +31,7 @@ impl Outgoing for Sent {
 /// Parameters of a simulated run.
 pub(super) struct Plan {
     pub(super) sweeps: u64,
-    /// Number of sweeps between an order and the earliest movement of rows.
+    /// Number of sweeps between a directive of rank 0 and the movement of rows that it orders.
     pub(super) delay: u64,
     /// Mean number of sweeps between two movements that rank 0 orders; 0 for no movements.
     pub(super) movements: usize,
@@ -41,15 +41,15 @@ pub(super) struct Plan {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) movements: u64,
-    /// Largest number of rounds of one movement.
+    /// Largest number of rounds in which the rows of one movement were sent.
     pub(super) rounds: usize,
-    /// Number of rows that were sent.
+    /// Number of rows that moved between ranks.
     pub(super) sent: u64,
-    /// Largest number of sweeps by which rank 0 was ahead of the last rank.
+    /// Largest number of sweeps by which rank 0 was ahead of the last rank in the chain.
     pub(super) skew: u64,
 }
 
-/// Runs the workers until they have ended; `held` is the number of rows of each worker.
+/// Simulates the workers until all have ended; `held` is the number of rows of each worker.
 pub(super) fn run<M: Worker>(
     workers: &mut [M],
     mut held: Vec<u64>,
@@ -62,11 +62,11 @@ pub(super) fn run<M: Worker>(
     let mut done = vec![false; ranks];
     let mut at = vec![0; ranks];
     let mut outcome = Outcome::default();
-    // Sweep before which rows move.
+    // Sweep before which rows move by the last directive.
     let mut under_way: Option<u64> = None;
     let mut idle = 0;
     while !done.iter().all(|done| *done) {
-        // Ranks with low numbers run far more often than the others.
+        // Workers with low rank numbers run far more often than the other workers.
         let rank = if random.below(4) == 0 {
             random.below(ranks)
         } else {
@@ -95,7 +95,7 @@ pub(super) fn run<M: Worker>(
                     outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
                     let is_early = sweep + plan.delay < plan.sweeps;
                     if rank == 0 && is_early && under_way.is_some_and(|b| b > sweep) && random.below(2) == 0 {
-                        // The directive moves no rows, like a directive that orders a checkpoint.
+                        // A directive that moves no rows, such as one for a checkpoint, goes down the chain while a movement is pending.
                         let directive = Directive { sweep, report_after: sweep, ..Directive::default() };
                         worker.carry_out(directive, &mut out).unwrap();
                     }

@@ -1,4 +1,4 @@
-//! Checkpoints on a rank of a loop over a grid. Rows are written while the rank computes.
+//! Checkpoints of a rank in a loop over a grid. Rows are written while the rank computes.
 
 use std::time::Duration;
 
@@ -7,46 +7,46 @@ use super::messages::ToCoordinator;
 use crate::error::Result;
 use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 
-/// Initial state of a rank in addition to its rows; empty without checkpoints.
+/// Initial state of a rank that a checkpoint determines, in addition to its rows; empty without checkpoints.
 #[derive(Default)]
 pub(super) struct Resumed {
     /// Schedule and records of the checkpoints; set on rank 0.
     pub(super) snapshots: Option<SnapshotCoordinator>,
     /// Writer of this rank's part of the next checkpoints.
     pub(super) writer: Option<SnapshotWriter>,
-    /// Number of sweeps that an earlier job has done.
+    /// Number of sweeps that an earlier start of the job has done.
     pub(super) before: u64,
-    /// Findings of ranks of the earlier job that this rank takes over.
+    /// Findings (results of user code in a table) of ranks of the earlier job, which this rank takes over.
     pub(super) found: Vec<Vec<u8>>,
 }
 
-/// State of the writer at the end of a run.
+/// State of a rank's writer of checkpoints at the end of a run.
 #[derive(Debug)]
 pub(super) enum LastSaved {
-    /// A piece was written, and this message is to be sent. More pieces may follow.
+    /// A piece of a checkpoint was written, and this message must be sent to the coordinator. More pieces may follow.
     Now(ToCoordinator),
-    /// A piece is being written.
+    /// A piece of a checkpoint is being written.
     Later,
-    /// All pieces were reported.
+    /// All pieces of checkpoints have been written and reported.
     Nothing,
 }
 
 /// Writer of a rank's rows to checkpoints.
 pub(super) struct CheckpointWriter {
     writer: SnapshotWriter,
-    /// Number of passes that were done before this run.
+    /// Number of passes that were done before this run, by earlier runs or an earlier job.
     before: u64,
-    /// Findings that are written together with the rows.
+    /// Results of user code in a table (findings), which are written together with the rows.
     findings: Option<Findings>,
 }
 
 impl CheckpointWriter {
-    /// Creates the writer for a run before which `before` passes were done.
+    /// Creates the writer of checkpoints for a run before which `before` passes were done.
     pub(super) fn new(writer: SnapshotWriter, before: u64, findings: Option<Findings>) -> Self {
         CheckpointWriter { writer, before, findings }
     }
 
-    /// Begins to write the rows as they are before this sweep of the run.
+    /// Begins to write a checkpoint with the rows as they are before sweep `sweep` of the run.
     ///
     /// # Errors
     /// If the writer's thread cannot be started.
@@ -55,7 +55,7 @@ impl CheckpointWriter {
         self.writer.save(self.before + sweep, rows)
     }
 
-    /// Returns the message to rank 0 if something has been written since the last poll.
+    /// Returns the message to rank 0 about pieces of a checkpoint that were written since the last poll.
     ///
     /// # Errors
     /// If the rows could not be written.
@@ -63,7 +63,7 @@ impl CheckpointWriter {
         Ok(self.writer.poll()?.map(|(pass, saved)| ToCoordinator::Saved(pass, saved)))
     }
 
-    /// Polls the writer at the end of a run, when the rank has `waited` this long for the disk.
+    /// Polls the writer of checkpoints at the end of a run, when the rank has waited for the disk for the time `waited`.
     ///
     /// # Errors
     /// If the rows could not be written, or [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.

@@ -11,11 +11,11 @@ use crate::session::{Balance, Config, run};
 
 const SHAPE: Shape = Shape { rows: 26, columns: 14 };
 const SWEEPS: u64 = 3000;
-/// Minimum time of a piece in a job that is to die. It is long enough that a checkpoint is on the disk before the last
-/// sweep, also if other processes use the disk.
+/// Minimum time that user code takes for a piece of a sweep in a job that is to fail. It is long enough that a checkpoint is on the disk before the
+/// last sweep, even if other processes use the disk.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// Body that fails as soon as there is a checkpoint.
+/// Body of a loop that fails as soon as there is a checkpoint.
 struct KilledAt {
     dir: PathBuf,
 }
@@ -32,7 +32,7 @@ impl DoAcross for KilledAt {
         if self.dir.join("manifest").exists() {
             return Err("enough".into());
         }
-        // The pause gives the disk time to write a checkpoint.
+        // Pauses, to give the disk time to write a checkpoint.
         std::thread::sleep(PAUSE);
         relax(grid.values, grid.width, &columns);
         Ok(())
@@ -77,7 +77,7 @@ fn job_resumes_from_its_checkpoint_on_any_rank_count() {
         let (grid, summary) = resume(after, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&grid, &expected), "{before} ranks, then {after}");
         assert!(summary.passes < SWEEPS, "{summary}");
-        // The restarted job has left a later checkpoint.
+        // The restarted job has left a later checkpoint, from which a third start continues.
         let (again, last) = resume(1, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&again, &expected) && last.passes <= summary.passes);
     }

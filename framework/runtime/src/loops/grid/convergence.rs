@@ -1,5 +1,5 @@
-//! Checks of a loop over a grid that runs until it has converged. Before a sweep each rank sends its residual and waits for the verdict of rank 0 on
-//! whether another sweep follows. This part has no clock and no transport.
+//! Checks of a loop over a grid that runs until it has converged. Before a sweep each rank sends its residual and waits for the verdict of rank 0:
+//! whether another sweep follows. This module has no clock and no transport.
 
 use crate::comm::endpoint::Endpoint;
 use crate::comm::waiting::Limits;
@@ -19,21 +19,21 @@ pub(super) struct UntilDone<'j> {
     pub(super) is_done: IsDone<'j>,
 }
 
-/// Checks of a run on one rank.
+/// Convergence checks of a run on one rank.
 pub(super) struct Checks<'d> {
     until: Until,
     mine: OwnResidual,
-    /// Number of sweeps before this run, followed by the number of sweeps of this run.
+    /// Number of sweeps before this run; `sweeps` is the number of sweeps of this run.
     before: u64,
     sweeps: u64,
-    /// On rank 0, the residuals received for the present check, and the condition.
+    /// On rank 0, the residuals received for the present check, and the user's condition.
     collected: Option<(Vec<Option<f64>>, IsDone<'d>)>,
     last: Option<CheckResult>,
 }
 
 impl<'d> Checks<'d> {
-    /// Creates the checks of a run of `sweeps` sweeps that begins after `before` sweeps. On rank 0, `root` is the number of ranks in the chain and
-    /// the condition.
+    /// Creates the convergence checks of a run of `sweeps` sweeps that begins after `before` sweeps. On rank 0, `root` is the number of ranks in the
+    /// chain and the user's condition.
     pub(super) fn new(
         until: Until,
         mine: OwnResidual,
@@ -44,7 +44,7 @@ impl<'d> Checks<'d> {
         Checks { until, mine, before, sweeps, collected, last: None }
     }
 
-    /// Returns true if there is a check before this sweep of the run, or after the last sweep.
+    /// Returns true if a convergence check is due before sweep `sweep` of the run, or after the last sweep.
     pub(super) fn is_due(&self, sweep: u64) -> bool {
         let passes = self.before + sweep;
         sweep > 0
@@ -52,7 +52,7 @@ impl<'d> Checks<'d> {
             && self.last.is_none_or(|last| last.passes != passes)
     }
 
-    /// Returns true if all sweeps are done before this one.
+    /// Returns true if all sweeps of the run are done before sweep `sweep`.
     pub(super) fn is_end(&self, sweep: u64) -> bool {
         sweep == self.sweeps
     }
@@ -62,10 +62,10 @@ impl<'d> Checks<'d> {
         self.mine.take()
     }
 
-    /// Adds the residual of a rank, on rank 0. Returns the verdict when all ranks have sent theirs.
+    /// Adds the residual of a rank, on rank 0. Returns the verdict when all ranks have sent their residuals.
     ///
     /// # Errors
-    /// A panic of the condition.
+    /// A panic of the user's condition.
     pub(super) fn collect(&mut self, rank: usize, sweep: u64, residual: f64) -> Result<Option<CheckResult>> {
         let Some((all, is_done)) = &mut self.collected else { return Ok(None) };
         if let Some(place) = all.get_mut(rank) {
@@ -78,24 +78,24 @@ impl<'d> Checks<'d> {
         Ok(Some(CheckResult { passes: self.before + sweep, residual, is_converged }))
     }
 
-    /// Stores the verdict of a check.
+    /// Stores the verdict of a convergence check.
     pub(super) fn on_check_result(&mut self, check_result: CheckResult) {
         self.last = Some(check_result);
     }
 
-    /// Returns the ranks whose residuals are missing, on rank 0.
+    /// On rank 0, returns the ranks whose residuals are missing for the present check.
     pub(super) fn missing(&self) -> Vec<usize> {
         let all = self.collected.as_ref().map_or(&[][..], |(all, _)| &all[..]);
         (0..all.len()).filter(|&rank| all[rank].is_none()).collect()
     }
 
-    /// Returns the verdict of the last check, if there was one.
+    /// Returns the verdict of the last convergence check, if there was one.
     pub(super) fn last(&self) -> Option<CheckResult> {
         self.last
     }
 }
 
-/// Broadcasts the last verdict of rank 0 to all ranks, because ranks without rows take no part in the checks.
+/// Broadcasts the last verdict about convergence from rank 0 to all ranks, because ranks without rows take no part in the checks.
 ///
 /// # Errors
 /// The errors of [`Endpoint::broadcast`].

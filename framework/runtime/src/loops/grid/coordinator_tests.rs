@@ -1,4 +1,4 @@
-//! Tests of the coordinator of a grid loop on rank 0 without ranks.
+//! Tests of the coordinator of a grid loop, with reports of simulated ranks.
 
 use armature_planner::loops::{LoopBalancer, LoopOptions, Reach};
 
@@ -13,9 +13,8 @@ use crate::session::{Balance, Config};
 /// Number of rows of each of the two ranks.
 const HELD: u64 = 50;
 
-/// Returns a coordinator that decides after a single report. Sweeps take 0.1 s, and ranks report after every second
-/// sweep.
-fn coordinator() -> Chain {
+/// Returns a coordinator that decides after a single report of each rank. Sweeps take 0.1 s, and ranks report after every second sweep.
+fn coordinator() -> GridCoordinator {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let settings = Settings::new().quantum(Duration::from_millis(20));
     let held = [HELD; 2];
@@ -24,17 +23,17 @@ fn coordinator() -> Chain {
     let options = settings.planner(Reach::Neighbours, Balance::Live);
     controller.resume(LoopBalancer::new(2, LoopOptions { settling: Some(1), ..options }).unwrap());
     let of_run = Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO);
-    Chain::new(of_run, 1_000, false, Duration::ZERO)
+    GridCoordinator::new(of_run, 1_000, false, Duration::ZERO)
 }
 
-/// Begins a sweep in blocks of `grain` columns.
-fn begin(coordinator: &mut Chain, sweep: u64, grain: u64) {
+/// Begins sweep `sweep`, in strips of `grain` columns.
+fn begin(coordinator: &mut GridCoordinator, sweep: u64, grain: u64) {
     coordinator.begin_sweep(sweep, Duration::from_millis(100 * sweep));
     coordinator.use_grain(sweep, grain);
 }
 
-/// Reports how long each rank took to compute its rows twice, and begins a sweep. Returns true if rows are to move.
-fn moves(coordinator: &mut Chain, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
+/// Reports the seconds that each rank took to compute its rows twice, and begins a sweep. Returns true if rows must move.
+fn moves(coordinator: &mut GridCoordinator, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
     for (rank, seconds) in seconds.into_iter().enumerate() {
         let units = 2.0 * HELD as f64;
         let sample = Sample { units, seconds, held: HELD, blocks: 1, span: seconds, ..Sample::default() };
@@ -72,7 +71,7 @@ fn rates_are_discarded_after_a_block_size_change() {
     begin(&mut coordinator, 0, 16);
     let seconds = [[0.4, 0.4], [0.39, 0.43], [0.1, 0.1], [0.1, 0.1]];
     for (round, seconds) in (0..).zip(seconds) {
-        // From sweep 3 on blocks are larger, and both ranks become four times as fast.
+        // From sweep 3 on, strips have 64 columns instead of 16, and both ranks become four times as fast.
         let (sweep, grain) = (2 * round + 1, if round < 1 { 16 } else { 64 });
         assert!(
             !moves(&mut coordinator, sweep, grain, seconds),
@@ -85,7 +84,7 @@ fn rates_are_discarded_after_a_block_size_change() {
 #[test]
 fn long_sweep_reports_progress_while_it_runs() {
     let mut chain = coordinator().after("panels", 1_000);
-    // An earlier job has computed 1,000 panels.
+    // Rank 1 reports 7¼ sweeps of this run, after an earlier job has computed 1,000 panels.
     chain.on_message(1, ToCoordinator::Done(7.25), Duration::ZERO).unwrap();
     let progress = chain.progress((4, 0.5), false);
     assert_eq!(
@@ -95,7 +94,7 @@ fn long_sweep_reports_progress_while_it_runs() {
     assert_eq!((progress.what, &progress.rest[..]), ("panels", ""));
     let until = chain.progress((4, 0.5), true);
     assert_eq!((until.total, &until.rest[..]), (None, "at most 2000"));
-    // Rank 0 has ended.
+    // Rank 0 has ended its last sweep, and rank 1 has not.
     let ahead = chain.progress((1_000, 0.0), false);
     assert_eq!((ahead.done, ahead.part, &ahead.rest[..]), (1_007, 0.25, "waits for rank 1"));
     chain.on_message(1, ToCoordinator::Total(RankReport::default()), Duration::ZERO).unwrap();

@@ -1,4 +1,4 @@
-//! Directives of rank 0 in a loop over a grid, and movements of rows.
+//! Directives of rank 0 in a loop over a grid, and the movements of rows that they order.
 
 use armature_planner::loops::BlockMove;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// Directive to all ranks with rows. Rank 0 sends it down the chain before it begins a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
-    /// Sweep that rank 0 is about to begin.
+    /// Number of the sweep that rank 0 is about to begin.
     pub(super) sweep: u64,
-    /// Sweep after which ranks report; [`NEVER`] if the loop ends before the sweep `save_before`.
+    /// Sweep after which ranks report their measurements; [`NEVER`] if the loop ends before the sweep `save_before`.
     pub(super) report_after: u64,
     /// Movement of rows, if there is one.
     pub(super) movement: Option<Movement>,
-    /// Sweep before which rows are written to a checkpoint.
+    /// Sweep before which ranks write their rows to a checkpoint.
     pub(super) save_before: Option<u64>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Directive {
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl Directive {
-    /// Creates the directive that ends the loop before a sweep.
+    /// Creates the directive that ends the loop before sweep `before`.
     pub(super) fn stop(sweep: u64, before: u64) -> Self {
         Directive { sweep, report_after: NEVER, movement: None, save_before: Some(before) }
     }
@@ -31,16 +31,16 @@ impl Directive {
 pub(super) struct Movement {
     /// Sweep before which the rows move.
     pub(super) before: u64,
-    /// Moves in rounds. In a round no rank sends rows that it receives in the same round.
+    /// Rows to move, in rounds. In a round no rank sends rows that it receives in the same round.
     pub(super) rounds: Vec<Vec<BlockMove>>,
 }
 
 /// Direction in which rows cross the border between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// To the lower rank number.
+    /// To the rank with the lower number.
     Up,
-    /// To the higher rank number.
+    /// To the rank with the higher number.
     Down,
 }
 

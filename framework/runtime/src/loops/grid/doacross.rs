@@ -32,7 +32,7 @@ use crate::session::Session;
 /// - in its own row: on any column;
 /// - below: on the next row, in its own column and those after it within the strip.
 pub trait DoAcross: Send {
-    /// Value of the grid: plain data.
+    /// Type of the values of the grid: plain data.
     type Value: Pod + Send;
 
     /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for the initial rows of the rank, and for one row
@@ -109,7 +109,7 @@ pub struct DoAcrossLoop<U: DoAcross> {
     user: U,
 }
 
-/// Parts of a run that only some loops have: an end at convergence, and findings in the rows.
+/// Parts of a run that only some kinds of loops have: an end at convergence, and results of user code that are written to checkpoints (findings).
 pub(super) struct Extras<'e, R> {
     pub(super) until: Option<UntilDone<'e>>,
     pub(super) findings: Option<Findings>,
@@ -123,12 +123,12 @@ impl<U> Extras<'_, fn(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> {
 }
 
 impl<U: DoAcross> DoAcrossLoop<U> {
-    /// Creates a loop over a grid of this shape.
+    /// Creates a loop over a grid of shape `shape`.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
         DoAcrossLoop::of_kind(name, shape, user, LoopKind::DoAcross)
     }
 
-    /// Creates a loop of this kind: a DOACROSS loop or a table.
+    /// Creates a loop of kind `kind`: a DOACROSS loop or a table.
     pub(super) fn of_kind(name: &str, shape: Shape, user: U, kind: LoopKind) -> Self {
         DoAcrossLoop { grid_loop: GridLoop::new(name, shape, kind), strip_width: None, user }
     }
@@ -217,7 +217,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         })
     }
 
-    /// Runs the loop; `after` is called after each piece.
+    /// Runs the loop; `after` is called after each piece of a sweep.
     pub(super) fn run_passes(
         &mut self,
         session: &mut Session,
@@ -231,7 +231,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         let strip_width =
             self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
         let kept = &mut self.strip_width;
-        // A simulated processor has no caches, and each call of user code costs the simulator time.
+        // In a simulation rows are computed in one call: a simulated processor has no caches, and each call of user code costs the simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
             session,

@@ -1,4 +1,4 @@
-//! Findings of user code in a rank's rows, for the checkpoints of loops whose result is not the rows.
+//! Findings: results that user code has gathered from a rank's rows, for the checkpoints of tables, which do not keep all their columns.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,43 +6,43 @@ use super::neighbours::Position;
 use crate::error::{BoxError, Result};
 use crate::persist::snapshot::{Checkpoint, Manifest, Piece, load_rank_data};
 
-/// Function that passes a checkpoint to user code: the number of sweeps done, and the findings of the ranks at that time.
+/// Function that passes a checkpoint to user code: the number of sweeps done, and the results of user code (findings) on the ranks at that time.
 pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError> {}
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}
 
-/// Does nothing. For loops without findings.
+/// Does nothing, for loops that have no results besides their rows.
 pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Findings of user code up to the end of a sweep. The thread that runs user code stores them, and the thread that communicates writes them to
-/// checkpoints.
+/// Results of user code up to the end of a sweep (findings). The thread that runs user code stores them, and the thread that communicates writes them
+/// to checkpoints.
 #[derive(Clone, Debug)]
 pub(super) struct Findings {
-    /// Number of columns of the table. The rows do not show it, because a rank keeps only a panel of them.
+    /// Number of columns of the table, for a check of the checkpoint. The rows do not show it, because a rank keeps only a panel of them.
     columns: u64,
     bytes: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Findings {
-    /// Creates empty findings of a table with this number of columns.
+    /// Creates empty findings of a table with `columns` columns.
     pub(super) fn new(columns: usize) -> Self {
         Findings { columns: columns as u64, bytes: Arc::default() }
     }
 
-    /// Replaces the findings by those up to now.
+    /// Replaces the stored results of user code by newer ones.
     pub(super) fn put(&self, bytes: Vec<u8>) {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    /// Returns the findings as a piece of a checkpoint, which has no rows.
+    /// Returns the stored results of user code as a piece of a checkpoint, which has no rows.
     pub(super) fn piece(&self) -> Piece {
         let found = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         (0, 0, [&self.columns.to_le_bytes()[..], &found].concat())
     }
 
-    /// Loads the findings of the ranks of the earlier job. Each of them is taken by one rank of this job.
+    /// Loads the results of user code that the ranks of the earlier job have saved. Each of them is taken by one rank of this job.
     ///
     /// # Errors
     /// If the checkpoint is of a table with another number of columns, or of another kind of loop.

@@ -22,8 +22,8 @@ use crate::user_code;
 
 pub(super) use self::state::{LoopState, Passes};
 
-/// Rows of a loop over a grid, and the state of the loop. Runs are compiled once, in [`LoopState`]; only the rows and the user code know the type of the
-/// values.
+/// Rows of a loop over a grid, and the state of the loop. The code of runs, in [`LoopState`], does not depend on the type of the values; only the
+/// rows and the user code know it.
 #[derive(Debug)]
 pub(super) struct GridLoop<T> {
     pub(super) state: LoopState,
@@ -31,12 +31,12 @@ pub(super) struct GridLoop<T> {
     local: Option<LocalRows<T>>,
 }
 
-/// User code before the first sweep.
+/// User code that prepares a rank before the first sweep.
 pub(super) struct Begin<'u, U, R, S> {
     pub(super) user: &'u mut U,
-    /// Creates a row that is in no checkpoint.
+    /// Function that fills a row that is in no checkpoint.
     pub(super) row: R,
-    /// Receives the number of sweeps that an earlier job has done, and the findings of some of its ranks.
+    /// Function that receives the number of sweeps that an earlier job has done, and the results (findings) of some of its ranks.
     pub(super) resume: S,
 }
 
@@ -76,7 +76,7 @@ impl<T: Pod + Send> GridLoop<T> {
         Ok(converged)
     }
 
-    /// Creates this rank's rows, if that was not done before.
+    /// Creates this rank's rows, unless they exist already.
     fn create<U>(
         &mut self,
         rank: usize,
@@ -109,7 +109,7 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 }
 
-/// Returns the bytes of a unit from the pieces of a checkpoint, if they contain it.
+/// Returns the bytes of unit `unit` from the loaded pieces of a checkpoint, if they contain it.
 fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     let unit = unit?;
     let piece = found.iter().find(|piece| piece.units.contains(&unit))?;
@@ -118,7 +118,7 @@ fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     Some(&piece.data[at..at + bytes])
 }
 
-/// Calls user code that fills a row.
+/// Calls the user code that fills row `index`, and describes its errors.
 fn make_row(rank: usize, index: u64, row: impl FnOnce() -> Result<(), BoxError>) -> Result<()> {
     let position = |error: Error| {
         Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank)

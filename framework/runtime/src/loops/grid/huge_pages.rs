@@ -22,7 +22,7 @@ pub(super) struct HugePages<T>(Held<T>);
 #[derive(Debug)]
 enum Held<T> {
     Few(Vec<T>),
-    /// Mapped memory, and the number of its bytes that hold values.
+    /// Mapped memory, and the number of bytes in it that hold values.
     Many(MmapMut, usize, PhantomData<T>),
 }
 
@@ -42,11 +42,11 @@ impl<T: Pod> HugePages<T> {
     }
 }
 
-/// Maps at least `bytes` bytes, in whole large pages. Returns `None` if there is no memory.
+/// Maps at least `bytes` bytes of memory, in whole large pages. Returns `None` if the system has no memory.
 fn large(bytes: usize) -> Option<MmapMut> {
-    // The system aligns memory of whole large pages so that large pages can be used.
+    // Maps whole large pages, which the system aligns so that large pages can be used.
     let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;
-    // Without large pages the memory is usable all the same.
+    // If the system refuses large pages, the memory is used with small pages.
     if let Err(error) = memory.advise(Advice::HugePage) {
         log::debug!("no large pages: {error}");
     }
@@ -104,7 +104,7 @@ mod tests {
         };
         let is_ours = |line: &&str| ends(line).is_some_and(|ends| ends.contains(&huge_pages.as_ptr().addr()));
         let flags = maps.lines().skip_while(|line| !is_ours(line)).find(|line| line.starts_with("VmFlags:"));
-        // Some systems have no transparent huge pages.
+        // The memory has the flag for large pages only on systems with transparent huge pages.
         let can_be_had = std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists();
         assert_eq!(flags.unwrap().contains(" hg"), can_be_had, "{flags:?}");
     }

@@ -1,4 +1,4 @@
-//! User code of a loop over a grid on one rank. It computes pieces of the rows that are passed with them.
+//! User code of a loop over a grid on one rank. It computes one piece of a sweep per call, in rows that are passed to it.
 
 use std::ops::Range;
 use std::thread::ThreadId;
@@ -13,39 +13,39 @@ use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// Piece to be computed, with its rows.
+/// Piece of a sweep that user code must compute, with the rows.
 pub(super) struct Task {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
     pub(super) sweep: u64,
-    /// Duration of a piece, if it has been measured since the last task.
+    /// Duration of a piece of a sweep, if it has been measured since the last task.
     pub(super) usual: Option<Duration>,
 }
 
-/// Piece that is computed, with its rows.
+/// Piece of a sweep that user code has computed, with the rows.
 pub(super) struct Done {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
-    /// Duration of the piece, if it was not computed on the rank's own thread.
+    /// Duration of the piece, if a compute thread computed it; `None` if the thread that communicates did.
     pub(super) time: Option<BlockTime>,
     usual: Option<Duration>,
 }
 
-/// Function that computes a piece in rows whose type it knows.
+/// Function that computes a piece of a sweep in rows whose type it knows.
 pub(super) type Work<'u> = dyn FnMut(&mut dyn Storage, &Range<usize>) -> Result<(), BoxError> + Send + 'u;
 
 /// User code of a loop over a grid.
 pub(super) struct Kernel<'u> {
     work: &'u mut Work<'u>,
     timer: BlockTimer,
-    /// Thread that communicates. It measures pieces in stretches.
+    /// Thread that communicates. It measures the time of several pieces of a sweep together.
     home: ThreadId,
     /// Number of sweeps that an earlier job has done.
     before: u64,
 }
 
 impl<'u> Kernel<'u> {
-    /// Creates the user code. Must be called on the thread that communicates.
+    /// Creates the state of the user code. Must be called on the thread that communicates.
     pub(super) fn new(work: &'u mut Work<'u>, clock: Clock, before: u64) -> Self {
         let home = std::thread::current().id();
         Kernel { work, timer: BlockTimer::new(clock), home, before }
@@ -56,8 +56,8 @@ impl UserCode for Kernel<'_> {
     type Task = Task;
     type Outcome = Done;
 
-    /// Halo rows and directives are sent and received between pieces, so during a piece other ranks wait only for a heartbeat. A piece may therefore
-    /// take half of the heartbeat period on the rank's own thread.
+    /// Maximum duration of a piece of a sweep on the thread that communicates. Halo rows and directives are sent and received only between pieces, so
+    /// during a piece other ranks wait for nothing but a heartbeat.
     const THREADED_ABOVE: Duration = HEARTBEAT_PERIOD.checked_div(2).expect("two is not zero");
 
     #[inline]
@@ -87,6 +87,6 @@ impl UserCode for Kernel<'_> {
 
     const KIND: &'static str = "unit";
 
-    /// Does nothing: the participant measures pieces in stretches, for the summary and for the log.
+    /// Does nothing: the participant measures the times of pieces, for the summary and for the log.
     fn tally(_: &Done, _: &mut Tally) {}
 }

@@ -10,8 +10,8 @@ use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// New memory has room at either end for the number of rows over this number, and at least for as many rows as have just arrived. Movements go back
-/// and forth, so the room is used, and the system provides no memory for pages that are never written.
+/// New memory has room at either end for the number of rows divided by this number, and at least for as many rows as have just arrived. Movements of
+/// rows go back and forth, so the room is used, and the system provides no memory for pages that are never written.
 const ROOM: usize = 2;
 
 /// Approximate size of a piece of a checkpoint in bytes.
@@ -25,9 +25,9 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct LocalRows<T> {
     width: usize,
-    /// Numbers of the rows in the whole grid, without the halo rows.
+    /// Numbers of this rank's rows in the whole grid, without the halo rows.
     rows: Range<u64>,
-    /// Neighbours of the first and the last row of the whole grid.
+    /// Kind of rows above the first and below the last row of the whole grid, such as fixed edges.
     edges: Edges,
     memory: HugePages<T>,
     /// Number of unused rows in memory before the upper halo row.
@@ -35,7 +35,7 @@ pub(super) struct LocalRows<T> {
 }
 
 impl<T: Pod> LocalRows<T> {
-    /// Creates these rows of a grid with fixed edges, and their halo rows; `make` fills each row.
+    /// Creates the rows `rows` of a grid with fixed edges, and their halo rows; `make` fills each row.
     pub(super) fn create(
         width: usize,
         rows: Range<u64>,
@@ -53,29 +53,29 @@ impl<T: Pod> LocalRows<T> {
         Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, reserve })
     }
 
-    /// Returns the rows as part of a grid with these edges.
+    /// Returns the rows as part of a grid with the edges `edges`.
     pub(super) fn between(self, edges: Edges) -> Self {
         LocalRows { edges, ..self }
     }
 
-    /// Moves the rows out with their memory. Their numbers stay, without values.
+    /// Moves the rows out with their memory. The numbers of the rows stay here, without values.
     #[inline]
     pub(super) fn lend(&mut self) -> Self {
         let without = LocalRows { rows: self.rows.clone(), memory: HugePages::none(), ..*self };
         std::mem::replace(self, without)
     }
 
-    /// Returns the numbers of the rows, without the halo rows.
+    /// Returns the numbers of this rank's rows in the whole grid, without the halo rows.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }
 
-    /// Returns the neighbours of the first and the last row of the whole grid.
+    /// Returns the kind of rows above the first and below the last row of the whole grid.
     pub(super) fn edges(&self) -> Edges {
         self.edges
     }
 
-    /// Returns the numbers of some rows in the whole grid; `rows` counts as in [`grid_of`](LocalRows::grid_of).
+    /// Returns the numbers in the whole grid of the rows `rows`, which are counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn numbers(&self, rows: &Range<usize>) -> Range<u64> {
         let first = self.edges.number(self.rows.start + rows.start as u64);
         first..first + rows.len() as u64
@@ -90,13 +90,13 @@ impl<T: Pod> LocalRows<T> {
         (self.rows.end - self.rows.start) as usize
     }
 
-    /// Returns the position of a row in memory; the upper halo row is number 0.
+    /// Returns the position in memory of the values of row `row`, where the upper halo row is number 0.
     fn position(&self, row: usize) -> Range<usize> {
         let begin = (self.reserve + row) * self.width;
         begin..begin + self.width
     }
 
-    /// Returns the position of some rows in memory; the upper halo row is number 0.
+    /// Returns the position in memory of the values of the rows `rows`, where the upper halo row is number 0.
     fn several(&self, rows: Range<usize>) -> Range<usize> {
         (self.reserve + rows.start) * self.width..(self.reserve + rows.end) * self.width
     }
@@ -106,13 +106,14 @@ impl<T: Pod> LocalRows<T> {
         (self.len() + 2) * self.width * size_of::<T>()
     }
 
-    /// Returns all rows with the halo rows.
+    /// Returns all rows of this rank with the halo rows, for computing in place.
     #[inline]
     pub(super) fn grid(&mut self) -> Grid<'_, T> {
         self.grid_of(&(0..self.len()))
     }
 
-    /// Returns some rows for writing, with the row above and the row below them; `rows` counts from the first row after the upper halo row.
+    /// Returns the rows `rows` for writing, with the row above and the row below them, where `rows` counts from the first row after the upper halo
+    /// row.
     #[inline]
     pub(super) fn grid_of(&mut self, rows: &Range<usize>) -> Grid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
@@ -120,7 +121,7 @@ impl<T: Pod> LocalRows<T> {
         Grid { values: &mut self.memory[position], width: self.width, first }
     }
 
-    /// Returns some rows with the row above and the row below them; `rows` counts as in [`grid_of`](LocalRows::grid_of).
+    /// Returns the rows `rows` with the row above and the row below them; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
         OldGrid {
@@ -131,18 +132,19 @@ impl<T: Pod> LocalRows<T> {
         }
     }
 
-    /// Returns some rows for writing; `rows` counts as in [`grid_of`](LocalRows::grid_of).
+    /// Returns the rows `rows` for writing; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
         let position = self.several(rows.start + 1..rows.end + 1);
         &mut self.memory[position]
     }
 
-    /// Returns all rows without the halo rows, and with the lower halo row on request.
+    /// Returns all rows of this rank without the halo rows, except for the lower halo row if `with_lower` is true.
     pub(super) fn all(&self, with_lower: bool) -> &[T] {
         &self.memory[self.several(1..self.len() + 1 + usize::from(with_lower))]
     }
 
-    /// Returns the rows without the halo rows as units, in pieces of moderate size, so that a job that resumes need not read all rows.
+    /// Returns the rows without the halo rows as pieces of a checkpoint, of moderate size, so that a rank of a job that resumes need not read all
+    /// rows.
     pub(super) fn pieces(&self) -> Vec<Piece> {
         let rows = (PIECE / (self.width * size_of::<T>()).max(1)).max(1);
         let all = self.all(false).chunks(rows * self.width.max(1));
@@ -155,7 +157,7 @@ impl<T: Pod> LocalRows<T> {
         .collect()
     }
 
-    /// Returns some rows; the upper halo row is number 0.
+    /// Returns the values of the rows `rows`, where the upper halo row is number 0.
     #[inline]
     pub(super) fn some(&self, rows: Range<usize>) -> &[T] {
         &self.memory[self.several(rows)]
@@ -173,7 +175,7 @@ impl<T: Pod> LocalRows<T> {
         &mut self.memory[position]
     }
 
-    /// Copies the last row to the upper halo row and the first row to the lower one. For a rank that has all rows of a ring.
+    /// Copies the last row to the upper halo row and the first row to the lower one, for a rank that has all rows of a grid with periodic rows.
     pub(super) fn wrap(&mut self) {
         let (upper, lower) = (self.position(0), self.position(self.len() + 1));
         let (first, last) = (self.position(1), self.position(self.len()));
@@ -181,22 +183,22 @@ impl<T: Pod> LocalRows<T> {
         self.memory.copy_within(first, lower.start);
     }
 
-    /// Returns a row; the upper halo row is number 0.
+    /// Returns the values of row `row`, where the upper halo row is number 0.
     pub(super) fn row(&self, row: usize) -> &[T] {
         &self.memory[self.position(row)]
     }
 
-    /// Returns the first row.
+    /// Returns the first row of this rank.
     pub(super) fn first(&self) -> &[T] {
         self.row(1)
     }
 
-    /// Returns the last row.
+    /// Returns the last row of this rank.
     pub(super) fn last(&self) -> &[T] {
         self.row(self.len())
     }
 
-    /// Removes the first rows and returns their values. The last of them becomes the upper halo row.
+    /// Removes the first `rows` rows and returns their values. The last of them becomes the upper halo row.
     pub(super) fn take_front(&mut self, rows: usize) -> Vec<T> {
         let taken = self.memory[self.several(1..rows + 1)].to_vec();
         self.rows.start += rows as u64;
@@ -204,7 +206,7 @@ impl<T: Pod> LocalRows<T> {
         taken
     }
 
-    /// Removes the last rows and returns their values. The first of them becomes the lower halo row.
+    /// Removes the last `rows` rows and returns their values. The first of them becomes the lower halo row.
     pub(super) fn take_back(&mut self, rows: usize) -> Vec<T> {
         let len = self.len();
         let taken = self.memory[self.several(len + 1 - rows..len + 1)].to_vec();
@@ -212,7 +214,7 @@ impl<T: Pod> LocalRows<T> {
         taken
     }
 
-    /// Adds rows before the first. The content of the upper halo row is undefined afterwards.
+    /// Adds rows before the first row. The content of the upper halo row is undefined afterwards.
     pub(super) fn append_front(&mut self, values: &[T]) {
         let rows = values.len() / self.width;
         if rows > self.reserve {
@@ -224,7 +226,7 @@ impl<T: Pod> LocalRows<T> {
         self.memory[position].copy_from_slice(values);
     }
 
-    /// Adds rows after the last. The content of the lower halo row is undefined afterwards.
+    /// Adds rows after the last row. The content of the lower halo row is undefined afterwards.
     pub(super) fn append_back(&mut self, values: &[T]) {
         let rows = values.len() / self.width;
         if (self.reserve + self.len() + 2 + rows) * self.width > self.memory.len() {
@@ -248,8 +250,9 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// The copy has at least as much room at either end, which occupies no memory until it is written. Its rows begin one row further on: with the same
-/// offset in their large pages, the old and the new rows of a step would evict each other's cache lines, and loads would wait for stores.
+/// The copy has at least as much room at either end, which occupies no memory until it is written. The rows of the copy begin one row further on in
+/// memory: if the old and the new rows of a step had the same offset in their large pages, they would evict each other's cache lines, and loads would
+/// wait for stores.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);
@@ -320,11 +323,11 @@ mod tests {
     fn received_rows_reuse_spare_memory() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
-        // Half as many rows as there are fit at either end without a copy.
+        // Half as many rows as the rank has fit at either end without a copy.
         b.append_back(local(60..66).all(false));
         b.append_front(local(44..50).all(false));
         assert_eq!(b.memory.as_ptr(), memory);
-        // After a copy, as many rows fit as have arrived.
+        // After a copy, there is room for as many rows as have just arrived.
         b.append_back(local(66..72).all(false));
         let memory = b.memory.as_ptr();
         b.append_back(local(72..78).all(false));

@@ -19,54 +19,54 @@ use crate::wire::header::header;
 
 messages! {
     "a loop over a grid":
-    /// Message that arrived while the loop runs.
+    /// Message of a grid loop that a rank has received.
     pub(super) enum Received;
     pub(super) enum Tag {
         /// [`Rows`] for the coordinator, which gathers the whole grid.
         Gather = 51,
     }
-    /// Message to a rank with neighbouring rows. `V` holds bulk data, which are borrowed by the sender and owned by the receiver.
+    /// Message to a rank with neighbouring rows. `V` holds row values, which are borrowed by the sender and owned by the receiver.
     pub(super) enum ToNeighbour<V: &[u8] => Bytes> {
-        /// Part of the sender's row that faces the receiver.
+        /// Values of the sender's row that is next to the receiver's rows.
         HaloRow(row: HaloRow<V>) = 50 raw,
         /// Row at the sender's end of a grid with periodic rows, for the rank at the other end. That rank may be a neighbour as well, and then
         /// receives both rows of the sender.
         WrapRow(row: HaloRow<V>) = 55 raw,
         /// Directive of the coordinator, forwarded from rank to rank.
         Directive(directive: Directive) = 48,
-        /// Announces that rows which move follow.
+        /// Announces that rows follow which move to the receiver.
         RowsComing = 56,
-        /// Rows that move.
+        /// Rows that move to the receiver.
         Rows(rows: Rows) = 49 raw,
-        /// The sender waits for rows that were announced to it, and can do nothing else.
+        /// The sender of this message waits for rows that the receiver has announced, and can do nothing else.
         Wanted = 53,
     }
     /// Message to or from the coordinator.
     pub(super) enum Coordination {
         Report(report: ToCoordinator) = 24,
-        /// Result of a check on the coordinator, for all ranks with rows.
+        /// Verdict of rank 0 about convergence, for all ranks with rows.
         CheckResult(check_result: CheckResult) = 54,
         /// End of the run, for ranks without rows.
         Finish = 23,
     }
 }
 
-/// Report to the coordinator.
+/// Report of a rank with rows to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToCoordinator {
     /// Measurements of the rank since its last report.
     Sample(Sample),
     /// Pieces of a checkpoint that the rank has written, with the number of passes after which its rows were in that state.
     Saved(u64, Vec<Saved>),
-    /// Work of the rank in the whole run; it has finished.
+    /// Work of the rank in the whole run, at its end.
     Total(RankReport),
-    /// Residual of the rank since the last check, before this sweep.
+    /// Sweep before which a convergence check takes place, and residual of the rank since the last check.
     Residual(u64, f64),
     /// Number of sweeps that the rank has done, including the part of the present sweep.
     Done(f64),
 }
 
-/// Destination of a worker's messages to its neighbours.
+/// Way in which a worker sends messages to its neighbours.
 pub(super) trait Outgoing {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()>;
 }
@@ -75,7 +75,7 @@ header! {
     /// Header of a halo row.
     struct HaloRowHeader {
         sweep: u64,
-        /// First column.
+        /// First column whose value is sent.
         start: u64,
     }
 }
@@ -87,7 +87,7 @@ header! {
     }
 }
 
-/// Some columns of a row, as they are after a sweep.
+/// Values of some columns of a row, as they are after a sweep.
 #[derive(Debug)]
 pub(super) struct HaloRow<V> {
     pub(super) sweep: u64,
@@ -96,7 +96,7 @@ pub(super) struct HaloRow<V> {
 }
 
 impl<'r> HaloRow<&'r [u8]> {
-    /// Creates a message with these columns of `row`.
+    /// Creates a message with the values of the columns `columns` of `row`.
     #[inline]
     pub(super) fn of<T: NoUninit>(sweep: u64, columns: Range<usize>, row: &'r [T]) -> Self {
         HaloRow { sweep, start: columns.start, values: bytemuck::cast_slice(&row[columns]) }
@@ -124,7 +124,7 @@ impl Take for HaloRow<Bytes> {
 }
 
 impl HaloRow<Bytes> {
-    /// Copies the values to their columns of `row` and returns the column after the last one. The values must be of this sweep and begin at column
+    /// Copies the values to their columns of `row` and returns the column after the last one. The values must be of sweep `sweep` and begin at column
     /// `start`.
     #[inline]
     pub(super) fn write<T: Pod>(
@@ -156,16 +156,16 @@ impl HaloRow<Bytes> {
     }
 }
 
-/// Neighbouring rows of the whole grid.
+/// Message with neighbouring rows of the whole grid.
 #[derive(Debug)]
 pub(super) struct Rows {
-    /// Number of the first row.
+    /// Number of the first row in the whole grid.
     first: u64,
     values: Part,
 }
 
 impl Rows {
-    /// Creates a message with rows from `first` on.
+    /// Creates a message with the rows from number `first` on.
     pub(super) fn new<T: NoUninit + Send>(first: u64, values: Vec<T>) -> Self {
         Rows { first, values: Part::of(values) }
     }
@@ -175,17 +175,17 @@ impl Rows {
         frame(run, Tag::Gather, 0, |head, parts| self.put(head, parts))
     }
 
-    /// Decodes a message of [`encode_gathered`](Rows::encode_gathered).
+    /// Decodes a message that [`encode_gathered`](Rows::encode_gathered) has encoded.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if the message is a different one or damaged.
+    /// [`ErrorKind::Wire`] if the message has another tag or is damaged.
     pub(super) fn decode_gathered(message: Message) -> Result<Self> {
         let mut body = message.expect(Tag::Gather)?;
         let rows = Rows::take(&mut body)?;
         body.end().map(|()| rows)
     }
 
-    /// Returns the values, which must be those of `rows`, with `width` columns each.
+    /// Returns the values of the message, which must be those of the rows `rows`, with `width` columns each.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if rank `from` has sent other values.
@@ -200,7 +200,7 @@ impl Rows {
             let sent = format!("{length} bytes of the rows from {} on", self.first);
             return Err(unexpected(from, &sent, &format!("{wanted} bytes of the rows {rows:?}")));
         }
-        // Values whose alignment the transport does not keep are copied.
+        // Copies the values if the transport has not kept their alignment.
         Ok(self.values.into_values().unwrap_or_else(|part| copied(&part)))
     }
 }
@@ -229,7 +229,7 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, expected {expected}"))
 }
 
-/// Returns the message as a neighbour receives it, for tests of workers without ranks.
+/// For tests of workers without ranks: returns the message in the form in which the neighbour receives it.
 #[cfg(test)]
 pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
     use crate::comm::message::{Encode, received};

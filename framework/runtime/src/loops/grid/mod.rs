@@ -1,12 +1,12 @@
 //! Loops over grids: each rank holds a block of neighbouring rows. `README.md` in this directory describes the protocol.
 
-mod chain;
 #[cfg(test)]
 mod chain_tests;
 mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;
 mod convergence;
+mod coordinator;
 mod directive;
 mod doacross;
 mod findings;
@@ -41,7 +41,7 @@ mod view;
 mod wavefront;
 mod worker;
 
-/// Name of the loop in messages such as "has waited 10 s for rank 3 to reach".
+/// Name of this skeleton in messages such as "has waited 10 s for rank 3 to reach".
 const NAME: &str = "the loop";
 
 pub use doacross::{DoAcross, DoAcrossLoop};

@@ -11,7 +11,7 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) rank: usize,
-    /// Number of ranks that hold rows, which are the first ones.
+    /// Number of ranks that hold rows. They are ranks 0 to `chain` - 1.
     pub(super) chain: usize,
 }
 
@@ -26,7 +26,7 @@ impl Position {
         (self.rank + 1 < self.chain).then_some(self.rank + 1)
     }
 
-    /// Returns the rank at the other end, for a rank at an end of the chain. A rank that is alone is its own other end.
+    /// Returns the rank at the other end of the chain, for a rank at an end. A rank that is alone is its own other end.
     pub(super) fn across(self) -> Option<usize> {
         match self.rank {
             0 => Some(self.chain - 1),
@@ -38,7 +38,7 @@ impl Position {
 /// Messages of one neighbour, in the order in which they were sent.
 pub(super) type Queue = VecDeque<ToNeighbour<Bytes>>;
 
-/// Queues of messages, one for each neighbour.
+/// Queues of messages that a rank has not processed, one for each neighbour.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     position: Position,
@@ -47,12 +47,12 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Creates the queues of the rank at this position.
+    /// Creates the message queues of the rank at position `position` in the chain.
     pub(super) fn of(position: Position) -> Self {
         Neighbours { position, above: Queue::new(), below: Queue::new() }
     }
 
-    /// Adds a message.
+    /// Adds a message to the queue of its sender.
     ///
     /// # Errors
     /// If the sender is not a neighbour.

@@ -1,4 +1,4 @@
-//! Protocol of a rank that has rows: steps of the worker, user code, reports, and decisions on rank 0.
+//! Protocol of a rank that has rows: executes steps of the worker and user code, sends reports, and decides on rank 0.
 
 mod checking;
 mod reports;
@@ -6,9 +6,9 @@ mod reports;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::chain::Chain;
 use super::checkpoint::{CheckpointWriter, LastSaved};
 use super::convergence::Checks;
+use super::coordinator::GridCoordinator;
 use super::kernel::{Done, Kernel, Task};
 use super::messages::{Coordination, Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour};
 use super::neighbours::Position;
@@ -34,27 +34,27 @@ impl ToNeighbours for Outgoing<'_> {
     }
 }
 
-/// State of sending rows to a neighbour that waits for them. The rank polls until the rows have been sent.
+/// State of a rank that has sent rows for which a neighbour waits. The rank polls until the rows have left.
 struct PushOut {
     to: usize,
     since: Option<Duration>,
 }
 
-/// Phase of a rank in a run.
+/// Phase of a rank with rows in a run.
 enum Phase {
-    /// Rank 0 measures the time of messages.
+    /// Rank 0 measures the time of messages to its neighbour.
     Probing(LinkProbe),
-    /// The rank is in the sweeps.
+    /// The rank computes sweeps.
     Sweeping,
-    /// The rank waits before this sweep for the verdict of rank 0 on another sweep.
+    /// The rank waits, before this sweep, for the verdict of rank 0: whether another sweep follows.
     Checking(u64),
-    /// Rank 0 processes reports and decides before this sweep.
+    /// Rank 0 processes reports and decides about movements before this sweep.
     Deciding(u64),
-    /// All sweeps have been done since this time.
+    /// The rank has done all its sweeps at this time, and ends the run.
     Ending(Duration),
 }
 
-/// One rank in a run.
+/// Rank with rows in one run of a loop over a grid.
 pub(super) struct Participant<'w, 'd> {
     worker: &'w mut (dyn Worker + 'w),
     clock: Clock,
@@ -62,16 +62,16 @@ pub(super) struct Participant<'w, 'd> {
     size: usize,
     /// Maximum time that a disk may take to write the last checkpoint.
     peer_limit: Duration,
-    /// True if messages leave without polls of sender and receiver, as in a simulator.
+    /// True if messages leave although sender and receiver do not poll, as in a simulator.
     leave_by_themselves: bool,
     times: Times,
     phase: Phase,
-    /// True if user code has the rows.
+    /// True while user code has the rows.
     is_lent: bool,
     push_out: Option<PushOut>,
-    coordinator: Option<Chain>,
+    coordinator: Option<GridCoordinator>,
     checkpoints: Option<CheckpointWriter>,
-    /// Convergence checks, in a loop until convergence.
+    /// Convergence checks of the run, in a loop until convergence.
     checks: Option<Checks<'d>>,
     has_reported: bool,
     /// True if the loop has ended before its last sweep because the job was asked to stop.
@@ -87,7 +87,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         endpoint: &Endpoint,
         position: Position,
         config: &Config,
-        coordinator: Option<Chain>,
+        coordinator: Option<GridCoordinator>,
         checkpoints: Option<CheckpointWriter>,
         checks: Option<Checks<'d>>,
     ) -> Self {
@@ -112,13 +112,13 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Returns the coordinator on rank 0, the last measured duration of a piece, the verdict of the last check, and the block size.
-    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<CheckResult>, u64) {
+    /// Returns the coordinator on rank 0, the last measured duration of a piece of a sweep, the last verdict about convergence, and the block size.
+    pub(super) fn finish(self) -> (Option<GridCoordinator>, Option<Duration>, Option<CheckResult>, u64) {
         let last = self.checks.and_then(|checks| checks.last());
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
-    /// Sends the next probe. The sweeps begin after the last probe.
+    /// Sends the next message of the measurement of message times. The sweeps begin after the last one.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.next_frame(now) {
@@ -130,14 +130,14 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(())
     }
 
-    /// Creates the task that passes a piece and the rows to user code.
+    /// Creates the task that passes a piece of a sweep and the rows to user code.
     fn lend_to_user_code(&mut self, piece: Range<usize>, at: &Moment) -> Task {
         let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
         Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
     }
 
-    /// Advances the worker as far as possible without user code and without a poll.
+    /// Advances the worker as far as possible without user code and without polling for messages.
     fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         let step = self.worker.next(out)?;
         match step {
@@ -162,7 +162,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.advance(at, out)
     }
 
-    /// Advances the rank in its present phase.
+    /// Does what the rank's present phase requires, and returns what follows.
     fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
@@ -179,7 +179,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Sends a report if one is due, and writes a checkpoint if one is due. On rank 0 decisions follow.
+    /// Sends a report and writes a checkpoint before sweep `sweep`, if they are due. On rank 0 decisions follow.
     fn boundary(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.times.end_wait();
         let is_due = sweep > 0 && self.worker.report_after() == sweep - 1;
@@ -204,7 +204,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.check(sweep, out)
     }
 
-    /// Ends the loop before a sweep, because the job was asked to stop.
+    /// Ends the loop before sweep `sweep`, because the job was asked to stop.
     fn stop(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         (self.is_stopped, self.phase, self.checks) = (true, Phase::Sweeping, None);
         self.worker.stop();
@@ -215,7 +215,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(())
     }
 
-    /// Decides on rank 0 before a sweep, from all reports received. Returns `None` when the sweep can begin.
+    /// On rank 0, decides before sweep `sweep`, from all reports received. Returns `None` when the sweep can begin.
     fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task>>> {
         if at.computed_since_poll {
             return Ok(Some(Next::PollAgain));
@@ -236,7 +236,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(None)
     }
 
-    /// Sends a message to the coordinator, which may be on this rank.
+    /// Sends a report to the coordinator, which may be on this rank.
     fn report(&mut self, message: ToCoordinator, out: &mut Outgoing<'_>) -> Result<()> {
         match (&mut self.coordinator, message) {
             (Some(_), ToCoordinator::Residual(sweep, residual)) => self.collect(0, sweep, residual, out),
@@ -260,7 +260,8 @@ impl<'w, 'd> Participant<'w, 'd> {
             self.report(ToCoordinator::Total(report), out)?;
         }
         let Some(coordinator) = &mut self.coordinator else {
-            // The directive to stop came along the chain, and the message of rank 0 to all ranks may still be on its way.
+            // A rank that stops waits until it is informed by rank 0's message to all ranks, which may be slower than the directive to stop along the
+            // chain.
             let is_informed = !self.is_stopped || out.endpoint().is_run_stopped();
             return Ok(if is_informed { Next::Finished } else { Next::Wait });
         };
@@ -275,8 +276,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(Next::Finished)
     }
 
-    /// Returns true if all messages have left, including rows that a neighbour waits for. MPI may transfer a large message only while both sides
-    /// poll, and a rank that computes polls once in a millisecond.
+    /// Returns true if all messages of this rank have left, including rows for which a neighbour waits. Without this wait, large messages would be
+    /// slow: MPI may transfer them only while both sides poll, and a rank that computes polls once in a millisecond.
     fn have_left(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Some(PushOut { to, since }) = self.push_out else { return Ok(true) };
         self.times.end_wait();
@@ -362,13 +363,14 @@ impl<'w> Protocol for Participant<'w, '_> {
         self.advance(at, out)
     }
 
-    /// Returns true within a stretch of pieces. There is no stretch while the rank has to poll until rows have left.
+    /// Returns true if the next piece of a sweep follows without a poll for messages. The rank polls after every piece until rows for which a
+    /// neighbour waits have left.
     #[inline]
     fn may_skip_poll(&self) -> bool {
         self.times.is_within_stretch()
     }
 
-    /// A rank that is done may be in the caller's code, so its silence is not watched.
+    /// The silence of a rank that has finished the run is not watched, because the rank may be in the caller's code.
     fn watch(&self, rank: usize) -> Watch {
         match &self.coordinator {
             Some(coordinator) if coordinator.is_done(rank) => Watch::No,

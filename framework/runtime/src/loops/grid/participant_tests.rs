@@ -14,7 +14,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Driver as Choice;
 
-/// Action of a rank.
+/// Action of the simulated rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
     Computed,
@@ -23,7 +23,7 @@ enum Did {
 
 type Diary = Arc<Mutex<Vec<Did>>>;
 
-/// Transport that delivers some messages, and reports that a send has completed after `looks` polls.
+/// Transport that delivers given messages, and reports that a send has completed after `looks` polls.
 struct Slow {
     queues: VecDeque<(usize, Frame)>,
     looks: usize,
@@ -76,13 +76,13 @@ impl Transport for Slow {
     }
 }
 
-/// Worker that computes some pieces. It waits once before it ends if `awaits_results` is true.
+/// Worker that computes some pieces of a sweep. It waits once before it ends if `awaits_results` is true.
 struct Pieces {
     left: u32,
     awaits_results: bool,
 }
 
-/// Rows of a worker that computes nothing in them.
+/// Rows of a worker whose user code computes nothing.
 struct Nothing;
 
 impl Storage for Nothing {
@@ -188,7 +188,7 @@ fn run(
     Ok((did, participant.times.metrics.report(1)))
 }
 
-/// Runs rank 1 until it has computed two pieces. It has sent rows, which rank 0 waits for and whose send completes after `looks` polls. Returns the
+/// Runs rank 1 until it has computed two pieces. Rank 1 has sent rows for which rank 0 waits, and the send completes after `looks` polls. Returns the
 /// actions of rank 1.
 fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let wanted = ToNeighbour::Wanted.encode(0)?;

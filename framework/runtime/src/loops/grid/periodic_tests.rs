@@ -1,4 +1,4 @@
-//! Tests of stencils with periodic rows against the serial torus.
+//! Tests of stencils with periodic rows, against a serial program on the same torus.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,8 +11,7 @@ use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Checkpoint, DoAll, DoAllLoop, Settings, Until};
 use crate::session::{Balance, Config, run};
 
-/// Computes a step. The first column contains the row number; the other values depend on each bit of all neighbours on
-/// the torus.
+/// Computes a step of a test stencil. The first column contains the row number; the other values depend on each bit of all neighbours on the torus.
 fn step(old: OldGrid<'_, u64>, new: &mut [u64]) {
     let width = old.width;
     let rows = old.values.windows(3 * width).step_by(width);
@@ -49,7 +48,7 @@ fn change(values: &[u64], width: usize) -> f64 {
 struct Torus {
     rows: u64,
     change: f64,
-    /// Directory whose first checkpoint ends the job.
+    /// Directory of checkpoints. The job fails as soon as it holds one.
     dir: Option<PathBuf>,
 }
 
@@ -214,7 +213,7 @@ fn error_names_the_rows_of_a_periodic_grid() {
 
 #[test]
 fn periodic_rows_are_refused_by_other_loops() {
-    /// Body that computes nothing.
+    /// Body of a stencil that computes nothing.
     struct Nothing;
     impl DoAcross for Nothing {
         type Value = u8;

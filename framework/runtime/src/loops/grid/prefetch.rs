@@ -1,4 +1,4 @@
-//! Computation of a strip a few rows at a time, while the next rows are fetched from memory.
+//! Computation of a strip of columns a few rows at a time, while the next rows are fetched from memory.
 
 use std::ops::Range;
 
@@ -8,25 +8,25 @@ use prefetch_index::prefetch_index;
 use super::local_rows::LocalRows;
 use super::view::Grid;
 
-/// Bytes of a strip that user code computes per call: enough to make the cost of the call negligible, and few enough that the first cache has room
-/// for the lines of as many bytes again, which are being fetched.
+/// Bytes of a strip that user code computes per call (a *band*): enough to make the cost of the call negligible, and few enough that the first-level
+/// cache has room for the cache lines of the next band as well, which are being fetched.
 const BAND: usize = 1 << 10;
-/// Number of bands by which prefetches are ahead, so that the lines have arrived when they are used.
+/// Number of bands (calls of user code) by which prefetches are ahead, so that the cache lines have arrived when they are used.
 const AHEAD: usize = 2;
-/// Bytes of a row within a strip from which on the processor's own prefetcher detects the access pattern.
+/// Bytes of a row within a strip from which on the processor's own prefetcher detects the access pattern, so that bands are not needed.
 const WIDE: usize = 2 << 10;
-/// Bytes of a rank's rows that stay in a core's cache from sweep to sweep.
+/// Bytes of a rank's rows up to which they stay in a core's cache from sweep to sweep, so that bands are not needed.
 const SMALL: usize = 128 << 10;
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Calls `work` for all rows of the block. If that makes `columns` of the rows faster, `work` gets a few neighbouring rows at a time, from top to
-/// bottom.
+/// Calls `work` for all rows of the block, to compute `columns`. If that is faster, `work` gets a few neighbouring rows at a time, from top to
+/// bottom, while the next rows are prefetched.
 ///
 /// The parts of the rows in a strip are far from each other in memory. No processor predicts that the next row follows after a few values, so each
-/// row would begin with a wait for memory. The values after those of the strip, which processors fetch instead, are evicted from the cache before the
-/// next strip if there are many rows. The time of a value would then depend on the number of rows on the rank, and each movement would gain less than
-/// predicted.
+/// row would begin with a wait for memory. The values behind those of the strip, which processors fetch instead, are evicted from the cache before
+/// the next strip if there are many rows. The time of a value would then depend on the number of rows on the rank, and each movement of rows would
+/// gain less than predicted.
 pub(super) fn in_bands<T: Pod, E>(
     local: &mut LocalRows<T>,
     columns: &Range<usize>,
@@ -39,7 +39,7 @@ pub(super) fn in_bands<T: Pod, E>(
     }
     let band = BAND.div_ceil(part);
     for first in (0..rows).step_by(band) {
-        // The lower halo row is prefetched as well: it is row `rows`, counted without the upper halo row.
+        // Limits the prefetched rows to the lower halo row, which is row `rows`, counted without the upper halo row.
         let ahead = |from: usize| (from + AHEAD * band).min(rows + 1);
         fetch(local, ahead(first)..ahead(first + band), columns);
         work(local.grid_of(&(first..(first + band).min(rows))))?;
@@ -47,7 +47,7 @@ pub(super) fn in_bands<T: Pod, E>(
     Ok(())
 }
 
-/// Prefetches the lines of `columns` and of the column after them.
+/// Prefetches the cache lines of `columns` and of the column after them, in the rows `rows`.
 fn fetch<T: Pod>(local: &LocalRows<T>, rows: Range<usize>, columns: &Range<usize>) {
     let step = (LINE / size_of::<T>()).max(1);
     for values in local.some(rows.start + 1..rows.end + 1).chunks_exact(local.width()) {
@@ -70,7 +70,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns the rows of each call, including the row above and the row below, after a check of their values.
+    /// Returns the rows of each call of user code, including the row above and the row below, after a check of their values.
     fn calls(rows: u64, columns: Range<usize>) -> Vec<Range<u64>> {
         let mut calls = Vec::new();
         in_bands(&mut local(rows), &columns, |grid| {

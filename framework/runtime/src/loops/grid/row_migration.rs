@@ -10,20 +10,20 @@ use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use crate::error::Result;
 
-/// Task of a rank in a round.
+/// Task of a rank in a round of a movement: rows to send to, or to receive from, a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Send { to: usize, units: Range<u64> },
     Receive { from: usize, units: Range<u64> },
 }
 
-/// State machine that sends and receives rows, round by round.
+/// State machine for a rank's part of a movement: sends and receives rows, round by round.
 #[derive(Debug)]
 pub(super) struct RowMigration {
-    /// Tasks in order; in each round sends precede receives.
+    /// Rows to send and to receive, in order; in each round sends precede receives.
     tasks: Vec<Task>,
     next: usize,
-    /// True if the rows of the present receive task were announced.
+    /// True if a neighbour has announced the rows that this rank receives next.
     is_announced: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -41,8 +41,8 @@ impl RowMigration {
         RowMigration { tasks, next: 0, is_announced: false, sent: 0, received: 0 }
     }
 
-    /// Advances as far as possible. Returns true when the rank has done its part. A directive that arrived before the rows stays in the queue,
-    /// because the caller has to process it first.
+    /// Sends and receives rows as far as possible. Returns true when the rank has done its part of the movement. A directive that arrived before the
+    /// rows stays in the queue, because the caller has to process it first.
     pub(super) fn advance<T: Pod + Send>(
         &mut self,
         position: Position,
@@ -66,7 +66,7 @@ impl RowMigration {
                         return Err(unexpected(0, &what, &format!("rows at one end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
-                    // The receiver counts the time from this message on as transfer time of the rows.
+                    // Announces the rows, because the receiver counts the time from this message on as their transfer time.
                     out.send(*to, ToNeighbour::RowsComing)?;
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
@@ -76,7 +76,8 @@ impl RowMigration {
                     let queue = if is_above { &mut queues.above } else { &mut queues.below };
                     let sent = match queue.pop_front() {
                         None => return Ok(false),
-                        // The sender may forward directives while it waits for rows that it has to receive before it sends.
+                        // Leaves a directive in the queue. The sender of the rows may forward directives while it waits for rows that it has to
+                        // receive before it sends.
                         Some(directive @ ToNeighbour::Directive(_)) if !self.is_announced => {
                             queue.push_front(directive);
                             return Ok(false);
@@ -110,12 +111,12 @@ impl RowMigration {
         Ok(true)
     }
 
-    /// Returns true if the rank waits for a sender that has not begun to send.
+    /// Returns true if the rank waits for rows that their sender has not announced.
     pub(super) fn awaits_sender(&self) -> bool {
         !self.is_announced && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
 
-    /// Describes what the rank waits for.
+    /// Describes the rows that the rank waits for.
     pub(super) fn waiting_for(&self) -> String {
         match self.tasks.get(self.next) {
             Some(Task::Receive { from, units }) => {
@@ -126,7 +127,7 @@ impl RowMigration {
     }
 }
 
-/// Returns the rows that are these units.
+/// Returns the numbers of the rows that are the units `units`.
 fn row_range(units: &Range<u64>) -> Range<u64> {
     units.start + 1..units.end + 1
 }
@@ -140,7 +141,7 @@ mod tests {
     use super::super::messages::delivered;
     use super::*;
 
-    /// Records the messages that a rank sends.
+    /// Records the messages that a rank sends, instead of sending them.
     #[derive(Default)]
     struct Wire(Vec<ToNeighbour<Bytes>>);
 
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A receiver sends `Wanted` once the rows were announced, and only once. Before the announcement it waits for the sender to begin.
+    /// The receiver of rows sends `Wanted` once the rows were announced, and only once. Before the announcement it waits for the sender to begin.
     #[test]
     fn receiver_requests_announced_rows_once() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };

@@ -14,15 +14,15 @@ use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 use crate::session::{Config, Driver as Choice};
 
-/// A rank without rows.
+/// Rank that has no rows.
 struct Rowless {
     is_converged: bool,
 }
 
-/// User code of a rank that has nothing to compute.
+/// User code of a rank without rows, which has nothing to compute.
 struct Nothing;
 
-/// Takes part in a run without rows.
+/// Takes part in a run of a loop over a grid as a rank without rows.
 ///
 /// # Errors
 /// If rank 0 ends, or is silent for too long.

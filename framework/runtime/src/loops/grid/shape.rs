@@ -22,12 +22,12 @@ impl Shape {
         self.rows.saturating_sub(2)
     }
 
-    /// Returns the computed columns.
+    /// Returns the columns that a sweep computes.
     pub fn inner(&self) -> Range<usize> {
         1..self.columns.saturating_sub(1).max(1)
     }
 
-    /// Returns true if there is nothing to compute.
+    /// Returns true if a grid of this shape has no row or no column to compute.
     pub(super) fn is_empty(&self) -> bool {
         self.units() == 0 || self.inner().is_empty()
     }
@@ -51,17 +51,16 @@ impl Shape {
     }
 }
 
-/// Neighbours of the first and the last computed row.
+/// Kind of rows above the first and below the last computed row of a grid.
 ///
-/// Inside the loops rows are counted from the row above unit 0, of whichever kind it is, so that unit `u` is row `u + 1`.
+/// Inside the loops, rows are counted from the row above unit 0, whatever it is, so that unit `u` is row `u + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edges {
-    /// The first and the last row of the grid, which are constant.
+    /// The first and the last row of the grid, which are constant and not computed.
     Fixed,
     /// The rows form a ring of this number of rows: the last row is above the first.
     Periodic(u64),
-    /// There is a row above the first that is not part of the grid, like the column to the left of the first column; there is nothing below the last
-    /// row.
+    /// Values above the first row that are not part of the grid, like the values to the left of the first column; nothing lies below the last row.
     Above,
 }
 
@@ -74,7 +73,7 @@ impl Edges {
         }
     }
 
-    /// Returns true if there is nothing to compute in a grid of this shape.
+    /// Returns true if a grid of this shape has no row or no column to compute.
     pub(super) fn is_empty(self, shape: Shape) -> bool {
         match self {
             Edges::Fixed => shape.is_empty(),
@@ -82,7 +81,7 @@ impl Edges {
         }
     }
 
-    /// Returns the number of unit 0's row in the whole grid.
+    /// Returns the number in the whole grid of the row that is unit 0.
     pub(super) fn first(self) -> u64 {
         match self {
             Edges::Fixed => 1,
@@ -95,15 +94,16 @@ impl Edges {
         match self {
             Edges::Fixed => row,
             Edges::Periodic(rows) => (row + rows - 1) % rows,
-            // The row above the first row has no number, and the result wraps around.
+            // The row above the first row of a table has no number; the subtraction wraps around.
             Edges::Above => row.wrapping_sub(1),
         }
     }
 
-    /// Describes the place of some columns of `rows`, for errors. Ranks keep `width` columns of their rows.
+    /// Describes rows and columns for error messages. `rows` are numbers in the whole grid; `columns` are positions among the `width` columns that
+    /// ranks keep of their rows.
     pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
         match self {
-            // A sweep fills a panel, which begins in the second kept column.
+            // In a table, a sweep fills a panel, which begins in the second of the columns that ranks keep.
             Edges::Above => {
                 let first = sweep * (width as u64 - 1);
                 let column = |column: usize| first + column as u64 - 1;

@@ -24,7 +24,7 @@ use crate::session::Session;
 /// The rows are the units of the loop, and move. Each rank holds its rows twice, before and after the step. The first and the last row of its block
 /// are computed first and travel to the neighbours while the rows between them are computed.
 pub trait Stencil: Send {
-    /// Value of the grid: plain data.
+    /// Type of the values of the grid: plain data.
     type Value: Pod + Send;
 
     /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for the initial rows of the rank, and for one row
@@ -104,7 +104,7 @@ pub struct StencilLoop<U: Stencil> {
 }
 
 impl<U: Stencil> StencilLoop<U> {
-    /// Creates a loop over a grid of this shape.
+    /// Creates a loop over a grid of shape `shape`.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
         StencilLoop { grid_loop: GridLoop::new(name, shape, LoopKind::Stencil), user }
     }
@@ -189,7 +189,7 @@ impl<U: Stencil> StencilLoop<U> {
         self.run_passes(session, until.passes, job, move |user| user_side.add(residual(user)))
     }
 
-    /// Runs the loop; `after` is called after each piece.
+    /// Runs the loop; `after` is called after each piece of a step.
     fn run_passes(
         &mut self,
         session: &mut Session,

@@ -1,4 +1,4 @@
-//! Worker of a stencil loop: a state machine without clock and transport. `README.md` describes the protocol.
+//! Worker of a stencil loop on one rank: a state machine without clock and transport. `README.md` describes the protocol.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// A rank's rows before and after a sweep, for user code.
+/// Rows of a rank before and after a sweep, for user code.
 #[derive(Debug)]
 pub(super) struct OldAndNew<T> {
     old: LocalRows<T>,
@@ -25,7 +25,7 @@ pub(super) struct OldAndNew<T> {
 }
 
 impl<T: Pod> OldAndNew<T> {
-    /// Returns the old rows of a band with the row above and the row below it, and the new rows of the band.
+    /// Returns the rows `rows` for user code: the old values with the row above and the row below, and the new values to be computed.
     pub(super) fn band(&mut self, rows: &Range<usize>) -> (OldGrid<'_, T>, &mut [T]) {
         (self.old.around(rows), self.new.band(rows))
     }
@@ -43,19 +43,19 @@ pub(super) struct StencilStep<T> {
     position: Position,
     /// Rank at the other end of the chain, for a rank at an end of a grid with periodic rows.
     across: Option<usize>,
-    /// Present rows, with halo rows.
+    /// Rows of this rank before the sweep, with halo rows.
     pub(super) old: LocalRows<T>,
-    /// Rows of `old` after the sweep. The content of the halo rows is undefined.
+    /// Rows of this rank after the sweep. The content of the halo rows is undefined.
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,
-    /// Phase of the worker. In a sweep it contains the next band: 0 for the first row, 1 for the last row, 2 for the rows between them.
+    /// Phase of the worker. In a sweep it contains the next piece: 0 for the first row, 1 for the last row, 2 for the rows between them.
     phase: Phase<usize>,
-    /// True if the upper or the lower halo row of `old`, respectively, is of the same sweep as the rows.
+    /// True if the upper halo row of `old` is of the same sweep as the rows. `below_ready` is true if the lower halo row is.
     above_ready: bool,
     below_ready: bool,
     queues: Neighbours,
-    /// Rows received from the rank at the other end.
+    /// Rows received from the rank at the other end of a grid with periodic rows.
     wrapped: VecDeque<HaloRow<Bytes>>,
     movement: Option<Movement>,
     report_after: u64,
@@ -85,7 +85,7 @@ impl<T: Pod + Send> StencilStep<T> {
         }
     }
 
-    /// Takes the neighbours' rows as they are after the previous sweep. Returns false if they have not arrived.
+    /// Copies the neighbours' rows, as they are after the previous sweep, to the halo rows. Returns false if a row has not arrived.
     fn take_halo(&mut self, out: &mut dyn Outgoing) -> Result<bool> {
         while let Some(from) = self.position.above()
             && !self.above_ready
@@ -118,7 +118,7 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Copies a received row, which must be a whole row, to the upper or the lower halo row.
+    /// Copies a received row, which must be a whole row, to the upper halo row if `is_above` is true and to the lower one otherwise.
     fn fill(&mut self, row: &HaloRow<Bytes>, from: usize, is_above: bool) -> Result<bool> {
         let width = self.old.width();
         let halo = if is_above { self.old.upper() } else { self.old.lower() };
@@ -129,8 +129,8 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Sends the first and the last row of `rows` to the ranks that need them: across borders that the movement before the next sweep crosses if
-    /// `crossed` is true, and across all other borders if it is false.
+    /// Sends the first and the last row of `rows` to the ranks that need them as halo rows. If `crossed` is true, the rows are sent across borders
+    /// that the movement before the next sweep crosses, and otherwise across all other borders.
     fn send_ends(
         &self,
         rows: &LocalRows<T>,
@@ -154,7 +154,7 @@ impl<T: Pod + Send> StencilStep<T> {
         {
             out.send(below, ToNeighbour::HaloRow(HaloRow::of(sweep, 0..width, rows.last())))?;
         }
-        // Rows that move do not cross the border between the two ends of the grid.
+        // The border between the two ends of the grid counts as not crossed, because rows never move across it.
         if let Some(across) = self.other_end()
             && !crossed
         {
@@ -169,7 +169,7 @@ impl<T: Pod + Send> StencilStep<T> {
         self.across.filter(|&across| across != self.position.rank)
     }
 
-    /// Returns the rows of a band.
+    /// Returns the rows of piece `band` of a sweep: the first row, the last row, or the rows between them.
     fn rows_of(&self, band: usize) -> Range<usize> {
         let len = self.old.len();
         match band {
@@ -179,14 +179,14 @@ impl<T: Pod + Send> StencilStep<T> {
         }
     }
 
-    /// Advances the rank's part in a movement. Returns the numbers of rows sent and received, or `None` if the rank has to wait.
+    /// Advances the rank's part in a movement of rows. Returns the numbers of rows sent and received, or `None` if the rank has to wait.
     fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
         let migrated = loop {
             let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
             }
-            // Directives may arrive before the rows.
+            // Processes directives that arrived before the rows.
             match self.queues.above.front() {
                 Some(ToNeighbour::Directive(directive)) => {
                     let directive = directive.clone();
@@ -196,7 +196,8 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // Halo rows across the borders that the movement crosses were not sent after the sweep, because the movement changes the rows there.
+        // Sends halo rows across the borders that the movement has crossed. They were not sent after the sweep, because the movement changes the rows
+        // there.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -254,7 +255,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
-        // The first and the last row are done after the second band; a single row is done after the first band.
+        // Sends the first and the last row when both are done: after the second piece, or after the first piece if the rank has a single row.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }
@@ -263,7 +264,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             return Ok(());
         }
         match self.across {
-            // Fixed rows at the ends of the grid are halo rows of the old rows only.
+            // Copies the fixed rows at the ends of the grid to the halo rows after the sweep, because only the old rows have them.
             None => {
                 if self.position.above().is_none() {
                     self.new.upper().copy_from_slice(self.old.upper());
@@ -329,7 +330,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     }
 
     fn delay(&self) -> u64 {
-        // Each rank can be one sweep ahead of the rank above, which forwards directives to it.
+        // A directive needs one sweep per rank: each rank can be one sweep ahead of the rank above, which forwards directives to it.
         self.position.chain as u64
     }
 

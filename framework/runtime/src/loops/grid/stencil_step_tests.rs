@@ -7,14 +7,13 @@ use super::super::view::OldGrid;
 use super::super::worker::typed;
 use super::*;
 
-/// Fills a row with pseudo-random values that depend only on the row.
+/// Fills a row with pseudo-random values that depend only on the number of the row.
 fn fill(row: u64, values: &mut [f64]) {
     let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
 }
 
-/// Computes a step of the heat equation from the values above, below, left and right. Column 2 is not computed, so its
-/// values must be kept.
+/// Computes a step of the heat equation from the values above, below, left and right. Column 2 is not computed, so the worker must keep its values.
 fn step(old: OldGrid<'_, f64>, new: &mut [f64]) {
     let width = old.width;
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
@@ -26,7 +25,7 @@ fn step(old: OldGrid<'_, f64>, new: &mut [f64]) {
     }
 }
 
-/// Returns the grid after some sweeps, with a row above unit 0 and a row below the last unit.
+/// Returns the grid that the serial loop computes in `sweeps` sweeps, with a row above unit 0 and a row below the last unit.
 fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     let mut old = vec![0.0; (edges.units(shape) + 2) as usize * shape.columns];
     (0..).zip(old.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(edges.number(row), values));
@@ -43,12 +42,12 @@ fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     old
 }
 
-/// Returns fixed edges and periodic rows.
+/// Returns both kinds of edges to test: fixed edges and periodic rows.
 fn both(shape: Shape) -> [Edges; 2] {
     [Edges::Fixed, Edges::Periodic(shape.rows)]
 }
 
-/// Runs a chain twice, the second time from the state after the first, and compares the values with the serial loop.
+/// Runs a chain of workers twice, the second time from the state after the first, and compares the values with the serial loop.
 fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, edges.units(shape), ranks);
@@ -144,8 +143,8 @@ fn late_directive_is_refused() {
     assert_eq!(stencil_step.waiting_for(), "for the halo row of sweep 0 from rank 2");
 }
 
-/// On a ring of two ranks, the rank at the other end is also the neighbour of rank 0. Rows for the two borders must not
-/// be confused.
+/// In a grid with periodic rows on two ranks, the rank at the other end is also the neighbour of rank 0. Rows for the two borders must not be
+/// confused.
 #[test]
 fn wrapped_rows_are_distinguished_from_neighbour_rows() {
     let local = LocalRows::<f64>::create(3, 1..3, |_, _| Ok(())).unwrap().between(Edges::Periodic(6));

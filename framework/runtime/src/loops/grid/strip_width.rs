@@ -1,4 +1,4 @@
-//! Choice of the strip width.
+//! Choice of the strip width of a DOACROSS loop: number of columns between two messages to the rank below.
 
 use armature_planner::loops::{ShiftCost, Sweep};
 
@@ -7,51 +7,52 @@ use crate::observe::number_format::seconds;
 /// Initial strip width in columns. Strips of about this width suit kernels in which each value has to wait for the previous one: the processor works
 /// on several rows of a narrow strip at the same time, which no model describes.
 const NARROW: u64 = 16;
-/// Minimum number of sweeps to judge a width: the fewest whose median ignores a slow sweep.
+/// Minimum number of sweeps to judge a strip width: with three sweeps, the median ignores a slow one.
 const LEAST: usize = 3;
-/// Maximum number of sweeps to judge a width, because otherwise very short sweeps would be sorted by the thousand.
+/// Maximum number of sweeps to judge a strip width, because otherwise the times of thousands of very short sweeps would be sorted.
 const MOST: usize = 48;
-/// Time in seconds after which the sweeps suffice to judge a width. In experiments this time was enough to tell widths apart that differ by one or
-/// two per cent.
+/// Total time in seconds of the sweeps that suffice to judge a strip width. In experiments this time was enough to tell widths apart that differ by
+/// one or two per cent.
 const LONG: f64 = 24e-3;
-/// A width is rejected early if its median is this many times that of another width. In experiments no median of three sweeps was wrong by this
-/// factor.
+/// A strip width is rejected early if its median time of a sweep is this many times that of another width. In experiments no median of three sweeps
+/// was wrong by this factor.
 const HOPELESS: f64 = 1.15;
-/// Widths whose sweeps take up to this many times as long as those of the best width count as equally good, because medians cannot tell them apart.
-/// The narrowest of them is chosen, because with more rows wide strips are the first that do not fit in the cache.
+/// Strip widths whose sweeps take up to this many times as long as those of the best width count as equally good, because medians cannot tell them
+/// apart. The narrowest of them is chosen: when a rank gets more rows, wide strips no longer fit in the cache, narrow ones still do.
 const ALIKE: f64 = 1.01;
-/// Factor between the widths that are compared last.
+/// Factor between neighbouring strip widths that are compared last.
 const FINE: f64 = std::f64::consts::SQRT_2;
-/// Widths that are tried are multiples of this number of columns, a vector of doubles, except for the narrowest widths and the width of all columns.
+/// Strip widths that are tried are multiples of this number of columns, a vector of doubles, except for the narrowest widths and the width of all
+/// columns.
 const STEP: f64 = 4.0;
 
 /// Tries strip widths in real sweeps, each width once, and keeps the best one. The widths are near the one that model (10) of Siegell and Steenkiste
 /// (1997) predicts from the measured costs of messages, and near a narrow one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StripWidth {
-    /// Number of computed columns.
+    /// Number of columns that a sweep computes.
     columns: u64,
     ranks: usize,
     shift: Option<ShiftCost>,
     width: u64,
     candidates: Vec<Candidate>,
-    /// Seconds of the sweeps with the present width.
+    /// Times in seconds of the sweeps with the present strip width.
     sweeps: Vec<f64>,
-    /// True if the next sweep does not count, because it begins with what the previous sweep has left.
+    /// True if the next sweep is not measured, because its time depends on the state in which the previous sweep has left the chain.
     skips: bool,
     settled: bool,
 }
 
-/// Width that was tried.
+/// Strip width that was tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
     width: u64,
-    /// Median of the seconds of a sweep.
+    /// Median time of a sweep in seconds.
     seconds: f64,
 }
 
 impl StripWidth {
-    /// Creates the choice for `columns` columns on `ranks` ranks. A `fixed` width is not changed.
+    /// Creates the choice of the strip width for `columns` columns on `ranks` ranks. A `fixed` width is not changed.
     pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
         let columns = (columns as u64).max(1);
         StripWidth {
@@ -71,7 +72,7 @@ impl StripWidth {
         self.width
     }
 
-    /// Returns true if the costs of messages are needed.
+    /// Returns true if the choice of the strip width needs measured costs of messages.
     pub(super) fn wants_shift(&self) -> bool {
         !self.settled && self.ranks > 1 && self.shift.is_none()
     }
@@ -81,13 +82,14 @@ impl StripWidth {
         self.shift = Some(shift);
     }
 
-    /// Discards the sweeps of the present width so far and the next one, because something else happened in them.
+    /// Discards the times of the sweeps with the present width so far, and of the next sweep, because other events, such as a movement of rows, have
+    /// affected them.
     pub(super) fn disturb(&mut self) {
         self.sweeps.clear();
         self.skips = true;
     }
 
-    /// Starts the trials again after a change, beginning with the present width and those near it.
+    /// Starts the trials of strip widths again after a change of the loop, beginning with the present width and those near it.
     pub(super) fn restart(&mut self) {
         if self.candidates.len() > 1 {
             self.disturb();
@@ -96,7 +98,7 @@ impl StripWidth {
         }
     }
 
-    /// Adds a sweep of `took` seconds. Returns the reason if a width is chosen for good.
+    /// Adds a sweep of `took` seconds. Returns the reason when a strip width is chosen and no further one will be tried.
     pub(super) fn on_sweep(&mut self, took: f64) -> Option<String> {
         if self.settled {
             return None;
@@ -138,7 +140,7 @@ impl StripWidth {
         self.candidates.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or(none)
     }
 
-    /// Returns the next width to try: one near the best width that was not tried, or `None` if all were tried.
+    /// Returns the next strip width to try: one near the best width that was not tried, or `None` if all were tried.
     fn candidate(&self, best: Candidate) -> Option<u64> {
         let scaled = |factor: f64| best.width as f64 * factor;
         let model = self.shift.filter(|_| self.candidates.len() == 1).map(|shift| {
@@ -152,7 +154,7 @@ impl StripWidth {
     }
 }
 
-/// Rounds the width so that all strips begin at the same offset in cache lines and vectors.
+/// Rounds the strip width so that all strips begin at the same offset in cache lines and vectors.
 fn even(width: f64) -> u64 {
     let step = if width < 2.0 * STEP { 1.0 } else { STEP };
     ((width / step).round() * step) as u64
@@ -162,8 +164,7 @@ fn even(width: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Tries widths for which a sweep takes `seconds(width)` until a width is chosen; returns the width and the number
-    /// of sweeps.
+    /// Tries strip widths for which a sweep takes `seconds(width)` until a width is chosen; returns the width and the number of sweeps.
     fn choose(strip_width: &mut StripWidth, seconds: impl Fn(u64) -> f64) -> (u64, usize) {
         for sweep in 0..2_000 {
             if strip_width.on_sweep(seconds(strip_width.width())).is_some() {
@@ -173,8 +174,8 @@ mod tests {
         panic!("no end: {strip_width:?}");
     }
 
-    /// Returns the seconds of a sweep over 2,000 columns on two ranks: each computes for 3 ms, a message takes 1.5 µs,
-    /// and strips wider than 12 columns are slower by a factor of up to two.
+    /// Returns the seconds of a sweep over 2,000 columns on two ranks with strips of `width` columns: each rank computes for 3 ms, a message takes
+    /// 1.5 µs, and strips wider than 12 columns are slower by a factor of up to two.
     fn sor(width: u64) -> f64 {
         let strip_width = 2_000_f64 / width as f64;
         let slow = 1.0 + (1.0 - 12.0 / width as f64).max(0.0);
@@ -185,11 +186,11 @@ mod tests {
     fn best_width_is_found_within_three_percent() {
         let costs: [fn(u64) -> f64; 4] = [
             sor,
-            // A message takes 50 µs.
+            // Cost function of a loop in which a message takes 50 µs.
             |width| 3e-3 * (1.0 + width as f64 / 2_000.0) + 2_000.0 / width as f64 * 50e-6,
-            // The width has no effect.
+            // Cost function of a loop in which the strip width has no effect.
             |_| 1e-3,
-            // The sweep takes long, and fewer strips are better.
+            // Cost function of a loop whose sweep takes 0.1 s, and in which fewer strips are better.
             |width| 0.1 + 1e-4 * 2_000.0 / width as f64,
         ];
         for cost in costs {
@@ -199,8 +200,8 @@ mod tests {
             let (width, sweeps) = choose(&mut strip_width, cost);
             let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
             assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
-            // Where the width has no effect, ten measurements of 24 ms are made, each after a sweep that does not
-            // count.
+            // In the loop where the strip width has no effect, a sweep takes 1 ms. Ten widths are measured for 24 ms each, after one sweep each that
+            // is not measured.
             assert!(sweeps <= 10 * 25, "{sweeps}");
             assert_eq!(strip_width.on_sweep(1.0), None, "chosen for good");
         }
@@ -236,8 +237,7 @@ mod tests {
     fn much_worse_width_is_abandoned_early() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 1e-3 } else { 2e-3 });
-        // The first width is measured in 24 sweeps, each other width in three; one more sweep of each width does not
-        // count.
+        // The first strip width is measured in 24 sweeps and each other width in three. For each width, one more sweep is not measured.
         assert_eq!((width, sweeps), (NARROW, 25 + 4 * (strip_width.candidates.len() - 1)), "{strip_width:?}");
     }
 
@@ -245,7 +245,7 @@ mod tests {
     fn long_sweeps_are_timed_three_times() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 0.015 } else { 0.012 });
-        // For each width, one more sweep does not count.
+        // Each strip width is measured in three sweeps, after one sweep that is not measured.
         assert!(
             width != NARROW && sweeps == 4 * strip_width.candidates.len(),
             "{width} {sweeps} {strip_width:?}"
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn narrowest_of_equally_good_widths_is_chosen() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
-        // From 20 columns on each doubling of the width saves a thousandth; narrower strips take twice as long.
+        // Sweep times from a strip width of 20 columns on: each doubling of the width saves a thousandth. Narrower strips take twice as long.
         let flat =
             |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.001 * (width as f64 / 20.0).log2() };
         let (width, _) = choose(&mut strip_width, flat);

@@ -1,4 +1,4 @@
-//! Tables that are filled once, from the top left, as user code sees them.
+//! Tables that are filled once, from the top left: the traits and views for user code.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::error::BoxError;
 /// the memory of all ranks. Rows move between two panels. Results derived from the table, such as its largest value, are gathered by
 /// [`fill`](Table::fill) in the loop's body, of which each rank has its own.
 pub trait Table: Send {
-    /// Value of the table: plain data.
+    /// Type of the values of the table: plain data.
     type Value: Pod + Send;
 
     /// Returns the value above the first row in this column; `None` is the corner, above and to the left of all values. The default is zero.
@@ -63,10 +63,10 @@ pub trait Table: Send {
 
 /// Neighbouring columns of neighbouring rows of a [`Table`], to be filled row by row.
 pub struct Cells<'c, T> {
-    /// Values row by row, with the row above, and with further columns.
+    /// Values of the rows, row by row, including the row above and columns that are not filled now.
     values: &'c mut [T],
     width: usize,
-    /// Column, within the stored rows, of the value to the left of the first one to fill.
+    /// Column, within the stored rows, of the value to the left of the first value to fill.
     left: usize,
     rows: Range<u64>,
     columns: Range<u64>,
@@ -74,27 +74,27 @@ pub struct Cells<'c, T> {
 
 /// A row of [`Cells`], and the values that it depends on.
 pub struct Line<'l, T> {
-    /// The row above, beginning one column before the first: one value more than there are columns. `above[k]` is above to the left of `values[k]`,
-    /// and `above[k + 1]` is above it.
+    /// Values of the row above, beginning one column before the first column to fill: one value more than there are columns. `above[k]` is above and
+    /// to the left of `values[k]`, and `above[k + 1]` is above it.
     pub above: &'l [T],
-    /// Value to the left of the first value.
+    /// Value to the left of the first value to fill.
     pub left: T,
-    /// Values to fill, one for each column.
+    /// Values of the row to fill, one for each column.
     pub values: &'l mut [T],
 }
 
 impl<T: Pod> Cells<'_, T> {
-    /// Returns the numbers of the rows in the table.
+    /// Returns the numbers in the table of the rows to fill.
     pub fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }
 
-    /// Returns the numbers of the columns in the table.
+    /// Returns the numbers in the table of the columns to fill.
     pub fn columns(&self) -> Range<u64> {
         self.columns.clone()
     }
 
-    /// Returns a row. Rows are filled in ascending order, because each row depends on the row above.
+    /// Returns a row to fill. Rows are filled in ascending order, because each row depends on the row above.
     ///
     /// # Panics
     /// If `row` is not one of [`rows`](Cells::rows).
@@ -121,7 +121,7 @@ impl<T> fmt::Debug for Line<'_, T> {
     }
 }
 
-/// A table as a loop of sweeps. Each sweep fills a panel; the column before the panel's columns holds the values to the left of them.
+/// Table as a loop of sweeps. Each sweep fills a panel of columns; the stored column before the panel holds the values to the left of it.
 pub(super) struct Panels<U> {
     pub(super) user: U,
     /// Number of columns of the table.
@@ -129,7 +129,7 @@ pub(super) struct Panels<U> {
     /// Number of the present panel, from 0. `width` is the number of columns of a panel.
     panel: u64,
     width: usize,
-    /// End of the columns of the present panel that have been filled, or 0 if no strip has been filled.
+    /// End of the columns of the present panel that have been filled, or 0 if none has been filled.
     until: usize,
 }
 
@@ -144,13 +144,14 @@ impl<U: Table> Panels<U> {
         self.columns.div_ceil(width.max(1) as u64)
     }
 
-    /// Resumes after `panels` panels that an earlier job has filled, and restores the findings of some of its ranks.
+    /// Resumes after `panels` panels that an earlier job has filled, and restores the results of user code (findings) of some of its ranks.
     pub(super) fn resume(&mut self, panels: u64, found: Vec<Vec<u8>>) -> Result<(), BoxError> {
         self.panel = panels;
         found.iter().try_for_each(|saved| self.user.restore(saved))
     }
 
-    /// Ends a strip of all rows. After the last strip of a panel the findings are stored for checkpoints.
+    /// Ends a strip of columns, in all rows of the rank. After the last strip of a panel the results of user code (findings) are stored for
+    /// checkpoints.
     pub(super) fn end_strip(&mut self, findings: Option<&Findings>) -> Result<(), BoxError> {
         if self.until < self.width + 1 {
             return Ok(());
@@ -170,17 +171,17 @@ impl<U: Table> Panels<U> {
 impl<U: Table> DoAcross for Panels<U> {
     type Value = U::Value;
 
-    /// Does nothing: a row has no values before it is filled.
+    /// Does nothing: a row of a table has no values before it is filled.
     fn row(&mut self, _: u64, _: &mut [U::Value]) -> Result<(), BoxError> {
         Ok(())
     }
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // Column of the table that is the second column of the stored rows.
+        // Number in the table of the column that is the second column of the stored rows.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
-        // The last panel may have fewer columns.
+        // The range may be empty, because the last panel may have fewer columns.
         if filled.is_empty() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Runs a table on all ranks.
+//! Loop that fills a table on all ranks.
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ pub struct TableLoop<U: Table> {
 }
 
 impl<U: Table> TableLoop<U> {
-    /// Creates a loop over a table of this shape.
+    /// Creates a loop that fills a table of shape `shape`.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
         let panels = Panels::new(user, shape.columns);
         TableLoop { sweeps: DoAcrossLoop::of_kind(name, shape, panels, LoopKind::Table) }
@@ -102,7 +102,7 @@ impl<U: Table> TableLoop<U> {
         self.sweeps.run_passes(session, panels, extras, after).map(|end| Outcome::of(end.summary))
     }
 
-    /// Returns the store of the findings for checkpoints, if the loop has checkpoints.
+    /// Returns the store for results of user code (findings) that are written to checkpoints, if the loop has checkpoints.
     fn findings(&self, session: &mut Session) -> Result<Option<Findings>> {
         let LoopState { settings, shape, .. } = &self.sweeps.grid_loop.state;
         if settings.checkpoint.is_none() {
@@ -123,7 +123,7 @@ impl<U: Table> TableLoop<U> {
         Err(self.misused(session, why))
     }
 
-    /// Returns an error of configuration after reporting it to all ranks.
+    /// Reports an error in the use of options to all ranks and returns it.
     fn misused(&self, session: &mut Session, why: String) -> Error {
         let (endpoint, _) = session.endpoint();
         let error = Error::new(ErrorKind::Config, why).in_loop(&self.sweeps.grid_loop.state.name);
@@ -142,11 +142,11 @@ impl<U: Table> TableLoop<U> {
         &mut self.sweeps.body_mut().user
     }
 
-    /// Returns the whole table, row by row, on rank 0; `None` on the other ranks. The table has to be kept:
-    /// [`panel_width`](TableLoop::panel_width) must be at least the number of its columns.
+    /// Returns the whole table, row by row, on rank 0; `None` on the other ranks. Ranks must keep all columns:
+    /// [`panel_width`](TableLoop::panel_width) must be at least the number of columns of the table.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the table is not kept; the errors of [`run`](TableLoop::run).
+    /// [`ErrorKind::Config`] if ranks do not keep all columns; the errors of [`run`](TableLoop::run).
     pub fn collect(&mut self, session: &mut Session) -> Result<Option<Vec<U::Value>>> {
         self.check_kept(session)?;
         let rows = self.sweeps.collect(session)?;
@@ -163,7 +163,7 @@ impl<U: Table> TableLoop<U> {
         Ok(self.inner(&rows))
     }
 
-    /// Checks that all columns of the table are kept.
+    /// Checks that ranks keep all columns of the table.
     fn check_kept(&self, session: &mut Session) -> Result<()> {
         let (width, columns) =
             (self.sweeps.grid_loop.state.width(), self.sweeps.grid_loop.state.shape.columns);
@@ -177,7 +177,7 @@ impl<U: Table> TableLoop<U> {
         Err(self.misused(session, text))
     }
 
-    /// Returns rows of the table without the column to the left of the first column.
+    /// Returns the values of `rows` without the column to the left of the first column of the table.
     fn inner(&self, rows: &[U::Value]) -> Vec<U::Value> {
         rows.chunks_exact(self.sweeps.grid_loop.state.width()).flat_map(|row| &row[1..]).copied().collect()
     }

@@ -1,4 +1,4 @@
-//! Tests of tables on ranks that are threads against the serial program.
+//! Tests of tables on ranks that are threads, against a serial program.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::error::{BoxError, Error, ErrorKind};
 use crate::loops::Settings;
 use crate::session::{Balance, Config, run};
 
-/// Combines three values and a position so that each bit of each of them counts.
+/// Combines three values and a position to a value that depends on each bit of each of them.
 pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> u64 {
     (before ^ above.rotate_left(9) ^ left.rotate_left(23))
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -17,12 +17,12 @@ pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> 
         .rotate_left(31)
 }
 
-/// Returns the value of a cell above or to the left of the table.
+/// Returns the value at a position above or to the left of the table.
 pub(super) fn edge(row: Option<u64>, column: Option<u64>) -> u64 {
     mix(7, row.map_or(3, |row| row + 11), column.map_or(5, |column| column + 13), 0, 0)
 }
 
-/// Table of mixed numbers, with statistics of the rows of this rank.
+/// Table of test values, with statistics of the rows of this rank.
 pub(super) struct Mixed {
     pub(super) shape: Shape,
     /// Number of values that were filled.
@@ -119,7 +119,7 @@ proptest! {
         let got = run(&Config::new().ranks(ranks), |session| {
             let mut table = TableLoop::new("mixed", shape, Mixed::new(shape)).settings(settings.clone());
             let mut all = Vec::new();
-            // In the second run the rows begin where the first run has left them.
+            // In the second run each rank begins with the rows that it had at the end of the first run.
             for _ in 0..2 {
                 table.run(session)?;
                 let Mixed { count, sum, .. } = std::mem::replace(table.body_mut(), Mixed::new(shape));
@@ -154,7 +154,7 @@ fn table_rows_migrate_between_panels() {
     assert!(movements > 40, "{movements} movements");
 }
 
-/// Returns the error of a job on two ranks.
+/// Returns the error of a job on two ranks that misuses a table.
 fn refused(work: impl Fn(&mut crate::Session) -> crate::Result<()> + Sync) -> Error {
     run(&Config::new().ranks(2), |session| Ok(work(session)?)).unwrap_err()
 }
@@ -209,7 +209,7 @@ fn invalid_tables_are_refused() {
 
 #[test]
 fn cells_follow_strip_and_panel_widths() {
-    /// Table that checks its cells and fills nothing.
+    /// Table that records which cells it gets and fills nothing.
     struct Watching(Vec<(Range<u64>, Range<u64>)>);
     impl Table for Watching {
         type Value = u8;

@@ -1,4 +1,4 @@
-//! Tests of grid loops on ranks that are threads against the serial loop.
+//! Tests of grid loops on ranks that are threads, against the serial loop.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +8,9 @@ use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Settings, Summary};
 use crate::session::{Balance, Config, run};
 
-/// Successive over-relaxation.
+/// Body of a loop for successive over-relaxation.
 pub(super) struct Sor {
-    /// Sweep and row in which the body fails, and true if it panics.
+    /// Sweep and row in which the body fails; the last value is true if it panics.
     fails: Option<(u64, u64, bool)>,
     sweep: u64,
 }
@@ -73,7 +73,7 @@ pub(super) fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// Runs the sweeps of `runs`, and compares the grid with the serial loop.
+/// Runs the loop once for each number of sweeps in `runs`, and compares the grid with the serial loop.
 fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings.clone());
@@ -109,7 +109,7 @@ fn any_rank_count_gives_the_serial_result() {
     }
 }
 
-/// Over-relaxation that records the largest number of rows that it received at a time.
+/// Over-relaxation that records the largest number of rows that user code received in one call.
 struct Watched<'w> {
     sor: Sor,
     most: &'w AtomicUsize,
@@ -141,7 +141,7 @@ fn large_blocks_are_computed_in_bands_of_rows() {
             Ok(sor.collect(session)?)
         });
         assert!(same(&grid.unwrap().unwrap(), &serial(shape, 30)), "{ranks} ranks");
-        // A rank with fewer than 110 rows may receive all its rows at a time.
+        // User code receives a few rows per call, except on a rank with fewer than 110 rows, where it may receive all rows at once.
         assert!(most.load(Ordering::Relaxed) < 110, "{most:?} rows at a time");
     }
 }
@@ -174,7 +174,7 @@ fn random_migrations_keep_the_serial_result() {
     assert!(movements > 1_000 && sent > movements, "{movements} movements of {sent} rows");
 }
 
-/// Body that takes long for the lower half of the rows.
+/// Body of a loop that takes long for the lower half of the rows.
 struct Slow;
 
 impl DoAcross for Slow {
@@ -192,7 +192,7 @@ impl DoAcross for Slow {
     }
 }
 
-/// Runs two sweeps of [`Slow`] with the given limit for silent ranks.
+/// Runs two sweeps of [`Slow`], with `limit` as the time without a message after which a rank counts as dead.
 fn run_slow(limit: std::time::Duration, driver: crate::Driver) -> crate::Result<()> {
     let config = Config { peer_limit: limit, join_limit: limit, driver, ..Config::new().ranks(2) };
     run(&config, |session| {
@@ -208,7 +208,7 @@ fn strip_may_exceed_the_silence_limit() {
 
 #[test]
 fn missing_report_is_named() {
-    // The rank computes on the thread that would send a heartbeat.
+    // With the inline driver, rank 1 computes on the thread that would send a heartbeat, so rank 0 waits too long for the heartbeat.
     let error = run_slow(std::time::Duration::from_millis(300), crate::Driver::Inline).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{text}");
@@ -252,7 +252,7 @@ fn errors_and_panics_name_rows_and_columns() {
     }
 }
 
-/// Body that fails to create row 7.
+/// Body of a loop that fails to create row 7.
 struct Holey;
 
 impl DoAcross for Holey {
@@ -277,7 +277,7 @@ fn row_initialisation_error_ends_the_job() {
     assert_eq!(error.to_string(), "rank 1: loop holey: no such row (in row 7)");
 }
 
-/// Body that computes a step of the heat equation.
+/// Body of a stencil for the heat equation.
 pub(super) struct Heat;
 
 pub(super) fn heat(b: &[f64], new: &mut [f64], width: usize) {
@@ -306,7 +306,7 @@ impl Stencil for Heat {
     }
 }
 
-/// Runs the steps of `runs`, and compares the grid with the serial loop.
+/// Runs the loop once for each number of steps in `runs`, and compares the grid with the serial loop.
 fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());

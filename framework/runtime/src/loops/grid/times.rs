@@ -1,4 +1,4 @@
-//! Times of a rank with rows: pieces, waiting and movements.
+//! Measured times of a rank with rows: computing pieces of sweeps, waiting, and moving rows.
 
 use std::time::Duration;
 
@@ -7,43 +7,43 @@ use crate::loops::POLL_INTERVAL;
 use crate::loops::metrics::{BlockTime, Metrics, StartTimes};
 use crate::observe::Tally;
 
-/// Maximum number of pieces between two polls, even if the clock measures almost no time for them.
+/// Maximum number of pieces of a sweep between two polls for messages, even if the clock measures almost no time for them.
 const MOST: u32 = 1 << 14;
 
-/// A rank's part of a movement in progress.
+/// Times of a rank's part of a movement of rows in progress.
 struct Moving {
     since: Duration,
-    /// Time spent waiting for ranks that had not begun to send.
+    /// Time in which the rank waited for other ranks that had not begun to send rows.
     waited: Duration,
 }
 
-/// Pieces that are computed one after the other, without waiting.
+/// Stretch: pieces of a sweep that are computed one after the other, without a wait or a poll in between, and timed together.
 struct Stretch {
     start: StartTimes,
     units: f64,
     pieces: u32,
 }
 
-/// A wait of the rank.
+/// Wait of the rank that has not ended.
 struct Wait {
     since: Duration,
-    /// True if the rank waits for rows in transit, which is part of a movement. Any other wait is waiting for other ranks.
+    /// True if the rank waits for rows in transit, which counts as part of a movement. Any other wait counts as waiting for other ranks.
     is_transfer: bool,
 }
 
-/// Measurements of a rank with rows.
+/// Measured times of a rank with rows.
 pub(super) struct Times {
     clock: Clock,
     pub(super) metrics: Metrics,
     stretch: Option<Stretch>,
-    /// Number of pieces between two polls for messages.
+    /// Number of pieces of a sweep between two polls for messages.
     pieces: u32,
-    /// Last measured duration of a piece. `is_new_time` is true if the executor of user code has not received it.
+    /// Last measured duration of a piece of a sweep. `is_new_time` is true if the executor of user code has not received it.
     piece_time: Option<Duration>,
     is_new_time: bool,
     wait: Option<Wait>,
     moving: Option<Moving>,
-    /// Number of units measured since the last [tally](Times::tally), and their time.
+    /// Number of units that were computed since the last [tally](Times::tally), and the time that they took.
     untallied: (f64, Duration),
 }
 
@@ -62,7 +62,7 @@ impl Times {
         }
     }
 
-    /// Adds to `tally` the units that were measured since the last call, and the time of the present stretch.
+    /// Adds to `tally` the units that were computed since the last call, and the time of the pieces that are being timed.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {
@@ -77,13 +77,13 @@ impl Times {
         self.untallied.1 += took;
     }
 
-    /// Returns the last measured duration of a piece.
+    /// Returns the last measured duration of a piece of a sweep.
     pub(super) fn piece_time(&self) -> Option<Duration> {
         self.piece_time
     }
 
-    /// Begins a piece, on this thread (`is_inline`) or on another one. Returns the duration of a piece, if it has been measured since the last piece
-    /// began.
+    /// Begins a piece of a sweep, on this thread (`is_inline`) or on a compute thread. Returns the duration of a piece, if it has been measured since
+    /// the last piece began.
     #[inline]
     pub(super) fn begin_piece(&mut self, is_inline: bool) -> Option<Duration> {
         if !is_inline {
@@ -94,7 +94,7 @@ impl Times {
         self.piece_time.filter(|_| std::mem::take(&mut self.is_new_time))
     }
 
-    /// Ends a piece of `units` units; `time` is its duration if another thread computed it.
+    /// Ends a piece of a sweep with `units` units; `time` is its duration if a compute thread computed it.
     #[inline]
     pub(super) fn end_piece(&mut self, units: f64, time: Option<BlockTime>) {
         if let Some(time) = time {
@@ -108,13 +108,13 @@ impl Times {
         }
     }
 
-    /// Returns true if the next piece belongs to the present stretch, after the piece that has just been computed.
+    /// Returns true if the next piece of a sweep is timed together with the one that has just been computed (the same stretch).
     #[inline]
     pub(super) fn is_within_stretch(&self) -> bool {
         self.stretch.as_ref().is_some_and(|stretch| stretch.pieces + 1 < self.pieces)
     }
 
-    /// Ends the present stretch if it has its full number of pieces.
+    /// Ends the present stretch of pieces that are timed together, if it has its full number of pieces.
     #[inline]
     pub(super) fn end_full_stretch(&mut self) {
         if self.stretch.as_ref().is_some_and(|stretch| stretch.pieces >= self.pieces) {
@@ -122,7 +122,7 @@ impl Times {
         }
     }
 
-    /// Ends the present stretch. The next one has the number of pieces that take about the time between two polls.
+    /// Ends the present stretch of pieces that are timed together. The next stretch has as many pieces as take about the time between two polls.
     pub(super) fn end_stretch(&mut self) {
         let Some(Stretch { start, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
         else {
@@ -135,8 +135,8 @@ impl Times {
         (self.piece_time, self.is_new_time) = (Some(took / pieces), true);
     }
 
-    /// Begins a wait. In a movement the rank waits for rows in transit if `rows_are_sent` is true, and otherwise for a rank that has not begun to
-    /// send.
+    /// Begins a wait of the rank. In a movement the rank waits for rows in transit if `rows_are_sent` is true, and otherwise for a rank that has not
+    /// begun to send.
     pub(super) fn wait(&mut self, rows_are_sent: bool) {
         let is_transfer = self.moving.is_some() && rows_are_sent;
         if self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer) {
@@ -148,12 +148,12 @@ impl Times {
         }
     }
 
-    /// Returns true if the rank waits.
+    /// Returns true while the rank waits for other ranks or for rows.
     pub(super) fn waits(&self) -> bool {
         self.wait.is_some()
     }
 
-    /// Ends a wait.
+    /// Ends the rank's wait.
     #[inline]
     pub(super) fn end_wait(&mut self) {
         let Some(wait) = self.wait.take().filter(|wait| !wait.is_transfer) else { return };
@@ -164,21 +164,22 @@ impl Times {
         }
     }
 
-    /// Adds the time for which the rank has polled until its messages had left. Within a movement that time already counts as part of the movement.
+    /// Adds the time `took` in which the rank has polled until its messages had left. Within a movement that time already counts as part of the
+    /// movement.
     pub(super) fn waited_for_sends(&mut self, took: Duration) {
         if self.moving.is_none() {
             self.metrics.waited(took);
         }
     }
 
-    /// Begins the rank's part of a movement.
+    /// Begins the rank's part of a movement of rows.
     pub(super) fn begin_movement(&mut self) {
         self.end_wait();
         self.end_stretch();
         self.moving = Some(Moving { since: self.clock.now(), waited: Duration::ZERO });
     }
 
-    /// Ends the rank's part of a movement; `sent` and `received` are numbers of rows.
+    /// Ends the rank's part of a movement of rows; `sent` and `received` are numbers of rows.
     pub(super) fn end_movement(&mut self, sent: u64, received: u64) {
         self.end_wait();
         if let Some(Moving { since, waited }) = self.moving.take() {

@@ -7,7 +7,7 @@ use std::fmt;
 ///
 /// The view has the form of a smaller grid with edges like those of the whole grid, so that the serial loop can be called with it.
 pub struct Grid<'g, T> {
-    /// Values, row by row.
+    /// Values of the rows, one row after the other.
     pub values: &'g mut [T],
     /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
@@ -54,16 +54,16 @@ impl<T> Grid<'_, T> {
     }
 }
 
-/// Neighbouring rows of a grid as they were before a step; see [`Grid`]. In a grid with periodic rows the last row is above the first.
+/// Neighbouring rows of a grid as they were before a step; see [`Grid`]. In a grid with periodic rows the last row of the grid is above the first.
 #[derive(Clone, Copy)]
 pub struct OldGrid<'g, T> {
-    /// Values, row by row.
+    /// Values of the rows, one row after the other.
     pub values: &'g [T],
     /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
     /// Number in the whole grid of the first row in `values`, which is above the rows to compute; see [`row_of`](OldGrid::row_of).
     pub first: u64,
-    /// Number of rows of the whole grid, if its rows are periodic.
+    /// Number of rows of the whole grid, if its rows are periodic (a ring).
     pub(super) ring: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Worker of a DOACROSS loop: a state machine without clock and transport. `README.md` describes the protocol.
+//! Worker of a DOACROSS loop on one rank: a state machine without clock and transport. `README.md` describes the protocol.
 
 mod reports;
 
@@ -18,11 +18,10 @@ use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Number of segments in which the first row is sent to the rank above. That rank can begin its next sweep with the first segment; each segment costs
-/// a message.
+/// Number of messages in which a rank sends its first row to the rank above. That rank can begin its next sweep after the first of them; each message
+/// has a cost.
 const SEGMENTS: usize = 4;
-/// Strip widths are tried again if the number of rows on the rank with the most rows changes by more than this factor, because another width may then
-/// be best.
+/// Strip widths are tried again if the largest number of rows of a rank changes by more than this factor, because another width may then be best.
 const MUCH: f64 = 1.5;
 
 /// One rank's part of a DOACROSS loop.
@@ -30,29 +29,28 @@ const MUCH: f64 = 1.5;
 pub(super) struct Wavefront<T> {
     position: Position,
     pub(super) local: LocalRows<T>,
-    /// Computed columns.
+    /// Columns that a sweep computes.
     inner: Range<usize>,
     sweeps: u64,
-    /// Present sweep.
     sweep: u64,
     phase: Phase<()>,
-    /// Choice of the strip width, used on rank 0.
+    /// Choice of the strip width, which only rank 0 makes.
     pub(super) strip_width: StripWidth,
-    /// Number of rows on the rank with the most rows when the width was chosen; 0 before the first sweep.
+    /// Largest number of rows of a rank when the strip width was chosen; 0 before the first sweep.
     most: u64,
-    /// True if rows have moved since the last tuning.
+    /// True if rows have moved since the strip width was last adapted.
     has_new_rows: bool,
-    /// Number of strips done in this sweep.
+    /// Number of strips of columns that are done in this sweep.
     done: u64,
-    /// First column that is not computed in this sweep.
+    /// First column that is not yet computed in this sweep.
     column: usize,
-    /// End of the present strip.
+    /// Column at which the present strip ends.
     end: usize,
-    /// First column of the upper halo row that is not of this sweep.
+    /// First column of the upper halo row whose value of this sweep has not arrived.
     above_until: usize,
-    /// First column of the lower halo row that is not of the previous sweep.
+    /// First column of the lower halo row whose value of the previous sweep has not arrived.
     below_until: usize,
-    /// First column of the first row that has not been sent to the rank above in this sweep.
+    /// First column of this rank's first row whose value has not been sent to the rank above in this sweep.
     sent_until: usize,
     queues: Neighbours,
     movement: Option<Movement>,
@@ -62,7 +60,7 @@ pub(super) struct Wavefront<T> {
 }
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Creates the worker. Both halo rows of `local` must have the values before the first sweep of the run.
+    /// Creates the worker. Both halo rows of `local` must have the values from before the first sweep of the run.
     pub(super) fn new(
         position: Position,
         local: LocalRows<T>,
@@ -95,14 +93,14 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Returns the columns to send with these computed columns: the fixed columns at the ends of a row are included.
+    /// Returns the columns to send when the columns `columns` have been computed: the fixed columns at the ends of a row are included.
     fn with_edges(&self, columns: Range<usize>) -> Range<usize> {
         let start = if columns.start == self.inner.start { 0 } else { columns.start };
         let end = if columns.end == self.inner.end { self.local.width() } else { columns.end };
         start..end
     }
 
-    /// Begins sweep `self.sweep`.
+    /// Begins the sweep with number `self.sweep`.
     fn begin_sweep(&mut self) {
         self.column = self.inner.start;
         self.done = 0;
@@ -117,7 +115,7 @@ impl<T: Pod + Send> Wavefront<T> {
         self.has_new_rows = true;
         if self.position.below().is_some() {
             self.below_until = match movement.direction(self.position.rank) {
-                // The first row that moved down is the lower halo row, as it is after the previous sweep.
+                // If rows moved down, the lower halo row is complete: it is the first row that moved, as it is after the previous sweep.
                 Some(Direction::Down) => self.local.width(),
                 Some(Direction::Up) | None => 0,
             };
@@ -131,7 +129,7 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(())
     }
 
-    /// Returns true if rows cross the border to the rank above before the next sweep, so that the rank above does not need this rank's present first
+    /// Returns true if rows cross the border to the rank above before the next sweep. The rank above then does not need this rank's present first
     /// row.
     fn is_above_moving(&self) -> bool {
         self.movement.as_ref().is_some_and(|movement| {
@@ -140,8 +138,8 @@ impl<T: Pod + Send> Wavefront<T> {
         })
     }
 
-    /// Takes the upper halo row of the strip; returns false if it has not arrived. Directives that arrived before it are carried out, which forwards
-    /// them.
+    /// Receives the part of the upper halo row that the strip needs; returns false if it has not arrived. Directives that arrived before it are
+    /// carried out, which includes sending them to the rank below.
     #[inline]
     fn take_above(&mut self, from: usize, out: &mut dyn Outgoing) -> Result<bool> {
         loop {
@@ -158,7 +156,7 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Takes segments of the lower halo row of the previous sweep until it is known up to this column; returns false if they have not arrived.
+    /// Receives parts of the lower halo row of the previous sweep until column `until`; returns false if they have not arrived.
     #[inline]
     fn take_below(&mut self, until: usize) -> Result<bool> {
         let Some(from) = self.position.below() else { return Ok(true) };
@@ -175,7 +173,7 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(true)
     }
 
-    /// Returns the end of the strip that begins at `self.column`. If there is a rank above, its last computed strip determines the end.
+    /// Returns the end of the strip that begins at `self.column`. If there is a rank above, that rank's last computed strip determines the end.
     fn strip_end(&self) -> usize {
         let end = match self.position.above() {
             Some(_) => self.above_until,
@@ -184,7 +182,7 @@ impl<T: Pod + Send> Wavefront<T> {
         end.min(self.inner.end)
     }
 
-    /// Starts the movement before the present sweep if there is one, and otherwise the sweep.
+    /// Starts the movement of rows that is ordered before the present sweep, or otherwise the sweep.
     fn between(&mut self) -> Step {
         if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
             self.phase = Phase::Moving(RowMigration::new(movement, self.position));
@@ -242,7 +240,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
                 Ok(Step::Boundary(self.sweep))
             }
             Phase::Closing => {
-                // The next run begins with a whole lower halo row.
+                // Waits for the whole lower halo row of the last sweep, because the next run begins with it.
                 let width = self.local.width();
                 Ok(if self.take_below(width)? { Step::Done } else { Step::Wait })
             }
@@ -293,7 +291,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         if let Some(below) = self.position.below() {
             out.send(below, ToNeighbour::Directive(directive.clone()))?;
         }
-        // A directive changes how a sweep is done, so it must arrive before the sweep begins.
+        // A directive must arrive before its sweep begins, because it changes how the sweep is done.
         if directive.sweep != self.sweep || self.column != self.inner.start {
             let text = format!("a directive for sweep {} in sweep {}", directive.sweep, self.sweep);
             return Err(unexpected(0, &text, "a directive before the sweep begins"));
@@ -354,7 +352,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
     }
 
     fn delay(&self) -> u64 {
-        // No rank begins a sweep before it has the halo row that rank 0 sends in it, after its directive.
+        // One sweep is enough: a rank begins a sweep only when it has a halo row of that sweep, which follows rank 0's directive along the chain.
         1
     }
 

@@ -6,7 +6,7 @@ use super::super::shape::Shape;
 use super::super::view::Grid;
 use super::*;
 
-/// Fills a row with pseudo-random values that depend only on the row.
+/// Fills a row with pseudo-random values that depend only on the number of the row.
 fn fill(row: u64, values: &mut [f64]) {
     let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
@@ -33,7 +33,7 @@ fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
     values
 }
 
-/// Runs a chain twice, the second time from the state after the first, and compares the values with the serial loop.
+/// Runs a chain of workers twice, the second time from the state after the first, and compares the values with the serial loop.
 fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, shape.units(), ranks);
@@ -65,7 +65,7 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
             let is_last = columns.end == shape.inner().end;
             relax(&mut worker.local.grid(), columns);
             if rank == 0 && is_last {
-                // The next sweep has another strip width.
+                // Sets another strip width for the next sweep.
                 worker.strip_width = strip_width(1 + widths.below(shape.inner().len()));
             }
         });
@@ -121,7 +121,7 @@ fn rank_is_less_than_one_sweep_ahead_of_its_neighbour() {
     for seed in 0..40 {
         skew = skew.max(check(shape, 2, &Plan { sweeps: 20, delay: 1, movements: 0 }, seed).skew);
     }
-    // The difference counts sweeps that have begun.
+    // The difference is two, although a rank is less than one sweep ahead, because it counts sweeps that have begun.
     assert_eq!(skew, 2);
 }
 

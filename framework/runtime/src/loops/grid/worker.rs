@@ -1,4 +1,4 @@
-//! Interface between a rank and its worker, for both kinds of loop over grids.
+//! Interface between a rank and its worker, for all loops over grids.
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,42 +11,42 @@ use super::row_migration::RowMigration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Piece;
 
-/// Next step of a rank.
+/// Next step of a rank, as determined by its worker.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// User code computes this piece in the rows that [`Worker::lend`] returns. Then the rows are put back with [`Worker::take_back`], and
+    /// User code computes this piece of a sweep in the rows that [`Worker::lend`] returns. Then the rows are put back with [`Worker::take_back`], and
     /// [`Worker::computed`] is called.
     Compute(Range<usize>),
-    /// This sweep is about to begin. Reports are sent and directives are issued here.
+    /// The sweep with this number is about to begin. Reports are sent and directives are issued here.
     Boundary(u64),
-    /// The rank begins its part of a movement.
+    /// The rank begins its part of a movement of rows.
     Moving,
-    /// The rank has done its part of a movement, with these numbers of rows sent and received.
+    /// The rank has done its part of a movement, in which it has sent and received these numbers of rows.
     MovementDone { sent: u64, received: u64 },
-    /// Nothing can be done before a message arrives.
+    /// The rank can do nothing before a message arrives.
     Wait,
-    /// All sweeps are done.
+    /// The rank has done all sweeps.
     Done,
 }
 
-/// Phase of a worker.
+/// Phase of the worker of a rank with rows. `S` is its state within a sweep.
 #[derive(Debug)]
 pub(super) enum Phase<S> {
-    /// Between two sweeps; it is not yet determined if rows move before the next one.
+    /// The rank is between two sweeps, and may receive a directive that moves rows before the next one.
     Between,
-    /// The rank sends and receives rows that move before the next sweep.
+    /// The rank sends and receives the rows that move before the next sweep.
     Moving(RowMigration),
-    /// The rank has done its part of a movement; its next step is the boundary of the sweep.
+    /// The rank has done its part of a movement; next, it is at the boundary of a sweep.
     MovementDone,
-    /// A sweep is in progress.
+    /// The rank computes a sweep.
     Sweeping(S),
-    /// All sweeps are done; the rank may still wait for a halo row of the last one.
+    /// The rank has done all sweeps, and may still wait for a halo row of the last one.
     Closing,
 }
 
-/// Rows of one type of values, in which user code computes. Only user code, the worker and the collection of the grid know the type.
+/// Rows in which user code computes, without the type of their values. Only user code, the worker and the gathering of the grid know the type.
 pub(super) trait Storage: Any + Send {
-    /// Describes the place of a piece of this sweep in the loop, for errors.
+    /// Describes rows and columns of piece `piece` of sweep `sweep`, for error messages.
     fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String;
 }
 
@@ -77,7 +77,7 @@ impl<S: Storage> Carrier<S> {
         carrier
     }
 
-    /// Returns the rows that were lent, to be moved out.
+    /// Returns the rows that were lent to user code, so that they can be moved out of the box.
     #[inline]
     pub(super) fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<&mut S> {
         let storage: Box<dyn Any> = storage;
@@ -86,32 +86,32 @@ impl<S: Storage> Carrier<S> {
     }
 }
 
-/// A rank's part in a loop, without clock and transport. It receives messages, and returns steps and sends messages. A *piece* is the part of a sweep
-/// that user code computes in one call: a range of rows or of columns.
+/// Worker: a rank's part in a loop over a grid, without clock and transport. It receives messages, and returns steps and sends messages. A *piece* is
+/// the part of a sweep that user code computes in one call: a range of rows or of columns.
 pub(super) trait Worker {
-    /// Advances as far as possible without user code.
+    /// Returns the next step of the rank, after doing everything that needs no user code.
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step>;
 
-    /// Moves the rows out to compute a piece. The worker keeps the numbers of the rows, but not their values.
+    /// Moves the rows out, so that user code can compute a piece. The worker keeps the numbers of the rows, but not their values.
     fn lend(&mut self) -> Box<dyn Storage>;
 
-    /// Puts the rows back. The worker keeps the box for the next piece.
+    /// Puts the rows back after user code has computed a piece. The worker keeps the box for the next piece.
     fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()>;
 
-    /// Records that the piece is computed.
+    /// Records that user code has computed the piece.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Processes a halo row, rows or a directive of a neighbour.
+    /// Processes a message of a neighbour: a halo row, rows that move, or a directive.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
-    /// Issues a directive to all ranks, on rank 0 before it begins a sweep; other ranks call this to process and forward it.
+    /// Issues a directive to all ranks, on rank 0 before it begins a sweep; other ranks call this to process a directive and to forward it.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
     /// Returns true if the rank is in its part of a movement and waits for a sender that has not begun to send. Neither this wait nor a wait for a
     /// halo row counts as a cost of the movement.
     fn awaits_sender(&self) -> bool;
 
-    /// Returns the sweep after which the rank reports.
+    /// Returns the sweep after which the rank reports its measurements.
     fn report_after(&self) -> u64;
 
     /// Returns the size of the longest message to a neighbour in bytes, if the costs of messages are to be measured.
@@ -119,11 +119,11 @@ pub(super) trait Worker {
         None
     }
 
-    /// Sets the measured costs of an empty message and of a message of the requested size, in seconds.
+    /// Sets the measured costs in seconds of an empty message, and of a message of the size that `probed_neighbour` has returned.
     fn know_costs(&mut self, _empty: f64, _full: f64) {}
 
-    /// Tunes the block size, on rank 0 before a sweep. `seconds` is the duration of the previous sweep, if there was one, and `most` the number of
-    /// rows on the rank with the most rows. Returns the new block size and the reason when a size is chosen for good.
+    /// On rank 0 before a sweep, adapts the block size (columns of a strip). `seconds` is the duration of the previous sweep, if there was one, and
+    /// `most` the largest number of rows of a rank. Returns the new block size and the reason when a size is finally chosen.
     fn tune(&mut self, _seconds: Option<f64>, _most: u64) -> Option<(u64, String)> {
         None
     }
@@ -131,7 +131,7 @@ pub(super) trait Worker {
     /// Ends the loop before the present sweep.
     fn stop(&mut self);
 
-    /// Returns the block size of the sweep that begins, on rank 0; 0 if the loop has no blocks.
+    /// On rank 0, returns the block size (columns of a strip) of the sweep that begins; 0 if the loop has no blocks.
     fn grain(&self) -> u64 {
         0
     }
@@ -139,35 +139,35 @@ pub(super) trait Worker {
     /// Returns the size of a block for the summary: columns of a strip, or rows.
     fn block_size(&self) -> u64;
 
-    /// Returns the number of sweeps between a directive and the movement that it orders. Every rank receives the directive before it reaches that
-    /// sweep.
+    /// Returns the number of sweeps between a directive and the movement that it orders. Every rank receives the directive before it reaches the
+    /// sweep of the movement.
     fn delay(&self) -> u64;
 
-    /// Returns the sweep before which the rows are to be written to a checkpoint, if there is one.
+    /// Returns the sweep before which the rows must be written to a checkpoint, if a checkpoint is due.
     fn save_before(&self) -> Option<u64>;
 
-    /// Returns true if the loop ends before this sweep, by a directive of rank 0.
+    /// Returns true if a directive of rank 0 ends the loop before sweep `sweep`.
     fn is_stopped_before(&self, sweep: u64) -> bool {
         self.report_after() == NEVER && self.save_before() == Some(sweep)
     }
 
-    /// Returns the present rows as pieces of a checkpoint.
+    /// Returns the rows of this rank as pieces of a checkpoint.
     fn pieces(&self) -> Vec<Piece>;
 
-    /// Returns the number of rows.
+    /// Returns the number of rows that this rank holds.
     fn held(&self) -> u64;
 
-    /// Returns the units in a piece: its fraction of the computed values of a row, times the number of its rows.
+    /// Returns the number of units in a piece: the piece's fraction of the computed values of a row, times the number of its rows.
     fn units(&self, piece: &Range<usize>) -> f64;
 
-    /// Returns the present sweep.
+    /// Returns the number of the present sweep.
     fn sweep(&self) -> u64;
 
-    /// Returns the fraction of the sweep that is done, less than 1; 0 if the worker does not count it.
+    /// Returns the fraction of the present sweep that is done, less than 1; 0 if the worker does not count it.
     fn part_done(&self) -> f64 {
         0.0
     }
 
-    /// Describes what the rank waits for, and from which rank, to follow "waits".
+    /// Describes which message the rank waits for, and from which rank; the text follows the word "waits".
     fn waiting_for(&self) -> String;
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::holes;
 
-/// Maximum number of copies for one journal, so that they do not fill the disk.
+/// Maximum number of copies of damaged data for one journal, so that the copies do not fill the disk.
 const MOST: u32 = 100;
 
-/// Copies the bytes of `file` between the offsets `at` and `size` to a new file, whose name is that of the journal with the suffix
+/// Copies the bytes of the journal `file` between the offsets `at` and `size` to a new file, whose name is that of the journal with the suffix
 /// `.cut-1`, or with the next unused number. Holes are preserved. Returns `None` if the bytes are all zero and therefore contain no data.
 ///
 /// # Errors
@@ -28,7 +28,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
     match write() {
         Ok(()) => Ok(Some(name)),
         Err(error) => {
-            // An incomplete copy is useless.
+            // An incomplete copy of the damaged data is removed, because it is useless.
             let _ = fs::remove_file(&name);
             Err(error)
         }
@@ -36,7 +36,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
 }
 
 fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
-    /// Error kind with which `check_zero` reports a byte other than zero.
+    /// Error kind with which `check_zero` reports that it has found a byte other than zero.
     const FOUND: io::ErrorKind = io::ErrorKind::AlreadyExists;
     let check_zero = |_, piece: &[u8]| match piece.iter().all(|&byte| byte == 0) {
         true => Ok(()),
@@ -49,7 +49,7 @@ fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
     }
 }
 
-/// Creates a new file in the journal's directory. An existing file or link with the name is not changed.
+/// Creates a new file for a copy of damaged data, in the journal's directory. An existing file or link with the same name is not changed.
 fn create(path: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1..=MOST {
         let mut name = path.as_os_str().to_owned();

@@ -17,7 +17,7 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     written(&path, &some());
     let bytes = fs::read(&path).unwrap();
     let name = |number| dir.path().join(format!("j.cut-{number}"));
-    // The directory contains a foreign file, and a link to a file that must not change.
+    // The directory contains a file that is not a copy of a journal, and a link to a file that must not change.
     let precious = dir.path().join("precious");
     fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, name(1)).unwrap();
@@ -29,7 +29,7 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     }
     assert_eq!(fs::read(name(2)).unwrap(), [2; 5]);
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
-    // After 100 copies opening fails, and the journal stays unchanged.
+    // If there are 100 copies already, opening the damaged journal fails, and the journal stays unchanged.
     let torn = [&bytes[..], b"torn"].concat();
     fs::write(&path, &torn).unwrap();
     let error = open(&path).unwrap_err();
@@ -41,7 +41,7 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     assert_eq!(open(&path).unwrap().1.cut.unwrap().copy, Some(name(50)));
 }
 
-/// Variable with the path of the journal for the process that [`sparse_journal_needs_little_memory`] starts.
+/// Environment variable with the path of the journal, for the process that [`sparse_journal_needs_little_memory`] starts.
 const SPARSE: &str = "ARMATURE_TEST_SPARSE_JOURNAL";
 
 /// Part of another test: opens a journal and prints the virtual memory in kilobytes that the process needed for it.
@@ -93,7 +93,8 @@ fn sparse_journal_needs_little_memory() {
     let told = format!("found 4, cut {} with 2, took ", size - end);
     let (_, taken) = text.split_once(&told).unwrap_or_else(|| panic!("`{told}` is not in: {text}"));
     let taken: u64 = taken.split_whitespace().next().unwrap().parse().unwrap();
-    // The limit includes the stacks and heaps of two threads; 256 MiB is far below the four gigabytes of the record.
+    // The memory limit of the test includes the stacks and heaps of two threads; 256 MiB is far below the four gigabytes that the damaged record
+    // claims.
     assert!(taken < 256 << 10, "{taken} kB");
 
     assert_eq!(fs::metadata(&path).unwrap().len(), end);
@@ -104,7 +105,7 @@ fn sparse_journal_needs_little_memory() {
     let mut kept = vec![0; behind.len()];
     copy.read_exact_at(&mut kept, far - end).unwrap();
     assert_eq!(kept, behind);
-    // A large intact record is read like any other.
+    // A large intact record is read like any other record.
     let large = vec![3; 5 << 20];
     let (mut journal, ..) = open(&path).unwrap();
     journal.append(NOW, 9, &large).unwrap();

@@ -1,27 +1,27 @@
-//! Binary format of a journal, as `README.md` describes it. Pure functions.
+//! Binary format of a journal, the file with completed results. `README.md` describes the format. Pure functions.
 
 use super::Identity;
 use crate::wire::header::header;
 
 /// First bytes of every journal.
 pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
-/// Version of the format that this program reads and writes.
+/// Version of the journal's format that this program reads and writes.
 pub(super) const VERSION: u32 = 1;
-/// Size of a checksum in bytes.
+/// Size in bytes of a checksum in a journal.
 pub(super) const SUM: usize = size_of::<u32>();
-/// Maximum size of an identity in bytes.
+/// Maximum size in bytes of the encoded identity of a journal.
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
 
 header! {
-    /// Start of a journal, before the identity.
+    /// First fields of a journal file: magic number, version of the format, and size of the identity that follows.
     pub(super) struct Start {
         magic: u64, version: u32,
-        /// Size of the identity in bytes.
+        /// Size of the encoded identity of the job in bytes.
         length: u32,
     }
 }
 
-/// Returns the header of a journal of `identity`, or an error message with the part of the identity that is too long.
+/// Returns the header of the journal of a job with `identity`, or an error message with the part of the identity that is too long.
 pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     let Identity { name, version, fingerprint } = identity;
     let mut body = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
         body.extend_from_slice(&length.to_le_bytes());
         body.extend_from_slice(bytes);
     }
-    // The body has at most [`LONGEST_IDENTITY`] bytes, so the cast is lossless.
+    // The cast is lossless, because the encoded identity has at most [`LONGEST_IDENTITY`] bytes.
     let start = Start { magic: u64::from_le_bytes(MAGIC), version: VERSION, length: body.len() as u32 };
     let mut header = start.to_bytes().to_vec();
     header.extend_from_slice(&body);
@@ -43,7 +43,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     Ok(header)
 }
 
-/// Parses the identity in `bytes`, which are the part of a header between its [`Start`] and its checksum.
+/// Parses the identity of the job in `bytes`, which are the part of a journal's header between its [`Start`] and its checksum.
 pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
     let mut field = || {
         let (length, rest) = bytes.split_first_chunk()?;
@@ -58,19 +58,19 @@ pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
 }
 
 header! {
-    /// Head of a record, before its payload.
+    /// Head of a record in a journal, before its payload.
     pub(super) struct Head {
-        /// Size of the payload in bytes.
+        /// Size of the record's payload in bytes.
         length: u32,
-        /// Checksum of the record and its position in the journal, see [`Head::hasher`].
+        /// Checksum of the record and of its position in the journal, see [`Head::hasher`].
         sum: u32,
-        /// Number of the task.
+        /// Number of the task whose result is the payload.
         task: u64,
     }
 }
 
 impl Head {
-    /// Creates the head of a record that follows the record (or header) with the checksum `before`.
+    /// Creates the head of a record that follows the record (or header) whose checksum is `before`.
     pub(super) fn new(before: u32, task: u64, length: u32, parts: &[&[u8]]) -> Self {
         let mut head = Head { length, sum: 0, task };
         let mut hasher = head.hasher(before);
@@ -79,7 +79,7 @@ impl Head {
         head
     }
 
-    /// Returns a hasher that computes the checksum of a record with this head after a record with the checksum `before`, once it receives the
+    /// Returns a hasher for the checksum of a record with this head that follows a record with the checksum `before`. The caller adds the
     /// payload. Because of `before`, an intact record that was moved to another position does not match its checksum.
     pub(super) fn hasher(&self, before: u32) -> crc32fast::Hasher {
         let mut hasher = crc32fast::Hasher::new();

@@ -1,9 +1,9 @@
-//! Tests that the bytes of a journal do not change.
+//! Tests that the bytes of a journal file do not change from version to version.
 
 use super::{Identity, Journal};
 use crate::golden::{check_file, place};
 
-/// A journal of an earlier version can be continued, and a new journal of the same results has the same bytes.
+/// A journal that an earlier version of this program has written can be continued, and a new journal of the same results has the same bytes.
 #[test]
 fn journal_format_is_unchanged() {
     let job = || Identity::new("wörter", "1.2", [0, 255, 7]);

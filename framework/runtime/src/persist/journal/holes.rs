@@ -1,5 +1,5 @@
-//! Files with holes. A range of a file that was never written reads as zeros and occupies no disk space. Code that processes a damaged file
-//! must neither read holes nor fill them.
+//! Files with holes. A hole is a range of a file that was never written; it reads as zeros and occupies no disk space. Code that processes a
+//! damaged file must neither read holes nor fill them.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use crc32fast::Hasher;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Size of a read in bytes.
+/// Size in bytes of one read from the file.
 const PIECE: usize = 1 << 20;
 
 /// Passes the data of `range` of a file to `each`, piece by piece and with the offset of each piece; holes are skipped. Changes the
@@ -25,7 +25,7 @@ pub(super) fn data(
     while at < range.end {
         at = match seek(file, SeekFrom::Data(at)) {
             Ok(next) => next,
-            // There is no data after this offset.
+            // The error means that the file has only holes after this offset.
             Err(Errno::NXIO) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -41,7 +41,7 @@ pub(super) fn data(
     Ok(())
 }
 
-/// Adds the bytes of `range` to a checksum. Changes the position of the file.
+/// Adds the bytes of `range` of a file, including holes as zeros, to a checksum. Changes the position of the file.
 pub(super) fn hash(file: &File, range: Range<u64>, hasher: &mut Hasher) -> io::Result<()> {
     let mut at = range.start;
     data(file, range.clone(), |place, piece| {
@@ -54,7 +54,7 @@ pub(super) fn hash(file: &File, range: Range<u64>, hasher: &mut Hasher) -> io::R
     Ok(())
 }
 
-/// Returns the checksum of `count` zeros, combined from the checksums of 1, 2, 4, … zeros.
+/// Returns the state of a checksum after `count` zeros, combined from the checksums of 1, 2, 4, … zeros.
 fn of_zeros(count: u64) -> Hasher {
     let (mut sum, mut power) = (Hasher::new(), Hasher::new());
     power.update(&[0]);

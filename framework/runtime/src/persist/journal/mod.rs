@@ -50,7 +50,7 @@ use armature_text::shown;
 
 use crate::error::{Error, ErrorKind};
 
-/// First record number of notes about deaths; results have lower numbers.
+/// Record number from which on records are notes about deaths of ranks; records with results have lower numbers.
 pub(crate) const FIRST_NOTE: u64 = 1 << 63;
 
 /// Identity of the job whose results a journal holds.
@@ -62,21 +62,21 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Identifies a job by its `name` and `version`, which appear in messages, and by a `fingerprint`: any bytes that differ if the results
-    /// may differ, such as input, parameters or seeds. Each of the three has at most 65535 bytes, which is checked when a journal is
+    /// Identifies a job by its `name` and `version`, which appear in error messages, and by a `fingerprint`: any bytes that differ if the
+    /// results may differ, such as input, parameters or seeds. Each of the three has at most 65535 bytes, which is checked when a journal is
     /// opened.
     pub fn new(name: impl Into<String>, version: impl Into<String>, fingerprint: impl Into<Vec<u8>>) -> Self {
         Identity { name: name.into(), version: version.into(), fingerprint: fingerprint.into() }
     }
 }
 
-/// Maximum size in bytes of a fingerprint that is shown as text.
+/// Maximum size in bytes of a fingerprint that error messages show as text.
 const READABLE: usize = 200;
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` version `{}`, fingerprint ", shown(&self.name), shown(&self.version))?;
-        // Many fingerprints are texts, in which a reader sees the difference between two jobs.
+        // A fingerprint is shown as text if possible: many fingerprints are texts, in which a reader sees the difference between two jobs.
         let text = std::str::from_utf8(&self.fingerprint).ok();
         if let Some(text) =
             text.filter(|t| !t.is_empty() && t.len() <= READABLE && !t.contains(char::is_control))
@@ -98,13 +98,13 @@ impl std::fmt::Debug for Identity {
 pub struct Recovery {
     /// Number of tasks whose results the journal holds.
     pub tasks: u64,
-    /// Number of records that were skipped because an earlier record has the same task.
+    /// Number of records that were skipped because an earlier record holds a result of the same task.
     pub duplicates: u64,
-    /// Data that was cut off the end, if the journal did not end with a whole record.
+    /// Damaged data that was cut off the end, if the journal did not end with a whole record.
     pub cut: Option<Cut>,
 }
 
-/// Torn or damaged end of a journal that has been cut off.
+/// Torn or damaged end of a journal, which has been cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cut {
@@ -132,12 +132,12 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// Creates an error of the file system.
+/// Creates an error of the file system about a journal.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} the journal {}: {error}", path.display()))
 }
 
-/// Creates an error for a journal that must not be used, or a job that cannot have a journal.
+/// Creates the error that a journal must not be used, or that a job cannot have a journal.
 fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the journal {}: {why}", path.display()))
 }

@@ -13,7 +13,7 @@ use super::scan::{Scan, Stop, scan};
 use super::{Identity, cut, io_error, refused};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Opens and locks the file at `path`, so that records can be appended after the last whole one. Tries `tries` times to lock it.
+/// Opens and locks the journal at `path`, so that records can be appended after the last whole record. Makes `tries` attempts to lock the file.
 pub(super) fn open(
     path: &Path,
     identity: &Identity,
@@ -21,7 +21,7 @@ pub(super) fn open(
     each: impl FnMut(u64, Bytes) -> Result<()>,
 ) -> Result<(File, Scan)> {
     let header = format::header(identity).map_err(|why| refused(path, &why))?;
-    // The header ends with its checksum.
+    // The last bytes of the header are its checksum, with which the checksums of the records begin.
     let chain = header.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum));
     let io = |doing: &'static str| move |error| io_error(doing, path, &error);
     let mut options = OpenOptions::new();
@@ -51,7 +51,7 @@ pub(super) fn open(
     Ok((file, scan))
 }
 
-/// Passes the whole records of the file at `path`, which this process writes, to `each`.
+/// Passes the whole records of the journal at `path`, which this process has open for writing, to `each`.
 pub(super) fn read(
     path: &Path,
     identity: &Identity,
@@ -71,7 +71,7 @@ fn stopped(stop: Stop, path: &Path) -> Error {
     }
 }
 
-/// Returns true if the file is empty or contains an incomplete write of this header: a part of it, or zeros in place of bytes that did not
+/// Returns true if the file is empty or contains an incomplete write of `header`: a part of the header, or zeros in place of bytes that did not
 /// reach the disk.
 fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<bool> {
     if size > header.len() as u64 {
@@ -84,7 +84,7 @@ fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<b
     Ok(same < header.len() && found[same..].iter().all(|&byte| byte == 0))
 }
 
-/// Writes the header and syncs the file and its directory.
+/// Writes the header of a new journal and syncs the file and its directory.
 pub(super) fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> Result<()> {
     let io = |error| io_error("begin", path, &error);
     if size > 0 {
@@ -118,7 +118,7 @@ fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()>
     Err(Error::new(ErrorKind::Config, format!("the journal {}: {text}", path.display())))
 }
 
-/// Parses the identity in the header at the start of `bytes`.
+/// Parses the identity of the job in the header at the start of `bytes`.
 fn read_header(bytes: &[u8]) -> Result<Identity, String> {
     let Some(Start { magic, version, length }) = Start::read(bytes) else {
         return Err("the file is not a journal: it is shorter than a header".into());

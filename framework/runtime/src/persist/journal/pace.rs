@@ -1,8 +1,8 @@
-//! Schedule of syncs. Pure: the caller passes the time.
+//! Schedule of the syncs (`fsync`) of a journal. Pure: the caller passes the time.
 
 use std::time::Duration;
 
-/// Schedule of syncs: at most one sync per period, and one at a time.
+/// Schedule of the syncs of a file: at most one sync per period, and one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) period: Duration,
@@ -20,12 +20,11 @@ impl Pace {
         self.unsynced = true;
     }
 
-    /// Records that the sync has ended.
     pub(super) fn ended(&mut self) {
         self.running = false;
     }
 
-    /// Returns true, and records the start of a sync, if one is due at time `now`.
+    /// Returns true, and records the start of a sync, if a sync is due at time `now`.
     pub(super) fn begin(&mut self, now: Duration) -> bool {
         let rested = self.last.is_none_or(|last| now.saturating_sub(last) >= self.period);
         let begin = self.unsynced && !self.running && rested;
@@ -35,12 +34,11 @@ impl Pace {
         begin
     }
 
-    /// Returns true if data was written and no sync has started since.
+    /// Returns true if data was written to the file and no sync has started since.
     pub(super) fn unsynced(&self) -> bool {
         self.unsynced
     }
 
-    /// Returns true if a sync is running.
     pub(super) fn running(&self) -> bool {
         self.running
     }

@@ -1,4 +1,4 @@
-//! Sequential reading of records, up to the first one that is not whole.
+//! Sequential reading of a journal's records, up to the first record that is not whole.
 //!
 //! A record is read in pieces, and accepted only if its checksum is correct. Memory for its payload is allocated only after this check, so
 //! that a damaged length, or a file that is mostly a hole, costs no more than a record of moderate size.
@@ -13,32 +13,32 @@ use super::format::Head;
 use super::holes;
 use super::{Cut, Recovery};
 
-/// Size of a read in bytes. A longer payload may contain holes, which are not read.
+/// Size in bytes of one read from the file. A longer payload may contain holes, which are not read.
 const PIECE: usize = 1 << 20;
-/// After damage, records are counted until this number of records in a row are not whole. The count only informs the user. The limit bounds
-/// the time in which zeros at the end of a file are parsed as records without a payload.
+/// After damage in a journal, the following whole records are counted until this number of records in a row are not whole. The count only
+/// informs the user. The limit bounds the time in which zeros at the end of a file are parsed as records without a payload.
 const STRANGE: u32 = 16;
 
-/// Reason for ending a scan early.
+/// Reason for ending the reading of a journal early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The file could not be read.
     Io(io::Error),
-    /// The caller's function returned an error.
+    /// The function to which the caller wants records to be passed returned an error.
     Caller(crate::error::Error),
 }
 
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) recovery: Recovery,
-    /// End of the last whole record, in bytes from the start of the file.
+    /// End of the last whole record of the journal, in bytes from the start of the file.
     pub(super) end: u64,
-    /// Checksum of the last whole record, or of the header.
+    /// Checksum of the last whole record, or of the header if there is no record. The checksum of the next record depends on it.
     pub(super) chain: u32,
 }
 
-/// Reads the records of `file` between the offset `start`, after the header, and `size`. `chain` is the checksum of the header. The first
-/// record of each task is passed to `each`.
+/// Reads the records of the journal `file` between the offset `start`, after the header, and `size`. `chain` is the checksum of the header. The
+/// first record of each task is passed to `each`.
 pub(super) fn scan(
     file: &File,
     start: u64,
@@ -71,10 +71,10 @@ pub(super) fn scan(
     Ok(scan)
 }
 
-/// Reader of a file, record by record.
+/// Reader of a journal, record by record.
 struct Records<'f> {
     file: BufReader<&'f File>,
-    /// Current offset from the start of the file, in bytes.
+    /// Current offset of the reader from the start of the file, in bytes.
     at: u64,
     size: u64,
 }
@@ -90,7 +90,7 @@ impl<'f> Records<'f> {
     /// `None` if the record would extend beyond the end of the file.
     fn next(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
         match self.rescan(before) {
-            // Another process has truncated the file in the meantime.
+            // No record is left: another process has truncated the file in the meantime.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             other => other,
         }
@@ -130,7 +130,7 @@ impl<'f> Records<'f> {
         Ok(Some((head, hasher.finalize() == head.sum)))
     }
 
-    /// Returns the payload of the record that was read last, which is whole.
+    /// Returns the payload of the record that was read last, which must be whole.
     fn payload(&mut self, head: Head) -> io::Result<Vec<u8>> {
         self.file.seek_relative(-i64::from(head.length))?;
         let mut payload = vec![0; head.length as usize];
@@ -138,7 +138,7 @@ impl<'f> Records<'f> {
         Ok(payload)
     }
 
-    /// Returns the number of whole records after the damaged record that was read last, as far as the lengths between them are plausible.
+    /// Returns the number of whole records after the damaged record that was read last, as far as the lengths in the record heads are plausible.
     fn further(&mut self, mut damaged: Option<Head>) -> io::Result<u64> {
         let (mut count, mut strange) = (0, 0);
         while let Some(before) = damaged.filter(|_| strange < STRANGE) {

@@ -1,4 +1,4 @@
-//! Syncs on a separate thread, because a disk may take seconds and the rank must answer other ranks meanwhile.
+//! Syncs (`fsync`) of a file on a separate thread, because a disk may take seconds and the rank must answer other ranks meanwhile.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A thread that syncs a file on request.
 ///
-/// Dropping a syncer does not wait: a running sync is completed, and then the thread ends.
+/// Dropping a `Syncer` does not wait: a running sync is completed, and then the thread ends.
 #[derive(Debug)]
 pub(super) struct Syncer {
     request_sender: SyncSender<()>,
@@ -17,7 +17,7 @@ pub(super) struct Syncer {
 impl Syncer {
     pub(super) fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        // One sync runs at a time, so that neither channel is ever full.
+        // A capacity of one suffices for both channels, because one sync runs at a time.
         let (request_sender, requests) = sync_channel(1);
         let (reply, answers) = sync_channel(1);
         std::thread::Builder::new().name("journal".into()).spawn(move || {
@@ -30,13 +30,13 @@ impl Syncer {
         Ok(Syncer { request_sender, answers })
     }
 
-    /// Starts a sync. The result of the previous sync must have been received.
+    /// Starts a sync of the file. The result of the previous sync must have been received.
     pub(super) fn begin(&self) {
         // The request fails only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
         let _ = self.request_sender.try_send(());
     }
 
-    /// Returns the result of the sync, if it has ended.
+    /// Returns the result of the current sync, if the sync has ended.
     pub(super) fn answer(&self) -> Option<io::Result<()>> {
         match self.answers.try_recv() {
             Ok(result) => Some(result),
@@ -45,7 +45,7 @@ impl Syncer {
         }
     }
 
-    /// Waits for the sync to end, for at most `limit`.
+    /// Waits for the current sync to end, for at most `limit`.
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
         match self.answers.recv_timeout(limit) {
             Ok(result) => result,

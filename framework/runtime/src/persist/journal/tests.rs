@@ -24,7 +24,7 @@ pub(super) fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Opens a journal of [`job`] and collects its results.
+/// Opens a journal of the tests' [`job`] and collects its results.
 pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     let mut found = Vec::new();
     let (journal, recovery) = Journal::open_within(path, &job(), 1, |task, payload| {
@@ -34,7 +34,7 @@ pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     Ok((journal, recovery, found))
 }
 
-/// Writes a journal with `results`. Returns the end of the header and the end of each record.
+/// Writes a journal with `results`. Returns the offsets at which the header and each record end.
 pub(super) fn written(path: &Path, results: &[(u64, Vec<u8>)]) -> Vec<usize> {
     let (mut journal, recovery, found) = open(path).unwrap();
     assert_eq!((recovery, found.len()), (Recovery::default(), 0));
@@ -66,7 +66,7 @@ fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     }
 }
 
-/// Returns the results whose records end at or before `byte`.
+/// Returns the results whose records end at or before the offset `byte` in the journal.
 fn before(results: &Results, ends: &[usize], byte: usize) -> Results {
     results.iter().zip(&ends[1..]).filter(|(_, end)| **end <= byte).map(|(r, _)| r.clone()).collect()
 }
@@ -117,7 +117,7 @@ fn truncation_at_any_byte_keeps_complete_records() {
         let torn = whole.map_or(0, |end| length - end) as u64;
         remove_copy(&path, &bytes[..length], &recovery);
         assert_eq!(recovery.cut.map_or(0, |cut| cut.bytes), torn, "{length} bytes");
-        // The journal can be continued after the cut.
+        // The journal can be continued after its damaged end has been cut off.
         journal.append(NOW, 99, b"more").unwrap();
         journal.close().unwrap();
         let (_, recovery, found) = open(&path).unwrap();
@@ -199,13 +199,13 @@ fn zeroed_tail_is_cut() {
         lost[from..].fill(0);
         lost.resize(bytes.len() + 100, 0);
         if from < ends[0] {
-            // A part of the header can only be lost before the first record is written, when the file is not longer than a header.
+            // In this test, a part of the header can only be lost before the first record is written, when the file is not longer than a header.
             lost.truncate(ends[0]);
         }
         fs::write(&path, &lost).unwrap();
         let (_, recovery, found) = open(&path).unwrap();
         remove_copy(&path, &lost, &recovery);
-        // A lost record whose bytes are all zero equals the original.
+        // The comparison stops at the first differing byte: a lost record whose bytes are all zero equals the original.
         let same = lost.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
         assert_eq!(found, before(&some(), &ends, same.min(bytes.len())), "from byte {from}");
     }
@@ -236,7 +236,7 @@ fn journal_of_another_job_is_refused_and_unchanged() {
     refused(&path, &other("squares", "2", [7; 5]), config, &[theirs, "expected `squares` version `2`"]);
     let parts = [theirs, "fingerprint 0808080808 (the same program with other input or parameters)"];
     refused(&path, &other("squares", "1", [8; 5]), config, &parts);
-    // A fingerprint that is text is shown as text.
+    // A fingerprint that is valid text is shown as text in the error message.
     let text = Identity::new("squares", "1", "0 to 99");
     refused(&path, &text, config, &[theirs, "fingerprint `0 to 99` (the same program"]);
 }
@@ -312,7 +312,7 @@ fn non_regular_files_are_refused() {
     }
 }
 
-/// The user chooses the path of the journal, and may link it to another place.
+/// The user chooses the path of the journal, which may be a link to a file in another directory.
 #[test]
 fn journal_path_may_be_a_link() {
     let dir = directory();
@@ -332,8 +332,8 @@ fn unwritable_path_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Several bytes are overwritten at random, and the end is cut off or extended. The results up to the first changed
-    /// record must be returned.
+    /// Several bytes of a journal are overwritten at random, and its end is cut off or extended. The results up to the first changed record must
+    /// be returned.
     #[test]
     fn random_damage_keeps_the_intact_prefix(
         results in vec((any::<u64>(), vec(any::<u8>(), 0..200)), 0..30),
@@ -349,7 +349,7 @@ proptest! {
         let ends = written(&path, &unique);
         let bytes = fs::read(&path).unwrap();
         let mut damaged = bytes.clone();
-        // Headers are tested separately.
+        // Only journals with records are damaged here; damaged headers are tested separately.
         for (at, byte) in damage.iter().filter(|_| bytes.len() > ends[0]) {
             damaged[ends[0] + at.index(bytes.len() - ends[0])] = *byte;
         }
@@ -368,8 +368,7 @@ proptest! {
     }
 }
 
-/// Variable with the path of the journal for the process that [`killed_writer_loses_no_written_results`]
-/// starts.
+/// Environment variable with the path of the journal, for the process that [`killed_writer_loses_no_written_results`] starts.
 const CHILD: &str = "ARMATURE_TEST_JOURNAL";
 
 fn payload(task: u64) -> Vec<u8> {
@@ -418,7 +417,7 @@ fn killed_writer_loses_no_written_results() {
         child.wait().unwrap();
         let mut rest = String::new();
         lines.read_to_string(&mut rest).unwrap();
-        // The last line may be incomplete.
+        // The last line may be incomplete, because the process was killed while it printed.
         let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
         written += count + whole.lines().filter(|line| line.starts_with("written ")).count() as u64;
         assert!(written >= 100 * round, "only {written} results were written");

@@ -1,4 +1,4 @@
-//! Appending of results.
+//! Appending of results to a journal.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,11 +16,11 @@ use super::{FIRST_NOTE, Identity, Recovery, io_error, open};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
-/// Size of the buffer in bytes above which it is written even without a tick.
+/// Size in bytes above which the buffered records are written even before the next call of [`tick`](Journal::tick).
 const WRITE_ABOVE: usize = 64 << 10;
-/// Default minimum time between two syncs.
+/// Default minimum time between two syncs (`fsync`) of a journal.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Time limit for the sync when a journal is closed.
+/// Time limit for writing the records to the disk (`fsync`) when a journal is closed.
 const CLOSE: Duration = Duration::from_secs(60);
 
 /// An open journal: reads the results of earlier runs of the job, and appends new results.
@@ -34,13 +34,13 @@ const CLOSE: Duration = Duration::from_secs(60);
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Checksum of the last record in the buffer, or in the file if the buffer is empty.
+    /// Checksum of the last record in the buffer, or in the file if the buffer is empty. The checksum of the next record depends on it.
     chain: u32,
     buffer: Vec<u8>,
     pace: Pace,
     syncer: Syncer,
     failed: Option<Error>,
-    /// Number of notes about deaths.
+    /// Number of notes about deaths of ranks in the journal.
     annotations: u64,
 }
 
@@ -103,8 +103,8 @@ impl Journal {
         Ok((journal, scan.recovery))
     }
 
-    /// Sets the minimum time between two syncs; the default is 100 ms. Syncs run one at a time on a separate thread, so that appending does
-    /// not wait for them.
+    /// Sets the minimum time between two syncs; the default is 100 ms. Syncs run one at a time on a separate thread, so that appending does not
+    /// wait for the disk.
     pub fn sync_every(mut self, period: Duration) -> Self {
         self.pace.period = period;
         self
@@ -115,8 +115,8 @@ impl Journal {
         &self.path
     }
 
-    /// Appends the result of a task at the time `now`, which may be on any clock, but always on the same one. The record stays in memory
-    /// until the next [`tick`](Journal::tick), or until the buffer exceeds 64 KiB.
+    /// Appends the result of a task at the time `now`, which may be on any clock, but always on the same clock. The record stays in memory until
+    /// the next [`tick`](Journal::tick), or until the buffer exceeds 64 KiB.
     ///
     /// # Errors
     /// The errors of [`append_parts`](Journal::append_parts).
@@ -146,14 +146,14 @@ impl Journal {
         if self.buffer.len() > WRITE_ABOVE { self.tick(now) } else { Ok(()) }
     }
 
-    /// Appends a note about a death, and writes it at once, because the job may end.
+    /// Appends a note about the death of a rank, and writes it to the file at once, because the job may end.
     pub(crate) fn annotate(&mut self, now: Duration, annotation: &impl Serialize) -> Result<()> {
         self.append(now, FIRST_NOTE + self.annotations, &wire::to_bytes(annotation)?)?;
         self.annotations += 1;
         self.tick(now)
     }
 
-    /// Writes buffered records and starts a sync if one is due. Call it often, and always before an operation that takes long.
+    /// Writes buffered records and starts a sync (`fsync`) if a sync is due. Call it often, and always before an operation that takes long.
     ///
     /// # Errors
     /// If the file cannot be written or an earlier sync has failed, with its path; after that, every call returns this error.
@@ -213,7 +213,7 @@ impl Journal {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Stores the first error. After an error the contents of the file are unknown, so no more records are appended.
+    /// Stores the first error of the file. After an error the contents of the file are unknown, so no more records are appended.
     fn check(&mut self, doing: &str, result: std::io::Result<()>) -> Result<()> {
         result.map_err(|error| {
             let error = io_error(doing, &self.path, &error);
@@ -224,14 +224,14 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Writes buffered records, without a sync.
+    /// Writes the buffered records to the file, without a sync.
     fn drop(&mut self) {
         if self.failed.is_none()
             && let Err(error) = self.write()
         {
             log::warn!("{error}");
         }
-        // The sync thread may keep the file open for some time, so the lock is released explicitly.
+        // The lock of the journal is released explicitly, because the thread that syncs may keep the file open for some time.
         unlock(&self.file);
     }
 }
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(journal.close().unwrap_err().to_string(), error.to_string());
     }
 
-    /// Returns a journal whose syncs fail, because a pipe cannot be synced.
+    /// Returns a journal whose calls of `fsync` fail, because its file is a pipe.
     fn with_a_broken_disk(dir: &tempfile::TempDir) -> Journal {
         let (reader, _) = std::io::pipe().unwrap();
         let mut journal = journal(dir);

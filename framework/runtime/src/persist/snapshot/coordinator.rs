@@ -1,4 +1,4 @@
-//! Distribution of the starting point to the ranks, and rank 0's schedule of the checkpoints of a run.
+//! Distribution of the checkpoint from which a job resumes to its ranks, and rank 0's schedule of new checkpoints.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,39 +20,40 @@ use crate::session::Config;
 messages! {
     "what a rank begins with";
     pub(super) enum Tag {
-        /// Checkpoint from which the job resumes.
+        /// Description of the checkpoint from which the job resumes.
         StartingPoint = 2,
     }
 }
 
-/// Route of the starting point to the ranks.
+/// Route by which the ranks receive the checkpoint from which the job resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// From rank 0 to each rank.
+    /// Messages from rank 0 to each rank.
     Star,
-    /// From each rank to the next one.
+    /// Messages from each rank to the next rank.
     Chain,
 }
 
-/// Checkpointing of a rank at the start of a run: the checkpoint from which the run resumes, and the writer of later ones.
+/// Checkpointing of a rank at the start of a run: the checkpoint from which the run resumes, and the writer of later checkpoints.
 #[derive(Debug)]
 pub(crate) struct StartingPoint {
-    /// Store of checkpoints; set on rank 0.
+    /// Rank 0's store of checkpoints; `None` on the other ranks.
     pub(crate) store: Option<SnapshotStore>,
-    /// Checkpoint from which the job resumes, if there is one.
+    /// Description of the checkpoint from which the job resumes, if there is a checkpoint.
     pub(crate) found: Option<Manifest>,
-    /// Writer of this rank's part of later checkpoints.
+    /// Writer of this rank's part of checkpoints.
     pub(crate) writer: SnapshotWriter,
 }
 
-/// Message with the checkpoint from which the ranks resume.
+/// Message with the description of the checkpoint from which the ranks resume.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Resume {
     pub(super) attempt: Attempt,
     pub(super) found: Option<Manifest>,
 }
 
-/// Looks for a checkpoint on rank 0 and sends it to the ranks that have units, `0..ranks`; all of them call this function.
+/// Looks for a checkpoint on rank 0 and sends its description to the ranks that have units of the loop, `0..ranks`; all these ranks call this
+/// function.
 ///
 /// # Errors
 /// The errors of [`SnapshotStore::open`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the rank that sends the starting point is
@@ -76,8 +77,8 @@ pub(crate) fn starting_point(
     } else {
         let from = if route == Route::Chain { rank - 1 } else { 0 };
         let waits = Waits { rank: from, limits: Limits { join: limit, peer: limit }, heartbeats_to: &[] };
-        // Other ranks may have started already and send messages: rank 0, which sends heartbeats to all ranks, and the neighbour across the
-        // edge of a periodic grid.
+        // Only the expected message is received here. Other ranks may have started already and send other messages: rank 0, which sends
+        // heartbeats to all ranks, and the neighbour across the edge of a periodic grid.
         let is_it = |sender: usize, tag: u8| sender == from && tag == Tag::StartingPoint.byte();
         let why = || format!("for rank {from} to report the checkpoint from which the loop resumes");
         (None, endpoint.await_from(&waits, is_it, why)?.expect(Tag::StartingPoint)?.value()?)
@@ -95,20 +96,20 @@ pub(crate) fn starting_point(
     Ok(StartingPoint { store, found, writer })
 }
 
-/// Rank 0's schedule of the checkpoints of a run, and the ranks that have written their part.
+/// Rank 0's schedule of the checkpoints of a run, and the ranks that have written their part of the current checkpoint.
 #[derive(Debug)]
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
     schedule: Schedule,
-    /// Start of the open checkpoint.
+    /// Start time of the checkpoint that is being written.
     started: Duration,
     ranks: usize,
-    /// Number of passes that earlier runs have completed.
+    /// Number of passes of the loop that earlier runs have completed.
     before: u64,
 }
 
 impl SnapshotCoordinator {
-    /// Starts the schedule at time `now` for a run with `ranks` ranks that have units, after `before` passes of earlier runs.
+    /// Starts the schedule at time `now` for a run with `ranks` ranks that have units of the loop, after `before` passes of earlier runs.
     pub(crate) fn new(
         store: SnapshotStore,
         (checkpoint, config): (&Checkpoint, &Config),
@@ -120,8 +121,8 @@ impl SnapshotCoordinator {
         SnapshotCoordinator { store, schedule, started: now, ranks, before }
     }
 
-    /// Starts a checkpoint after `pass` passes of this run, if one is due, and returns the total number of passes, including those of earlier
-    /// runs. No rank may have started a later pass.
+    /// Starts a checkpoint after `pass` passes of this run, if a checkpoint is due, and returns the total number of passes, including those of
+    /// earlier runs. No rank may have started a later pass.
     pub(crate) fn is_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         if !self.schedule.is_due(now) || self.store.is_open() {
             return None;
@@ -131,8 +132,8 @@ impl SnapshotCoordinator {
         self.begin(pass)
     }
 
-    /// Starts a checkpoint after `pass` passes of this run, and returns the total number of passes; `None` if there is a checkpoint of this pass. No
-    /// other checkpoint may be [open](SnapshotCoordinator::is_open).
+    /// Starts a checkpoint after `pass` passes of this run, and returns the total number of passes; `None` if there is a checkpoint of this
+    /// pass. No checkpoint may be [open](SnapshotCoordinator::is_open).
     pub(crate) fn begin(&mut self, pass: u64) -> Option<u64> {
         let pass = self.before + pass;
         self.store.begin(pass, self.ranks).then_some(pass)
@@ -148,7 +149,7 @@ impl SnapshotCoordinator {
         self.store.dir()
     }
 
-    /// Records at time `now` that a rank has written its part of a checkpoint.
+    /// Records at time `now` that a rank has written its part of the current checkpoint.
     ///
     /// # Errors
     /// The errors of [`SnapshotStore::add`].
@@ -160,7 +161,7 @@ impl SnapshotCoordinator {
         now: Duration,
     ) -> Result<()> {
         if self.store.add(rank, pass, saved)? {
-            // Ranks compute while their data are written, so this is an upper bound of the cost.
+            // The duration of writing is an upper bound of the cost of a checkpoint, because ranks compute while their data are written.
             self.schedule.completed(now.saturating_sub(self.started));
             let period = self.schedule.period();
             log::debug!(
@@ -177,7 +178,8 @@ mod tests {
     use crate::comm::local::{LocalTransport, World};
     use crate::comm::message::Control;
 
-    /// In a periodic grid, rank 0 sends its boundary row to the last rank, which receives the starting point from another rank.
+    /// In a periodic grid, the boundary row of rank 0 may reach the last rank before the starting point does, because the last rank receives its
+    /// starting point from another rank.
     #[test]
     fn early_messages_wait_for_the_starting_point() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Directory of the data of a checkpoint, to which only one start of the job writes.
 //!
-//! A killed job may have left a running rank on another machine, or a thread that waits for its disk. Their writes must not affect the
-//! files of the job that was started in its place, even if both write the same pass.
+//! A killed job may have left a running rank on another machine, or a thread that waits for its disk. Their writes must not affect the files of
+//! the job that was started in its place, even if both jobs write checkpoints of the same pass of the loop.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open, openat};
 use serde::{Deserialize, Serialize};
 
-/// Prefix of the directory names.
+/// Prefix of the names of directories with data of a checkpoint.
 const START: &str = "pass-";
 
 /// Identity of one start of a job: sixteen hexadecimal digits that differ for each start.
@@ -24,7 +24,7 @@ impl Attempt {
     }
 }
 
-/// Validates the text, because the identity in a manifest becomes part of a path.
+/// Validates the text of an attempt, because the text in a manifest becomes part of a path.
 impl TryFrom<String> for Attempt {
     type Error = String;
 
@@ -34,7 +34,7 @@ impl TryFrom<String> for Attempt {
     }
 }
 
-/// Directory with the units as they are after `pass` passes.
+/// Directory with the units of a loop as they are after `pass` passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub(super) pass: u64,
@@ -42,24 +42,24 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Returns the directory with this name, if the name is valid.
+    /// Returns the directory of checkpoint data with this name; `None` if the name is not the name of such a directory.
     pub(super) fn named(name: &str) -> Option<Folder> {
         let (pass, attempt) = name.strip_prefix(START)?.split_once('-')?;
         Some(Folder { pass: pass.parse().ok()?, attempt: attempt.to_string().try_into().ok()? })
     }
 
-    /// Returns the path of the directory.
+    /// Returns the path of the directory with the data of a checkpoint.
     pub(super) fn path(&self, dir: &Path) -> PathBuf {
         dir.join(format!("{START}{}-{}", self.pass, self.attempt.0))
     }
 
-    /// Returns the path of the file of a rank.
+    /// Returns the path of the file with the data of a rank.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.path(dir).join(file_name(rank))
     }
 
-    /// Creates the file of a rank, and the directory if no other rank has created it. Existing files are not overwritten, and links are not
-    /// followed. Returns the file and the directory.
+    /// Creates the file for the data of a rank, and its directory if no other rank has created it. Existing files are not overwritten, and links
+    /// are not followed. Returns the file and the directory.
     ///
     /// # Errors
     /// The errors of the file system.
@@ -69,12 +69,12 @@ impl Folder {
         let own = OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = open(&path, own | OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         let new = own | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        // Default mode of a new file; the umask of the process is applied.
+        // The default mode of a new file is requested, to which the umask of the process is applied.
         let file = openat(&folder, file_name(rank), new, Mode::from_raw_mode(0o666))?;
         Ok((file.into(), folder.into()))
     }
 
-    /// Removes the directory. A failure is only logged, because the remaining files only occupy disk space.
+    /// Removes the directory and its files. A failure is only logged, because the remaining files only occupy disk space.
     pub(super) fn remove(&self, dir: &Path) {
         if let Err(error) = fs::remove_dir_all(self.path(dir)) {
             log::debug!("{} stays: {error}", self.path(dir).display());
@@ -117,7 +117,7 @@ mod tests {
         symlink("elsewhere", planted.path(dir)).unwrap();
         assert!(planted.create(dir, 0).is_err());
         assert!(!dir.join("victim").exists() && !dir.join("elsewhere/rank-0").exists());
-        // The target of the link is not removed.
+        // Only the link is removed, and not its target.
         planted.remove(dir);
         assert!(dir.join("elsewhere").exists());
     }

@@ -1,4 +1,4 @@
-//! Loading of units from a checkpoint.
+//! Loading of a loop's units from a checkpoint.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use super::manifest::{Manifest, Saved};
 use super::{Checkpoint, io_error, refused};
 use crate::error::{Error, Result};
 
-/// Contiguous units from a checkpoint.
+/// Contiguous units of a loop, loaded from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedPiece {
     pub(crate) units: Range<u64>,
@@ -19,14 +19,14 @@ pub(crate) struct LoadedPiece {
 }
 
 impl Checkpoint {
-    /// Creates an error for a checkpoint that must not be used.
+    /// Creates the error that the checkpoint must not be used, with the reason.
     pub(crate) fn refused(&self, why: &str) -> Error {
         refused(&self.dir, why)
     }
 }
 
 impl LoadedPiece {
-    /// Checks that each unit has `bytes` bytes.
+    /// Checks that each loaded unit has `bytes` bytes.
     ///
     /// # Errors
     /// If the sizes differ, because the checkpoint belongs to another program.
@@ -41,8 +41,8 @@ impl LoadedPiece {
     }
 }
 
-/// Loads all pieces with units of `range`, which is not empty, in order. The first and the last piece may contain units outside of the
-/// range.
+/// Loads all pieces of the checkpoint that contain units of `range`, which is not empty, in the order of the units. The first and the last piece
+/// may contain units outside of the range.
 ///
 /// # Errors
 /// If a file is shorter than stated in the manifest or a checksum is wrong; errors of the file system.
@@ -65,8 +65,8 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// Loads the data that ranks have written in addition to their units, in a piece without units; empty for a rank that has written none. Only
-/// the data of ranks of the earlier job for which `is_mine` returns true are loaded.
+/// Loads the data that ranks have written in addition to their units, which are in a piece without units; empty for a rank that has written no
+/// such data. Only the data of ranks of the earlier job for which `is_mine` returns true are loaded.
 ///
 /// # Errors
 /// The errors of [`load`].
@@ -93,7 +93,7 @@ fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<Loade
         Err(refused(dir, &text))
     };
     file.seek(SeekFrom::Start(at)).map_err(io)?;
-    // No memory is reserved in advance, because the file may be shorter than stated.
+    // No memory is reserved in advance, because the file may be shorter than its manifest states.
     let mut data = Vec::new();
     file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
     if data.len() as u64 != bytes {

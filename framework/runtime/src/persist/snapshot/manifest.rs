@@ -1,4 +1,4 @@
-//! The manifest: identifies the current checkpoint and describes its contents.
+//! The manifest: a file that identifies the current checkpoint and describes its contents.
 
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
@@ -10,48 +10,48 @@ use super::folder::{Attempt, Folder};
 use super::{io_error, refused};
 use crate::error::{Error, Result};
 
-/// Version of the format that this program reads and writes.
+/// Version of the manifest's format that this program reads and writes.
 const VERSION: u32 = 2;
-/// Maximum size of a manifest in bytes; the pieces of a rank take some two kilobytes in it.
+/// Maximum size of a manifest in bytes; the description of a rank's pieces takes some two kilobytes.
 const LONGEST: u64 = 256 << 20;
 /// File name of the manifest of the newest checkpoint.
 pub(super) const NAME: &str = "manifest";
 /// File name of the manifest of the checkpoint before the newest one.
 pub(super) const OLDER: &str = "manifest.old";
 
-/// Content of a manifest file.
+/// Result of reading a manifest file.
 #[derive(Debug)]
 pub(super) enum Read {
     Absent,
     Whole(Manifest),
-    /// The file is damaged, as the error states.
+    /// The manifest file is damaged, as the error states.
     Damaged(Error),
 }
 
-/// A piece of a rank's file: contiguous units.
+/// Description of a piece of a rank's file, which holds contiguous units of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Saved {
-    /// First unit.
+    /// First unit of the piece.
     pub(crate) first: u64,
-    /// Number of units.
+    /// Number of units in the piece.
     pub(crate) count: u64,
-    /// Offset of the data in the file, in bytes.
+    /// Offset of the piece in the file, in bytes.
     pub(crate) at: u64,
-    /// Size of the data in bytes.
+    /// Size of the piece in bytes.
     pub(crate) bytes: u64,
-    /// CRC-32 of the data.
+    /// CRC-32 of the piece's data.
     pub(crate) sum: u32,
 }
 
-/// Owner of a checkpoint. A checkpoint of another owner must not be used.
+/// Owner of a checkpoint: the loop, its number of units, and the identity of the run. A checkpoint of another owner must not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Owner {
     pub(super) name: String,
-    /// Identity of the run, as JSON text: names everything else that the units depend on.
+    /// Identity of the run, as JSON text, which names everything else that the units depend on.
     pub(super) identity: String,
-    /// Total number of units.
+    /// Total number of units of the loop.
     pub(super) units: u64,
 }
 
@@ -60,16 +60,16 @@ pub(super) struct Owner {
 pub(crate) struct Manifest {
     version: u32,
     pub(super) owner: Owner,
-    /// Number of completed passes.
+    /// Number of completed passes of the loop.
     pub(crate) pass: u64,
-    /// Start of the job that has written the checkpoint.
+    /// Identifier of the start of the job that has written the checkpoint.
     attempt: Attempt,
-    /// Pieces written by each rank.
+    /// Pieces of units that each rank has written.
     pub(super) ranks: Vec<Vec<Saved>>,
 }
 
 impl Manifest {
-    /// Creates the manifest of a checkpoint whose ranks have written these pieces.
+    /// Creates the manifest of a checkpoint, from the pieces that each rank has written.
     ///
     /// # Errors
     /// If the pieces do not contain each unit exactly once.
@@ -79,17 +79,17 @@ impl Manifest {
         manifest.check().map(|()| manifest)
     }
 
-    /// Returns the directory of the data.
+    /// Returns the directory with the data of the checkpoint.
     pub(super) fn folder(&self) -> Folder {
         Folder { pass: self.pass, attempt: self.attempt.clone() }
     }
 
-    /// Returns the path of the file of a rank.
+    /// Returns the path of the file with the data of a rank.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.folder().file(dir, rank)
     }
 
-    /// Checks that the pieces contain each unit exactly once.
+    /// Checks that the pieces contain each unit of the loop exactly once.
     fn check(&self) -> Result<(), String> {
         let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.first);
@@ -112,8 +112,8 @@ impl Manifest {
         }
     }
 
-    /// Writes the manifest and syncs it. The manifest that was the newest one is kept as the older one. A job that dies between the two steps leaves
-    /// the older one alone.
+    /// Writes the manifest and syncs it. The manifest that was the newest is renamed first and kept as the older manifest. A job that dies
+    /// between the two steps leaves only the older manifest.
     ///
     /// # Errors
     /// The errors of the file system.
@@ -127,7 +127,7 @@ impl Manifest {
         }
     }
 
-    /// Checks that the files of all ranks are as long as the manifest states.
+    /// Checks that the files with the data of all ranks are at least as long as the manifest states.
     ///
     /// # Errors
     /// If a file is missing or too short; errors of the file system.

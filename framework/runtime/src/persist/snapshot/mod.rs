@@ -1,4 +1,4 @@
-//! Checkpoints: files with the units at the end of a pass, from which a restarted job resumes.
+//! Checkpoints: files with the units of a loop at the end of a pass, from which a restarted job resumes.
 //!
 //! Every rank writes its own units, on a separate thread, and reports to rank 0. When all ranks have reported, rank 0 replaces the manifest, and
 //! thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units can be loaded by any number of ranks.
@@ -33,7 +33,7 @@ use serde::Serialize;
 use super::identity::RunIdentity;
 use crate::error::{Error, ErrorKind};
 
-/// Directory and period of checkpoints.
+/// Directory, identity and period of the checkpoints of a loop.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub(crate) dir: PathBuf,
@@ -54,19 +54,19 @@ impl Checkpoint {
         Checkpoint { dir: dir.into(), every: None, identity: RunIdentity::of(identity) }
     }
 
-    /// Sets a fixed time between the starts of two checkpoints. No checkpoint starts while another one is being written.
+    /// Sets a fixed time between the starts of two checkpoints. No checkpoint starts while another checkpoint is being written.
     pub fn every(mut self, every: Duration) -> Self {
         self.every = Some(every);
         self
     }
 }
 
-/// Creates an error of the file system.
+/// Creates an error of the file system about a checkpoint.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} {} of a checkpoint: {error}", path.display()))
 }
 
-/// Creates an error for a checkpoint that must not be used.
+/// Creates the error that a checkpoint must not be used.
 fn refused(dir: &Path, why: &str) -> Error {
     config_error(dir, &format!("{why}. Remove the directory, or name another"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::session::Config;
 
 /// Time from the start of a run to its first checkpoint, if the period depends on the cost of a checkpoint, which is not known before. A shorter
-/// time would spend an unknown cost in runs of seconds; a longer one delays the knowledge of the cost.
+/// time would spend an unknown cost in runs of seconds; a longer time delays the knowledge of the cost.
 const FIRST: Duration = Duration::from_secs(10);
 /// Weight of the newest cost in the average of the costs. Costs vary with the load of the file system, so no single cost decides.
 const NEWEST: f64 = 0.25;
@@ -19,16 +19,16 @@ const NEWEST: f64 = 0.25;
 pub(crate) struct Schedule {
     fixed: Option<Duration>,
     mean_time_between_failures: Duration,
-    /// Maximum part of the time that checkpoints may take, above 0.
+    /// Maximum part of the time that checkpoints may take; greater than 0.
     overhead: f64,
-    /// Mean cost of the last checkpoints in seconds.
+    /// Mean cost of the last checkpoints in seconds; `None` before the first checkpoint.
     cost: Option<f64>,
-    /// Start of the last checkpoint.
+    /// Start time of the last checkpoint, or of the run.
     last: Duration,
 }
 
 impl Schedule {
-    /// Starts the schedule at time `now`.
+    /// Starts the schedule of checkpoints at time `now`.
     pub(crate) fn new(fixed: Option<Duration>, config: &Config, now: Duration) -> Self {
         Schedule {
             fixed,
@@ -56,12 +56,11 @@ impl Schedule {
         now.saturating_sub(self.last) >= self.period()
     }
 
-    /// Registers that a checkpoint started at time `now`.
     pub(crate) fn started(&mut self, now: Duration) {
         self.last = now;
     }
 
-    /// Registers the cost of a checkpoint.
+    /// Records the cost of a completed checkpoint.
     pub(crate) fn completed(&mut self, cost: Duration) {
         let cost = cost.as_secs_f64();
         self.cost = Some(self.cost.map_or(cost, |mean| mean + NEWEST * (cost - mean)));
@@ -94,12 +93,14 @@ mod tests {
 
     #[test]
     fn period_is_the_optimum_of_young_and_daly_unless_the_overhead_bounds_it() {
-        // √(2 · 20,000 s · 1 s) = 200 s, above 1 s / 1 %.
+        // With a mean time between failures of 20,000 s and a cost of 1 s, the optimal period √(2 · 20,000 s · 1 s) = 200 s exceeds the minimum
+        // of 1 s / 1 %.
         let mut rare = schedule(None, 20_000, 0.01);
         assert_eq!(rare.period(), FIRST);
         rare.completed(SECOND);
         assert_eq!(rare.period(), 200 * SECOND);
-        // √(2 · 50 s · 1 s) = 10 s, below 1 s / 1 %.
+        // With a mean time between failures of 50 s and a cost of 1 s, the optimal period √(2 · 50 s · 1 s) = 10 s is below the minimum of 1 s /
+        // 1 %.
         let mut frequent = schedule(None, 50, 0.01);
         frequent.completed(SECOND);
         assert_eq!(frequent.period(), 100 * SECOND);

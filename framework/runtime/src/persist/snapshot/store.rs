@@ -1,4 +1,5 @@
-//! Rank 0's store of checkpoints: collects the parts of the ranks, completes checkpoints and locks the directory.
+//! Rank 0's store of checkpoints: collects the reports of the ranks about their parts, completes checkpoints, and locks the directory of the
+//! checkpoints.
 
 use std::fs;
 use std::io::ErrorKind as IoKind;
@@ -14,28 +15,29 @@ use super::writer::SnapshotWriter;
 use super::{io_error, refused};
 use crate::error::{Error, Result};
 
-/// Name of the file whose lock the job holds.
+/// Name of the file in the directory of the checkpoints whose lock the job holds.
 const LOCK: &str = "lock";
 
-/// Collects the parts that ranks have written and completes checkpoints. The directory stays locked until the store is dropped.
+/// Collects the reports of the ranks about their parts of a checkpoint, and completes checkpoints. The directory of the checkpoints stays locked
+/// until the store is dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotStore {
     dir: PathBuf,
     owner: Owner,
     attempt: Attempt,
-    /// Directory of the newest checkpoint.
+    /// Directory with the data of the newest checkpoint.
     last: Option<Folder>,
-    /// Directory of the checkpoint before the newest one.
+    /// Directory with the data of the checkpoint before the newest one.
     older: Option<Folder>,
-    /// Pass of the checkpoint that is being written, and the parts of its ranks.
+    /// Number of passes of the checkpoint that is being written, and the parts that its ranks have written.
     next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
     _lock: LockFile,
 }
 
 impl SnapshotStore {
-    /// Opens the directory of an owner's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which `load`
-    /// succeeds, with the result of `load`. If the newest checkpoint is damaged, the one before it is used, with a warning. Removes other files
-    /// that a dead job has left behind.
+    /// Opens the directory of a loop's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which `load`
+    /// succeeds, with the result of `load`. If the newest checkpoint is damaged, the checkpoint before it is used, with a warning. Removes other
+    /// files that a dead job has left behind.
     ///
     /// # Errors
     /// If the directory holds a checkpoint of another owner, or damaged checkpoints only, or if another job holds the lock for ten seconds; errors
@@ -71,7 +73,7 @@ impl SnapshotStore {
         Ok((SnapshotStore { dir, owner, attempt, last, older, next: None, _lock: lock }, found))
     }
 
-    /// Returns the identity of this start of the job.
+    /// Returns the identifier of this start of the job.
     pub(super) fn attempt(&self) -> &Attempt {
         &self.attempt
     }
@@ -85,7 +87,7 @@ impl SnapshotStore {
         self.next.is_some()
     }
 
-    /// Starts a checkpoint of the units after `pass` passes, written by `ranks` ranks. Returns false, and starts nothing, if the current
+    /// Starts a checkpoint of the loop's units after `pass` passes, which `ranks` ranks write. Returns false, and starts nothing, if the current
     /// checkpoint is of the same pass.
     pub(crate) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
@@ -95,17 +97,18 @@ impl SnapshotStore {
         true
     }
 
-    /// Abandons the checkpoint that is being written. The last complete one stays valid.
+    /// Abandons the checkpoint that is being written. The last complete checkpoint stays valid.
     pub(crate) fn abandon(&mut self) {
         self.next = None;
     }
 
-    /// Returns the writer of the files of a rank in this start of the job; without a thread it writes synchronously.
+    /// Returns the writer of the files of a rank in this start of the job; if `has_thread` is false, the writer works synchronously.
     pub(crate) fn writer(&self, rank: usize, has_thread: bool) -> SnapshotWriter {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
 
-    /// Records the part of a rank. Returns true if this completes the checkpoint, which is the current one from now on.
+    /// Records that a rank has written its part of the checkpoint. Returns true if the part completes the checkpoint, which is the newest
+    /// checkpoint from now on.
     ///
     /// # Errors
     /// If the pieces do not contain each unit exactly once; errors of the file system.
@@ -132,7 +135,7 @@ impl SnapshotStore {
     }
 }
 
-/// Returns the newest checkpoint for which `load` succeeds.
+/// Returns the newest checkpoint for which `load` succeeds, with the result of `load`.
 fn newest<T>(
     dir: &Path,
     owner: &Owner,
@@ -154,7 +157,8 @@ fn newest<T>(
                     log::warn!("{}; the checkpoint before it is used", damage.message());
                 }
                 if name == manifest::OLDER {
-                    // It is the newest one from now on. The next checkpoint must not replace it before that is complete.
+                    // The older manifest was used. It is renamed, so that it counts as the newest: otherwise the next checkpoint would replace
+                    // this manifest before the new one is complete.
                     let path = dir.join(name);
                     fs::rename(&path, dir.join(manifest::NAME))
                         .map_err(|error| io_error("rename the manifest", &path, &error))?;
@@ -167,7 +171,7 @@ fn newest<T>(
     damage.map_or(Ok(None), Err)
 }
 
-/// Refuses a checkpoint of another owner.
+/// Refuses a checkpoint of another owner, which has another loop, number of units or identity.
 fn check_owner(dir: &Path, theirs: &Owner, ours: &Owner) -> Result<()> {
     if theirs == ours {
         return Ok(());
@@ -191,7 +195,7 @@ fn lock(dir: &Path, tries: u32) -> Result<LockFile> {
     let path = dir.join(LOCK);
     LockFile::acquire(&path, tries, waiting).map_err(|error| match error.kind() {
         IoKind::ResourceBusy => {
-            let text = format!("{error}. Each job needs a directory of its own");
+            let text = format!("{error}. Each job needs a separate directory");
             super::config_error(dir, &text)
         }
         _ => io_error("lock", &path, &error),
@@ -205,7 +209,7 @@ fn tidy(dir: &Path, kept: &[&Option<Folder>]) {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         if is_left_over(name, manifest::NAME) {
-            // A failure is ignored, because the file only occupies disk space.
+            // A failure to remove the file is ignored, because the file only occupies disk space.
             let _ = fs::remove_file(entry.path());
         } else if let Some(folder) = Folder::named(name)
             && !kept.iter().any(|kept| kept.as_ref() == Some(&folder))

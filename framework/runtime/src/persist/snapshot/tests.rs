@@ -1,4 +1,4 @@
-//! Tests of checkpoints without ranks.
+//! Tests of checkpoints: files, manifest and store, without ranks.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use crate::error::Result;
 
 const UNITS: u64 = 10;
 
-/// Returns the data of a unit after `pass` passes.
+/// Returns the data of unit `n` after `pass` passes.
 fn unit(n: u64, pass: u64) -> [u8; 2] {
     [n as u8, pass as u8]
 }
@@ -21,12 +21,12 @@ fn piece(units: std::ops::Range<u64>, pass: u64) -> Piece {
     (units.start, units.end - units.start, units.flat_map(|n| unit(n, pass)).collect())
 }
 
-/// Returns the pieces that each of two ranks writes; the second rank has two pieces.
+/// Returns the pieces of units that each of two ranks writes; the second rank has two pieces.
 fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
-/// Writes the part of a rank.
+/// Writes the part of a rank in a checkpoint.
 fn write(
     dir: &Path,
     attempt: &Attempt,
@@ -66,12 +66,12 @@ fn open(dir: &Path) -> Result<(SnapshotStore, Option<Manifest>)> {
     Ok((opened.0, opened.1.map(|(manifest, ())| manifest)))
 }
 
-/// Returns the checkpoint that a new job finds.
+/// Returns the checkpoint that a new job finds in the directory.
 fn found(dir: &Path) -> Result<Option<Manifest>> {
     open(dir).map(|(_, manifest)| manifest)
 }
 
-/// Returns the passes for which there are data.
+/// Returns the numbers of passes of which the directory has checkpoint data.
 fn passes(dir: &Path) -> Vec<u64> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut passes: Vec<u64> = names.filter_map(|name| Some(Folder::named(&name)?.pass)).collect();
@@ -122,13 +122,13 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         match step {
             0 => {}
             1 => fs::create_dir(next.path(dir)).unwrap(),
-            // Half of the data of a rank.
+            // The killed job has created the file of one rank, without data.
             2 => drop(next.create(dir, 0).unwrap()),
             3 => drop(write(dir, &next.attempt, 0, 8, first, false)),
             _ => {
                 let saved = [(0, first), (1, second)]
                     .map(|(rank, pieces)| (rank, write(dir, &next.attempt, rank, 8, pieces, false)));
-                // All data, and an incomplete manifest.
+                // The killed job has written all data, and an incomplete manifest.
                 fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
                 if step > 4 {
                     for (rank, saved) in saved {
@@ -136,7 +136,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
                     }
                 }
                 if step == 5 {
-                    // The data of an obsolete checkpoint have not been removed.
+                    // The killed job has not removed the data of an obsolete checkpoint.
                     Folder { pass: 2, ..next.clone() }.create(dir, 0).unwrap();
                 }
             }
@@ -147,7 +147,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         let manifest = manifest.unwrap();
         let pass = if step <= 4 { 4 } else { 8 };
         assert_eq!((manifest.pass, all(dir, &manifest)[1]), (pass, pass as u8), "step {step}");
-        // Nothing of the dead job is left except its last two checkpoints.
+        // Of the files of the dead job only those of its last two complete checkpoints are left.
         let kept: &[u64] = if step <= 4 { &[4] } else { &[4, 8] };
         assert_eq!(passes(dir), kept, "step {step}");
         assert_eq!(fs::read_dir(dir).unwrap().count(), 1 + 2 * kept.len(), "lock, manifests and data");
@@ -156,8 +156,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
     }
 }
 
-/// A rank on another machine, or a thread with a slow disk, may write after its job has died and another job uses the
-/// directory.
+/// A rank on another machine, or a thread with a slow disk, may write to a checkpoint after its job has died and another job uses the directory.
 #[test]
 fn late_writer_of_a_dead_job_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();
@@ -188,7 +187,8 @@ fn checkpoint_directory_is_used_by_one_job_at_a_time() {
     let text =
         format!("the checkpoint in {}: another part of this process uses it and has not", dir.display());
     assert!(error.to_string().starts_with(&text), "{error}");
-    // The second job has changed nothing. A job gets the directory once the first store is dropped.
+    // The second job has changed nothing, because it could not lock the directory. A job gets the lock once the store of the first job is
+    // dropped.
     assert_eq!(passes(dir), [4, 8]);
     drop(store);
     assert_eq!(found(dir).unwrap().unwrap().pass, 4);
@@ -204,7 +204,7 @@ fn foreign_files_are_not_removed() {
     save(dir, &mut open(dir).unwrap().0, 4, false);
     open(dir).unwrap();
     assert!(dir.join("pass-3/rank-0").exists() && dir.join(".manifest.tmp").exists());
-    // A job that is not the owner removes nothing.
+    // A job that is not the owner of the checkpoints removes nothing.
     let stray = Folder { pass: 5, attempt: Attempt::new() };
     stray.create(dir, 0).unwrap();
     SnapshotStore::open_within(dir, ("columns", b"seed 1", UNITS), 1, |_| Ok(())).unwrap_err();
@@ -283,13 +283,13 @@ fn checkpoint_of_another_job_is_refused() {
     }
 }
 
-/// Damage that rank 0 can find without reading the data of all ranks.
+/// Each kind of damage can be found by rank 0 without reading the data of all ranks.
 #[test]
 fn damaged_checkpoint_falls_back_to_the_one_before() {
     type Damage = fn(&Path, &Manifest);
     let damages: [Damage; 4] = [
         |dir, _| fs::write(dir.join("manifest"), "{").unwrap(),
-        // The job died between the two steps that replace the manifest.
+        // This state remains if the job died between the two steps that replace the manifest.
         |dir, _| fs::remove_file(dir.join("manifest")).unwrap(),
         |dir, newest| fs::remove_file(newest.file(dir, 0)).unwrap(),
         |dir, newest| fs::write(newest.file(dir, 1), "short").unwrap(),
@@ -305,7 +305,7 @@ fn damaged_checkpoint_falls_back_to_the_one_before() {
         let (mut store, older) = open(dir).unwrap();
         let older = older.unwrap();
         assert_eq!((older.pass, all(dir, &older)[1]), (4, 4));
-        // The damaged checkpoint is replaced, and the good one is kept until there are two good ones.
+        // The next checkpoint replaces the damaged one, and the good checkpoint is kept until there are two good checkpoints.
         save(dir, &mut store, 8, false);
         drop(store);
         assert_eq!(found(dir).unwrap().unwrap().pass, 8);
@@ -326,7 +326,7 @@ fn damage_is_detected_at_any_position() {
             bytes[at] ^= 1;
             fs::write(&path, &bytes).unwrap();
             let found = found(dir).and_then(|manifest| load(dir, &manifest.unwrap(), &(0..UNITS)));
-            // The checksum does not cover the line break that follows it.
+            // The checksum in the manifest does not cover the line break that follows it.
             assert!(found.is_err() || at + 1 == whole.len(), "byte {at} of {}", path.display());
         }
         fs::write(&path, &whole[..whole.len() - 2]).unwrap();

@@ -1,4 +1,4 @@
-//! Writing of checkpoints, concurrently with the computation.
+//! Writing of a rank's part of checkpoints, concurrently with the computation.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,14 +12,15 @@ use super::io_error;
 use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time for which a dropped writer waits for each checkpoint that is being written. Within this time a slow disk can finish; a disk that does
-/// not respond delays the end of the job by no more than this time.
+/// Time for which a dropped writer waits for each checkpoint that is being written. Within this time a slow disk can finish; if the disk does
+/// not respond, the end of the job is delayed by no more than this time.
 const LAST: Duration = Duration::from_secs(30);
 
-/// Contiguous units to be written: the first unit, the number of units, and their data.
+/// Contiguous units of a loop to be written: the first unit, the number of units, and their data.
 pub(crate) type Piece = (u64, u64, Vec<u8>);
 
-/// Writer of one rank. It starts a thread at its first job, except under the simulator, whose ranks have no threads.
+/// Writer of one rank's part of checkpoints. The writer starts a thread for the first checkpoint, except under the simulator, whose ranks have
+/// no threads.
 #[derive(Debug)]
 pub(crate) struct SnapshotWriter {
     dir: PathBuf,
@@ -27,13 +28,13 @@ pub(crate) struct SnapshotWriter {
     rank: usize,
     has_thread: bool,
     thread: Option<Thread>,
-    /// Number of jobs whose outcome has not been received.
+    /// Number of checkpoints whose writing has been started and whose result has not been received.
     outstanding: usize,
-    /// Outcomes of jobs that were done without a thread.
+    /// Results of checkpoints that were written without a thread.
     done: Vec<Outcome>,
 }
 
-/// Number of completed passes, and the pieces that were written.
+/// Result of writing a rank's part of a checkpoint: the number of completed passes, and the pieces that were written.
 type Outcome = Result<(u64, Vec<Saved>)>;
 
 #[derive(Debug)]
@@ -44,13 +45,13 @@ struct Thread {
 }
 
 impl SnapshotWriter {
-    /// Creates the writer of this rank's files in this start of the job; without a thread it writes synchronously.
+    /// Creates the writer of this rank's files in this start of the job; if `has_thread` is false, the writer works synchronously.
     pub(super) fn new(dir: &Path, attempt: Attempt, rank: usize, has_thread: bool) -> Self {
         let dir = dir.to_path_buf();
         SnapshotWriter { dir, attempt, rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
     }
 
-    /// Returns a writer whose disk does not respond until the second value is dropped.
+    /// Returns a writer whose disk seems not to respond until the second returned value is dropped.
     #[cfg(test)]
     pub(crate) fn stuck(dir: &Path, rank: usize) -> (Self, impl Sized) {
         let (jobs, to_do) = channel();
@@ -61,7 +62,7 @@ impl SnapshotWriter {
         (writer, (to_do, finished))
     }
 
-    /// Starts to write the units of this rank after `pass` passes, and returns.
+    /// Starts to write the units of this rank after `pass` passes of the loop, and returns.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -76,13 +77,13 @@ impl SnapshotWriter {
             self.thread = Some(start(self.dir.clone(), self.rank)?);
         }
         if let Some(Thread { jobs, .. }) = &self.thread {
-            // If the thread has ended, the next poll reports it.
+            // An error of the send is ignored: if the thread has ended, the next call of `poll` reports it.
             let _ = jobs.send((folder, pieces));
         }
         Ok(())
     }
 
-    /// Returns the pieces that have been written since the last call, if there are any. Never blocks.
+    /// Returns the pieces of a checkpoint that have been written since the last call, if a checkpoint has been written. Never blocks.
     ///
     /// # Errors
     /// The errors of the file system.
@@ -105,13 +106,13 @@ impl SnapshotWriter {
         outcome.transpose()
     }
 
-    /// Returns true if a job is being written or its outcome has not been received.
+    /// Returns true if a checkpoint is being written or its result has not been received.
     pub(crate) fn is_busy(&self) -> bool {
         self.outstanding > 0
     }
 
-    /// Abandons the jobs that are being written: no call waits for them, not even the drop of the writer, and their thread is detached.
-    /// Returns the error that the disk has not completed the write within `waited`.
+    /// Abandons the checkpoints that are being written: no call waits for them, not even the drop of the writer, and the writing thread is
+    /// detached. Returns the error that the disk has not completed the write within `waited`.
     pub(crate) fn timed_out(&mut self, waited: Duration) -> Error {
         self.thread = None;
         self.outstanding = 0;
@@ -121,12 +122,14 @@ impl SnapshotWriter {
     }
 }
 
-/// Ends the thread. Jobs in progress are completed first, unless they were abandoned or the disk does not respond in time.
+/// Ends the thread that writes checkpoints. Checkpoints in progress are completed first, unless they were abandoned or the disk does not respond
+/// in time.
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
-            // The thread drops its end of the channel when it is done. Outcomes until then are no longer needed.
+            // The results are received until the thread drops its end of the channel, which shows that it is done. The results themselves are no
+            // longer needed.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}
@@ -166,7 +169,7 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
     Ok(Thread { jobs, outcomes, handle })
 }
 
-/// Writes the units of a rank and syncs the file and its directories.
+/// Writes the units of a rank to a file of the checkpoint, and syncs the file and its directories.
 fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);
@@ -181,7 +184,7 @@ fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     }
     let file = out.into_inner().map_err(|error| io(error.into_error()))?;
     file.sync_all().map_err(io)?;
-    // Directory entries are synced as well.
+    // The directories are synced as well, so that the entry of the file reaches the disk.
     parent.sync_all().and_then(|()| File::open(dir)?.sync_all()).map_err(io)?;
     Ok((folder.pass, saved))
 }

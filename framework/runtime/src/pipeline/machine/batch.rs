@@ -10,10 +10,10 @@ use super::super::range::Range;
 use super::sequence_number::SequenceNumber;
 use crate::comm::Part;
 
-/// Batch with its place in the stream. Only stages access its items.
+/// Batch of a stream, with its position in the stream. Only stages access the items.
 pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
-    /// By expanding stage that the batch has passed: the piece of that stage's output that the batch is.
+    /// For each expanding stage that the batch has passed: which piece of the stage's output the batch is.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) kind: BatchKind,
     /// Stage that processes the batch next and takes its items; the number of stages if the sink is next.
@@ -21,9 +21,9 @@ pub(crate) struct Batch {
     pub(crate) range: Range,
     /// Time that stages have spent on the batch so far.
     pub(crate) service: Duration,
-    /// Size in bytes at the widest edge so far, on a wire or between two blocks of one rank; 0 before the first edge.
+    /// Size of the batch in bytes at the edge where it was largest so far, in a message or between two blocks of one rank; 0 before the first edge.
     pub(crate) widest: u64,
-    /// Items of the stream behind the batch, if the source knows their number.
+    /// Number of items of the source behind this batch, if it is known.
     pub(crate) behind: Option<u64>,
     pub(crate) payload: Payload,
 }
@@ -31,28 +31,28 @@ pub(crate) struct Batch {
 /// Purpose of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BatchKind {
-    /// Transport of items.
+    /// Batch that carries items of the stream.
     #[default]
     Items,
-    /// Last batch of the stream with items: serial stages emit their last item.
+    /// Last batch of the stream with items, at which serial stages emit their last item.
     End,
     /// Marker of a snapshot, an empty batch: each serial stage saves its state after the items before the batch. The batch collects the states.
     Marker(Vec<SavedStage>),
 }
 
-/// State of a serial stage after all items before a marker.
+/// State of a serial stage after all items before the marker of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedStage {
     pub(crate) stage: u32,
     pub(crate) state: Vec<u8>,
 }
 
-/// Piece of a batch, made by an expanding stage.
+/// Piece that an expanding stage has made of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// True if the stage has finished the batch with this piece.
+    /// True if this is the last piece that the stage makes of the batch.
     pub(crate) is_last: bool,
-    /// Number of items when the piece was made.
+    /// Number of items that the stage put into the piece.
     pub(crate) items: u32,
 }
 
@@ -63,21 +63,22 @@ pub(crate) enum Payload {
         head: Bytes,
         parts: Vec<Part>,
     },
-    /// The next expanding stage holds the items, and has made `produced` pieces of them.
+    /// No items: the next expanding stage holds them, and has made `produced` pieces of the batch.
     Kept {
         produced: u64,
     },
 }
 
 impl Batch {
-    /// Measures the size of a batch that stays on this rank and is not encoded.
+    /// Measures the size in bytes of a batch that stays on this rank and is therefore not encoded.
     pub(crate) fn weigh(&mut self) {
         if let Payload::Items(items) = &self.payload {
             self.widest = self.widest.max(items.weigh() as u64);
         }
     }
 
-    /// Returns the number of the batch that follows at the stages where this batch is.
+    /// Returns the sequence number of the batch that follows this one in the order of the stream: the next piece, or the first piece of the next
+    /// batch.
     pub(crate) fn following(&self) -> SequenceNumber {
         let mut next = self.number.clone();
         for (at, piece) in next.pieces.iter_mut().zip(&self.pieces).rev() {
@@ -91,7 +92,8 @@ impl Batch {
         next
     }
 
-    /// Returns the number of expanding stages, counted back from the last one, that have finished their input batch with this batch.
+    /// Returns the number of expanding stages, counted back from the last one, for which this batch is the last piece of their output for an input
+    /// batch.
     pub(crate) fn ended(&self) -> usize {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }
@@ -101,7 +103,7 @@ impl Batch {
         self.ended() == self.pieces.len() && self.number.pieces.iter().all(|&at| at == 0)
     }
 
-    /// Returns the number of items of the source from which the batch holds items, or held items before they were dropped.
+    /// Returns the number of source items from which items of the batch were made, including items that were dropped since.
     pub(crate) fn sources(&self) -> usize {
         match &self.range.produced {
             Some(produced) if !self.is_whole() => produced.sources().max(1),
@@ -109,11 +111,11 @@ impl Batch {
         }
     }
 
-    /// Returns the approximate number of items behind the batch at its stage, if the source knows how many items follow.
+    /// Returns the approximate number of items that follow this batch at its current stage, if the number of items left in the source is known.
     pub(crate) fn items_behind(&self) -> Option<u64> {
         match &self.range.produced {
             None => self.behind,
-            // Following items of the source are assumed to yield as many items as those of this batch.
+            // Later items of the source are assumed to yield as many items as those of this batch.
             Some(_) if self.is_whole() => self.behind.map(|behind| {
                 let ratio = self.range.live() as f64 / f64::from(self.range.count.max(1));
                 (behind as f64 * ratio) as u64
@@ -122,7 +124,8 @@ impl Batch {
         }
     }
 
-    /// Returns the batch `whole`, of which this batch is a piece, as the expanding stage holds it after `produced` pieces.
+    /// Returns the unfinished input batch of an expanding stage, from which this batch was made as a piece. The input batch has number `whole`, and
+    /// `produced` pieces have been made of it.
     pub(crate) fn kept(&self, whole: SequenceNumber, produced: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
@@ -138,7 +141,7 @@ impl Batch {
         }
     }
 
-    /// Returns a copy of this batch as the expanding stage holds it after `produced` pieces.
+    /// Returns a copy of this unfinished input batch of an expanding stage, of which `produced` pieces have been made.
     pub(crate) fn kept_on(&self, produced: u64) -> Batch {
         Batch {
             number: self.number.clone(),

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// A sender keeps a batch if it finishes the batch within this multiple of the time that the best receiver needs: sending has a cost, but idle
-/// receivers have a higher one.
+/// Factor on the time in which the best receiver finishes a batch. A sender that finishes the batch within that time keeps it: sending has a cost,
+/// but idle receivers have a higher one.
 const KEEP: f64 = 2.0;
-/// Near the end of the stream, the time of a batch is assumed to exceed its mean by this number of standard deviations, because a batch that takes
+/// Number of standard deviations by which the time of a batch is assumed to exceed its mean near the end of the stream, because a batch that takes
 /// longer than most makes all ranks wait.
 const SURE: f64 = 2.0;
 /// Maximum standard deviation of the time of an item that is assumed, as a fraction of the mean. If a few items are very long, it cannot be predicted
@@ -23,21 +23,21 @@ pub(crate) struct Assignment {
     pub(crate) receiver: usize,
 }
 
-/// Batch that a sender offers.
+/// Finished batch that a sender offers to the receivers of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offered {
     pub(crate) sender: usize,
     pub(crate) items: u32,
-    /// Items of the stream behind this batch, if the source knows their number.
+    /// Number of items of the source behind this batch, if it is known.
     pub(crate) behind: Option<u64>,
 }
 
 /// Service time of a receiver per item, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ItemTime {
-    /// Mean service time; 0 if it is unknown.
+    /// Mean service time of an item; 0 if it is unknown.
     pub(crate) mean: u64,
-    /// Standard deviation between items; 0 if it is unknown.
+    /// Standard deviation of the service time between items; 0 if it is unknown.
     pub(crate) deviation: u64,
 }
 
@@ -56,20 +56,20 @@ pub(crate) struct Dispatcher {
 /// State of a receiver, as far as the dispatcher knows it.
 #[derive(Debug, Default)]
 struct Receiver {
-    /// Number of requested batches that are not assigned.
+    /// Number of batches that the receiver has requested and that are not assigned yet.
     open: usize,
-    /// Items of each assigned batch that the receiver, as far as known, has not started.
+    /// Number of items in each batch that is assigned to the receiver and, as far as known, not started.
     waiting: VecDeque<u32>,
-    /// Items of the batch that the receiver was processing at its last request.
+    /// Number of items in the batch that the receiver was processing when it sent its last request.
     working: u32,
-    /// Seconds per item, including the receiver's other work between items; `None` until it has finished an item.
+    /// Seconds per item, including the receiver's other work between items; `None` until the receiver has finished an item.
     service_time: Option<f64>,
     /// Standard deviation of the service time as a fraction of the service time; `None` until it is known.
     spread: Option<f64>,
 }
 
 impl Receiver {
-    /// Returns the items of all assigned batches that are not started, plus half of the batch in progress.
+    /// Returns the number of items in all assigned batches that the receiver has not started, plus half of the items in its current batch.
     fn backlog(&self) -> f64 {
         self.waiting.iter().map(|&items| f64::from(items)).sum::<f64>() + 0.5 * f64::from(self.working)
     }
@@ -81,11 +81,11 @@ impl Dispatcher {
         self.offers.insert(number, offered);
     }
 
-    /// Registers that `receiver` has room for `batches` batches, in addition to `held` batches that it requested before and has not started. `time`
-    /// is its service time per item.
+    /// Registers that `receiver` requests `batches` batches, in addition to `held` batches that it requested before and has not started. `time` is
+    /// the service time of the receiver per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
-        // The batches in `held` that are not assigned have not been started either.
+        // Number of assigned batches that the receiver has not started: the `held` requested batches without those that are not assigned yet.
         let given = held.saturating_sub(entry.open);
         while entry.waiting.len() > given
             && let Some(items) = entry.waiting.pop_front()
@@ -109,7 +109,7 @@ impl Dispatcher {
         let finish = |receiver: &Receiver| {
             (receiver.backlog() + f64::from(offered.items)) * receiver.service_time.unwrap_or(usual)
         };
-        // If the best receiver has no open request, it has enough batches and will send a request later.
+        // If the best receiver has requested no further batch, no batch is assigned: the receiver has enough batches and will send a request later.
         let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
         let requested = self.receivers.iter().filter(|(_, r)| r.open > 0);
         let spread = self.usual_spread();
@@ -132,14 +132,14 @@ impl Dispatcher {
         Some(Assignment { sender: offered.sender, number, receiver })
     }
 
-    /// Returns true if the other receivers are expected to finish this batch and all batches behind it within the next `by` seconds.
+    /// Returns true if all receivers but `receiver` are expected to finish the offered batch and all batches behind it within `by` seconds.
     fn others_are_done(&self, receiver: usize, by: f64, offered: Offered, usual: f64) -> bool {
         let Some(behind) = offered.behind else { return false };
         let left = behind as f64 + f64::from(offered.items);
         let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
-            // Items of the whole batches that the other receiver finishes within `by` seconds.
+            // Number of items in the whole batches that the other receiver finishes within `by` seconds.
             let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });
@@ -157,7 +157,7 @@ impl Dispatcher {
         mean(self.receivers.values().filter_map(|r| r.spread)).unwrap_or(0.0).min(MOST_SPREAD)
     }
 
-    /// Returns the number of open offers and of open requests.
+    /// Returns the number of offered batches that are not assigned and of requested batches that are not assigned.
     pub(crate) fn open(&self) -> (usize, usize) {
         (self.offers.len(), self.receivers.values().map(|r| r.open).sum())
     }
@@ -215,7 +215,8 @@ mod tests {
                 dispatcher.decide().unwrap().receiver
             })
             .collect();
-        // Rank 5 would finish after 400 ns and 800 ns, rank 4 after 1,000 ns and 2,000 ns.
+        // Rank 5, with 400 ns per item, would finish two batches after 400 ns and 800 ns; rank 4, with 1,000 ns per item, after 1,000 ns and 2,000
+        // ns.
         assert_eq!(receivers, [5, 5, 4, 4]);
     }
 
@@ -235,8 +236,8 @@ mod tests {
             }
             dispatcher.request(5, 1, 0, even(1000));
         }
-        // Rank 5 takes 10 µs for all ten items, and rank 4 takes 8 µs for one. When rank 4 requests a second item,
-        // seven or fewer are left.
+        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one. When rank 4 requests a second item, rank 5 can finish
+        // the remaining items, seven or fewer, before rank 4 has finished one.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut dispatcher = Dispatcher::default();
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn variable_receiver_gets_no_batch_near_the_end() {
-        // Rank 5 processes eight items while rank 4 processes one.
+        // Rank 5 processes eight items in the mean time in which rank 4 processes one.
         let given = |deviation: u64, behind: u64| {
             let mut dispatcher = Dispatcher::default();
             dispatcher.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });
@@ -261,7 +262,7 @@ mod tests {
             dispatcher.decide().is_some()
         };
         assert_eq!([5, 7, 14, 16].map(|behind| given(0, behind)), [false, true, true, true]);
-        // An item that takes twice as long as usual would still be on rank 4 when rank 5 has processed fifteen.
+        // If the standard deviation is half of the mean, rank 4 may take twice as long as usual for an item, while rank 5 processes fifteen.
         assert_eq!([5, 7, 14, 16].map(|behind| given(500, behind)), [false, false, false, true]);
     }
 

@@ -1,4 +1,4 @@
-//! Edges of the current mapping, as one rank sees them.
+//! Edges of the current mapping, as one rank sees them. An edge leads from a block of stages to the next block or to the sink.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ pub(super) struct Edges {
     longest: Vec<usize>,
 }
 
-/// One edge on this rank.
+/// One edge of the mapping on this rank.
 #[derive(Default)]
 struct Edge {
-    /// Present if this rank receives batches over the edge.
+    /// Queue of batches that this rank receives over the edge; `None` if it receives none.
     input: Option<InputQueue>,
     /// Finished batches that have been offered and wait for a receiver.
     output: BTreeMap<SequenceNumber, Batch>,
-    /// Present if this rank dispatches the batches of the edge.
+    /// Dispatcher of the edge's batches, if it is on this rank.
     dispatcher: Option<Dispatcher>,
 }
 
@@ -56,7 +56,7 @@ impl Edges {
         self.edges.len()
     }
 
-    /// Returns the index of an edge that a message names.
+    /// Returns the index of the edge that a message names, if the edge exists.
     pub(super) fn known(&self, edge: u32) -> Result<usize> {
         let (edge, count) = (edge as usize, self.edges.len());
         if edge < count {
@@ -78,7 +78,7 @@ impl Edges {
     /// Returns the dispatcher of an edge.
     ///
     /// # Errors
-    /// If another rank dispatches the batches of the edge.
+    /// If the batches of the edge are dispatched by another rank.
     pub(super) fn dispatcher(&mut self, edge: usize) -> Result<&mut Dispatcher> {
         self.edges.get_mut(edge).and_then(|edge| edge.dispatcher.as_mut()).ok_or_else(|| {
             Error::new(ErrorKind::Wire, format!("refers to edge {edge}, which another rank dispatches"))

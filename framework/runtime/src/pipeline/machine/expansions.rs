@@ -1,7 +1,7 @@
-//! Batches that expanding stages of this rank have begun, and the room for their pieces.
+//! Batches of which expanding stages of this rank have made some but not all pieces.
 //!
-//! The first piece of a batch is sent when it is made. For every other piece the rank requests room from rank 0, whose window limits the batches in
-//! flight. The more pieces the rank has made of a batch, the more it requests at a time.
+//! The first piece of a batch is sent when it is made. For every other piece the rank requests room from rank 0: permission to have one more batch in
+//! flight, which rank 0 grants within the limits of its window. The more pieces the rank has made of a batch, the more it requests at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,10 +12,10 @@ use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{Grant, RoomRequest, RoomReturn};
 
-/// Maximum number of pieces in one request for room: enough to continue while the answer is in transit.
+/// Maximum number of further pieces of a batch in one request to rank 0: enough to continue while the answer is in transit.
 const MOST_REQUESTED: u64 = 16;
 
-/// Message to rank 0 about room for pieces.
+/// Message to rank 0 about further pieces of a batch: a request for permission to make them, or the return of permission that is not needed.
 pub(super) enum Room {
     Request(RoomRequest),
     RoomReturn(RoomReturn),
@@ -26,24 +26,25 @@ pub(super) enum Room {
 pub(super) struct Expansions {
     /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
-    /// Batches of which pieces have been made and more pieces are to be made.
+    /// Batches of which some but not all pieces have been made.
     open: BTreeMap<SequenceNumber, Open>,
-    /// Serial expanding stages that have an unfinished batch. The next batch waits for its end.
+    /// Serial expanding stages that have an unfinished batch. They start the next batch only when that batch is finished.
     busy: BTreeSet<usize>,
-    /// Limits at which a piece is full.
+    /// Limits at which a piece of a batch is full.
     pub(super) fill: Fill,
 }
 
-/// Batch of which pieces have been made.
+/// Batch of which some but not all pieces have been made.
 #[derive(Debug)]
 struct Open {
-    /// Batch as the stage gets it for the next piece.
+    /// Batch in the form in which the expanding stage gets it to make the next piece.
     batch: Batch,
-    /// Number of pieces made. `granted` counts further pieces for which room is granted, and `requested` those for which it is requested.
+    /// Number of pieces that have been made. `granted` counts further pieces that rank 0 permits, and `requested` counts those for which its
+    /// permission is requested.
     produced: u64,
     granted: u64,
     requested: u64,
-    /// True while the compute side makes a piece of the batch.
+    /// True while a job makes a piece of the batch.
     is_in_work: bool,
 }
 
@@ -61,13 +62,13 @@ impl Expansions {
         self.expanding.iter().take(stage).filter(|&&expands| expands).count()
     }
 
-    /// Returns the number of the first batch at each of `stages` stages and at the sink.
+    /// Returns the sequence number of the first batch at each of `stages` stages and at the sink.
     pub(super) fn first_numbers(&self, stages: usize) -> Vec<SequenceNumber> {
         (0..=stages).map(|stage| SequenceNumber::first(self.levels(stage))).collect()
     }
 
-    /// Returns the part of `stages` that a batch passes in one job. If the expanding stage or a stage behind it is serial, the job ends behind the
-    /// expanding stage, because each piece waits for its turn.
+    /// Returns the part of `stages` that a batch passes in one job. If an expanding stage among them, or a stage behind it, is serial, the job ends
+    /// behind the expanding stage, because the next serial stage takes the pieces one after the other.
     pub(super) fn in_one_job(&self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) -> Range<usize> {
         match stages.clone().find(|&stage| self.is_expanding(stage)) {
             Some(stage) if (stage..stages.end).any(is_serial) => stages.start..stage + 1,
@@ -75,18 +76,18 @@ impl Expansions {
         }
     }
 
-    /// Returns true if `stage` is serial and has an unfinished batch that it expands.
+    /// Returns true if `stage` is a serial expanding stage and has not made all pieces of its last batch.
     pub(super) fn is_busy(&self, stage: usize) -> bool {
         self.busy.contains(&stage)
     }
 
-    /// Registers that the compute side starts a batch at these stages. `is_serial` returns true for the serial ones.
+    /// Registers that this rank starts to process a batch with the stages `stages`. `is_serial` returns true for serial stages.
     pub(super) fn begin(&mut self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) {
         let expanding = &self.expanding;
         self.busy.extend(stages.filter(|&stage| expanding.get(stage) == Some(&true) && is_serial(stage)));
     }
 
-    /// Returns the oldest batch of which another piece may be made now, and marks it as in progress.
+    /// Returns the oldest batch of which this rank may make another piece now, and marks that piece as in progress.
     pub(super) fn next_batch(&mut self) -> Option<Batch> {
         let open = self.open.values_mut().find(|open| open.granted > 0 && !open.is_in_work)?;
         open.granted -= 1;
@@ -94,8 +95,8 @@ impl Expansions {
         Some(open.batch.kept_on(open.produced))
     }
 
-    /// Registers a piece that the expanding stage `stage` has made of a batch. If more pieces follow, requests room for them. Otherwise returns
-    /// the room that is not needed.
+    /// Registers a piece that the expanding stage `stage` has made of a batch. Returns a request to rank 0 for permission to make further pieces, or,
+    /// after the last piece, the return of permission that is not needed.
     pub(super) fn produced(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
             let text = format!(
@@ -119,7 +120,8 @@ impl Expansions {
         });
         (open.produced, open.is_in_work) = (produced, false);
         let wanted = produced.min(MOST_REQUESTED).saturating_sub(open.granted + open.requested);
-        // While granted room is left, a request waits until it asks for at least half of the maximum.
+        // No request is sent while another one is open. While rank 0 permits further pieces, a request is sent only if it asks for at least half of
+        // `MOST_REQUESTED` pieces.
         if open.requested > 0 || (open.granted > 0 && wanted * 2 < MOST_REQUESTED) || wanted == 0 {
             return Ok(None);
         }
@@ -128,7 +130,8 @@ impl Expansions {
         Ok(Some(Room::Request(RoomRequest { epoch, first, pieces: wanted })))
     }
 
-    /// Registers a grant of room for further pieces. Returns the room if the last piece was made while the grant was in transit.
+    /// Registers that rank 0 permits further pieces of a batch. Returns a message that returns the permission, if the last piece was made while the
+    /// grant was in transit.
     pub(super) fn granted(&mut self, grant: &Grant, epoch: u32) -> Option<Room> {
         self.fill.items = (grant.items as usize).max(1);
         let (whole, pieces) = (grant.whole.clone(), grant.pieces);
@@ -142,7 +145,7 @@ impl Expansions {
         }
     }
 
-    /// Returns the number of batches of which pieces have been made and more pieces are to be made.
+    /// Returns the number of batches of which some but not all pieces have been made.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }

@@ -9,7 +9,7 @@
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// By level: number of batches or pieces in flight. Negative for a moment if a piece has arrived before room for the next one was requested.
+    /// By level: number of batches or pieces in flight. Negative for a moment if a piece has arrived at the sink before the next one was requested.
     open: Vec<i64>,
 }
 
@@ -19,28 +19,29 @@ impl InFlight {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
 
-    /// Counts a drawn batch.
+    /// Counts a batch that was drawn from the source.
     pub(super) fn drawn(&mut self) {
         self.drawn += 1;
         self.open.iter_mut().for_each(|open| *open += 1);
     }
 
-    /// Counts granted room for pieces of a level, where levels of pieces start at 1.
+    /// Counts `pieces` further pieces of a level that rank 0 has permitted. The pieces of the first expanding stage are level 1.
     pub(super) fn granted(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open += pieces as i64);
     }
 
-    /// Subtracts granted room for pieces of a level that was not needed.
+    /// Subtracts `pieces` permitted pieces of a level that were not made.
     pub(super) fn returned(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
 
-    /// Registers that a batch has reached the sink, with which `ended` levels have [ended](super::batch::Batch::ended).
+    /// Registers that a batch has reached the sink, which is the last piece of its input batch at `ended` levels (see
+    /// [`Batch::ended`](super::batch::Batch::ended)).
     pub(super) fn consumed(&mut self, ended: usize) {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }
 
-    /// Returns the number of batches and pieces in flight, including pieces for which room is granted.
+    /// Returns the number of batches and pieces in flight, including pieces that rank 0 has permitted and that are not made yet.
     pub(super) fn batches(&self) -> usize {
         self.open.last().map_or(0, |&open| open.max(0) as usize)
     }
@@ -50,7 +51,7 @@ impl InFlight {
         self.open.iter().all(|&open| open == 0)
     }
 
-    /// Returns the number of batches of the source that have reached the sink completely, and of batches drawn.
+    /// Returns the number of source batches of which all output has reached the sink, and the number of batches drawn from the source.
     pub(super) fn of_source(&self) -> (u64, u64) {
         let open = self.open.first().map_or(0, |&open| open.max(0) as u64);
         (self.drawn.saturating_sub(open), self.drawn)
@@ -80,8 +81,8 @@ mod tests {
     fn batch_ends_after_all_pieces_arrive_in_any_order() {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
-        // The first level has two pieces. The second piece arrives whole; of the first piece only the first part
-        // arrives.
+        // The first expanding stage makes two pieces of the batch. All output of the second piece arrives at the sink, but only the first piece that
+        // the next expanding stage makes of the first piece.
         in_flight.granted(1, 1);
         in_flight.consumed(2);
         in_flight.consumed(0);

@@ -11,23 +11,23 @@ use super::service_time::ServiceTime;
 /// Batches that have arrived over one edge and have not been started.
 ///
 /// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the machine takes the oldest batch only when
-/// its turn has come. The window of the source limits the size of the queue.
+/// all earlier batches have been processed. The window of the source limits the size of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
-    /// Total size of the waiting batches in bytes, each at its widest edge so far.
+    /// Total size of the waiting batches in bytes, where a batch counts with its size at the edge where it was largest so far.
     bytes: u64,
     most: usize,
     /// Number of batches that were requested and have not arrived, for edges on which receivers request batches.
     pub(crate) requested: usize,
-    /// Service time of this rank for the batches of this queue.
+    /// Service time of this rank for the batches of this queue, per item.
     pub(super) service_time: ServiceTime,
     /// Number of batches waiting for an older one in the last report to rank 0.
     out_of_order_reported: usize,
 }
 
 impl InputQueue {
-    /// Adds a batch. Returns false if the batch is in the queue already, which happens only if a rank violates the protocol.
+    /// Adds a batch to the queue. Returns false if the batch is in the queue already, which happens only if a rank violates the protocol.
     #[must_use]
     pub(crate) fn store(&mut self, batch: Batch) -> bool {
         self.requested = self.requested.saturating_sub(1);
@@ -41,29 +41,30 @@ impl InputQueue {
         true
     }
 
-    /// Returns the oldest batch.
+    /// Returns the oldest batch in the queue.
     pub(crate) fn first(&self) -> Option<&Batch> {
         self.waiting.first_key_value().map(|(_, batch)| batch)
     }
 
-    /// Removes and returns the oldest batch.
+    /// Removes the oldest batch from the queue and returns it.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         let (_, batch) = self.waiting.pop_first()?;
         self.bytes -= batch.widest;
         Some(batch)
     }
 
-    /// Removes and returns all batches, and resets the number of requested batches.
+    /// Removes all batches from the queue and returns them, and resets the number of requested batches.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = Batch> + use<> {
         (self.requested, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Requests batches if there is room for more, where a replica holds or has requested at most `ahead` batches. Returns the number of requested
-    /// batches, the number of batches requested before and not started, and the service time of the rank.
+    /// Requests batches for this replica, so that it holds or has requested `ahead` batches. Returns the number of batches that it requests now, the
+    /// number of batches that it requested before and has not started, and its service time.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
-        // A batch that waits behind a long one could be processed on another rank meanwhile.
+        // A replica whose batches take long requests fewer batches: a batch that waits behind a long one could be processed on another rank
+        // meanwhile.
         let ahead = match &self.service_time {
             service_time if service_time.is_at_first() => 0,
             service_time if service_time.is_short() => ahead,
@@ -75,12 +76,12 @@ impl InputQueue {
         Some((wanted, held, time))
     }
 
-    /// Returns number and bytes of the waiting batches for the report to rank 0 about batches that wait for an older one; zero if `is_next` is true,
-    /// because the first batch has its turn. `None` if the number has changed by less than `step` since the last report.
+    /// Returns number and bytes of the waiting batches, for the report to rank 0 about batches that wait for an older one; zero if `is_next` is true,
+    /// because the first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
     pub(super) fn out_of_order(&mut self, is_next: bool, step: usize) -> Option<(usize, u64)> {
         let (count, bytes) = if is_next { (0, 0) } else { (self.waiting.len(), self.bytes) };
         let reported = self.out_of_order_reported;
-        // A change by a few batches is not worth a message, but a change to zero is.
+        // A change of the number of waiting batches by less than `step` is not reported, unless the new number is zero.
         if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
             return None;
         }
@@ -88,7 +89,7 @@ impl InputQueue {
         Some((count, bytes))
     }
 
-    /// Returns the number of waiting batches and the maximum of this number so far.
+    /// Returns the number of batches that wait in the queue, and the maximum of this number so far.
     pub(crate) fn queued(&self) -> (usize, usize) {
         (self.waiting.len(), self.most)
     }

@@ -1,4 +1,4 @@
-//! Jobs of the compute side and their results, and counters of the machine's traffic.
+//! Jobs for the thread that runs stages, their results, and counters of a rank's traffic.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use super::super::fill::Fill;
 use super::batch::{Batch, BatchKind, SavedStage};
 use crate::balance::probe::Speed;
 
-/// Job for the compute side.
+/// Job for the thread that runs source, stages and sink.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Draw a batch from the source; an empty one unless the batch is of the kind [`Items`](BatchKind::Items).
+    /// Draw a batch from the source. The batch is empty unless its kind is [`Items`](BatchKind::Items).
     Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
-    /// Run these stages on a batch. If `fill` cuts the output of an expanding stage into pieces, the job ends with the first piece, and the stages
-    /// behind the expanding one are left to another job.
+    /// Run the stages `stages` on a batch. If `fill` cuts the output of an expanding stage into pieces, the job ends with the first piece, and the
+    /// stages behind the expanding one are left to another job.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
-    /// Pass a batch to the sink. At a marker, the sink commits the items before it.
+    /// Pass a batch to the sink. If the batch is the marker of a snapshot, the sink commits the items before it.
     Consume { batch: Batch },
-    /// Continue the sink where an earlier job has committed it. This job has no result.
+    /// Let the sink continue where it committed its items before a restart of the program. No result follows.
     ResumeSink(Position),
     /// Finish the sink, because it has received all items.
     FinishSink,
-    /// Save the state of a serial stage and drop the stage.
+    /// Save the state of a serial stage and drop the stage, which migrates to another rank.
     Release { stage: usize },
     /// Continue a serial stage from its saved state.
     Restore { stage: usize, state: Vec<u8> },
-    /// Create the hosted stages that do not exist on this rank yet.
+    /// Create the stages in `hosted` that do not exist on this rank yet.
     SetUp { hosted: Vec<usize> },
     /// Measure the sizes of items on the next `batches` batches of every edge. This job has no result.
     Measure { batches: usize },
@@ -36,40 +36,40 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if a job of the rank's protocol has a result for which the rank waits before it ends.
+    /// Returns true if this rank waits for the result of the job before it ends, in case the coordinator or worker of the rank requests the job.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
 }
 
-/// Result of a job.
+/// Result of a job for the thread that runs stages.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A batch was drawn, or `None` if the stream ended without one. `ended` is true if the stream ended behind the batch, and `left` is the number
     /// of remaining items, if the source knows it.
     Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
-    /// Stages have processed the batch in the time `took`. The batch holds the stage that comes next.
+    /// Stages have processed the batch in the time `took`. The batch names its next stage.
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
-    /// The sink has committed all items before a marker.
+    /// The sink has committed all items before the marker of a snapshot.
     Committed(Consumed, Committed),
-    /// The sink is finished.
+    /// The output of the sink is complete.
     SinkFinished,
     /// The serial stage was saved with this state.
     Released { stage: usize, state: Vec<u8> },
-    /// The serial stage is ready to continue on this rank.
+    /// The serial stage has its saved state and can continue on this rank.
     Restored { stage: usize },
-    /// The hosted stages exist.
+    /// All stages that the mapping assigns to this rank have been created.
     SetUp(SetUp),
-    /// The rank has this speed.
+    /// Measured speed of the rank.
     Probed(Speed),
 }
 
-/// Stages that were created for a mapping.
+/// Stages of a rank that were created for a mapping.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SetUp {
-    /// Created serial stages whose state can be moved to another rank.
+    /// Created serial stages whose state can migrate to another rank.
     pub(crate) movable: Vec<usize>,
     /// Created stages, and the duration of each factory call.
     pub(crate) warm_up: Vec<(usize, Duration)>,
@@ -78,32 +78,32 @@ pub(crate) struct SetUp {
 /// Position in the stream at which the sink has committed its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
-    /// Items of the source before the position.
+    /// Number of source items before the position.
     pub(crate) items: u64,
-    /// State of the sink.
+    /// State of the sink after it has committed its items.
     pub(crate) sink: Vec<u8>,
 }
 
-/// Content of a snapshot.
+/// Content of a snapshot of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Committed {
     pub(crate) position: Position,
     pub(crate) stages: Vec<SavedStage>,
-    /// Time that stages took to save their states, and the sink to commit.
+    /// Total time in which the stages saved their states and the sink committed its items.
     pub(crate) took: Duration,
 }
 
-/// Batch that the sink has taken.
+/// Record of a batch that the sink has taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Consumed {
-    /// Items that the sink received.
+    /// Number of items that the sink received.
     pub(crate) items: usize,
-    /// Items of the source batch that is complete with this batch; 0 if more pieces of it follow.
+    /// Number of items in the batch of the source that is complete with this batch; 0 if more pieces of it follow.
     pub(crate) done: u32,
-    /// Number of items of the source behind the batch: the result of [`Batch::sources`]. `ended` is the result of [`Batch::ended`].
+    /// Number of source items from which the batch was made: the result of [`Batch::sources`]. `ended` is the result of [`Batch::ended`].
     pub(crate) sources: usize,
     pub(crate) ended: usize,
-    /// If the batch is a piece, number of its items when it was made.
+    /// If the batch is a piece of an expanding stage's output, the number of items that the stage put into it.
     pub(crate) produced: Option<u32>,
     pub(crate) service: Duration,
     pub(crate) bytes: u64,
@@ -128,23 +128,23 @@ impl Consumed {
 /// Reason why a rank has nothing to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// No batch has arrived.
+    /// No batch for the rank has arrived.
     Input,
     /// The rank holds finished batches that no receiver has requested, or (rank 0) the window is closed.
     Downstream,
 }
 
-/// Counters of the traffic of one rank.
+/// Counters of the batches that one rank has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Traffic {
     pub(crate) sent_batches: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_batches: u64,
     pub(crate) received_bytes: u64,
-    /// Batches that arrived under an earlier mapping, or waited when the mapping changed, and were forwarded.
+    /// Batches that were sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
     pub(crate) forwarded: u64,
-    /// Serial stages sent to another rank.
+    /// Number of serial stages that migrated from this rank to another one.
     pub(crate) handed_over: u64,
-    /// Changes of mapping while a serial stage was migrating on this rank.
+    /// Number of times that the mapping changed while a serial stage was migrating from or to this rank.
     pub(crate) overtaken: u64,
 }

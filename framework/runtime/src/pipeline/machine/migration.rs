@@ -10,37 +10,37 @@ use crate::pipeline::messages::Token;
 /// Serial stages that this rank is saving or restoring.
 #[derive(Debug, Default)]
 pub(super) struct Migration {
-    /// Stages that this rank no longer owns and whose state it has not saved yet.
+    /// Serial stages that the current mapping assigns to another rank and whose state this rank has not saved yet.
     leaving: Vec<usize>,
-    /// By stage that is being saved: the batch that the next owner takes first.
+    /// By stage that is being saved: sequence number of the first batch that the stage takes on its next owner.
     saving: BTreeMap<usize, SequenceNumber>,
-    /// Received stages with their states, which this rank has not restored yet.
+    /// Serial stages that have arrived with their states, and that this rank has not restored yet.
     arrived: Vec<(usize, Vec<u8>)>,
-    /// By stage that is being restored: the batch that it takes first on this rank.
+    /// By stage that is being restored: sequence number of the first batch that the stage takes on this rank.
     restoring: BTreeMap<usize, SequenceNumber>,
 }
 
 impl Migration {
-    /// Registers that this rank has given up a stage, which takes batch `next` first on its next owner.
+    /// Registers that this rank gives up a serial stage, whose next owner processes batch `next` first.
     pub(super) fn leave(&mut self, stage: usize, next: SequenceNumber) {
         self.leaving.push(stage);
         self.saving.insert(stage, next);
     }
 
-    /// Registers that a stage has been saved. Returns the batch that the next owner takes first.
+    /// Registers that the state of a serial stage has been saved. Returns the number of the first batch that the next owner processes.
     pub(super) fn saved(&mut self, stage: usize) -> Result<SequenceNumber> {
         self.saving
             .remove(&stage)
             .ok_or_else(|| Error::new(ErrorKind::Wire, format!("stage {stage} was saved without a request")))
     }
 
-    /// Registers a stage that is to continue on this rank.
+    /// Registers a serial stage that has arrived with its state and continues on this rank.
     pub(super) fn receive(&mut self, token: Token) {
         self.restoring.insert(token.stage as usize, token.next);
         self.arrived.push((token.stage as usize, token.state));
     }
 
-    /// Registers that a stage has been restored. Returns the batch that it takes first.
+    /// Registers that a serial stage has been restored on this rank. Returns the number of the first batch that it processes here.
     pub(super) fn restored(&mut self, stage: usize) -> Option<SequenceNumber> {
         self.restoring.remove(&stage)
     }
@@ -50,7 +50,7 @@ impl Migration {
         self.saving.contains_key(&stage) || self.restoring.contains_key(&stage)
     }
 
-    /// Returns the job that saves or restores the next stage.
+    /// Returns the job that saves or restores the next migrating stage.
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(stage) = self.leaving.pop() {
             return Some(Job::Release { stage });

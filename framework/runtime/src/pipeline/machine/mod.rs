@@ -1,8 +1,8 @@
 //! Protocol of one rank as a state machine: its inputs are messages and finished jobs, its outputs are jobs and messages.
 //!
-//! The machine has no clock, no thread and no transport (each event comes with its time and the way out), so it runs under both drivers and on every
-//! transport.
-//! `README.md` in this directory describes its states and invariants.
+//! The machine has no clock, no thread and no transport: each event comes with the current time and with a queue for outgoing messages. It therefore
+//! runs with user code on the communicating thread or on a compute thread, and on every transport. `README.md` in this directory describes its states
+//! and invariants.
 
 pub(crate) mod batch;
 mod dispatcher;
@@ -45,25 +45,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// State of one rank in one run.
+/// State of one rank in one run of a pipeline.
 pub(crate) struct Machine {
     me: usize,
     table: Table,
     codecs: Vec<Arc<dyn Codec>>,
-    /// Stage names, for messages.
+    /// Names of the stages, for messages to users.
     names: Vec<String>,
     ahead: usize,
     edges: Edges,
     resequencer: Resequencer,
     migration: Migration,
     expansions: Expansions,
-    /// Messages of a mapping to which this rank has not switched yet.
+    /// Messages that belong to a mapping to which this rank has not switched yet.
     of_later_mapping: Vec<(usize, StreamMessage)>,
-    /// Jobs of the rank's protocol, which run before all jobs of the stream.
+    /// Jobs that the coordinator or the worker of this rank has requested, such as the set-up of stages. They run before all jobs of the stream.
     jobs: VecDeque<Job>,
-    /// Number of queued or running jobs of the rank's protocol whose result is pending.
+    /// Number of jobs in `jobs`, or started, for whose result the coordinator or worker of this rank waits.
     unanswered: usize,
-    /// Mapping for which the stages of this rank are set up or being set up, and to which the rank has not switched yet.
+    /// Mapping for which the stages of this rank are being or have been created, and to which the rank has not switched yet.
     prepared: Option<Table>,
     /// Source of the stream; `None` on ranks other than 0.
     source: Option<Source>,
@@ -74,13 +74,13 @@ pub(crate) struct Machine {
     stamps: bool,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
-    /// Total time that the compute side has spent on stages.
+    /// Total time that this rank has spent on its stages.
     busy: Duration,
 }
 
 impl Machine {
-    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for stages that produce several items from one, and `fill` is the
-    /// size of the first piece of their output. Replicas request `ahead` batches in advance.
+    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for stages that produce several items from one, and `fill` limits the
+    /// first piece of their output for a batch. Replicas request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
         codecs: Vec<Arc<dyn Codec>>,
@@ -111,7 +111,8 @@ impl Machine {
         }
     }
 
-    /// Makes this the machine of rank 0, which reads the source. With `wants_end`, an empty batch follows all others.
+    /// Makes this the machine of rank 0, which reads the source. If `wants_end` is true, an empty batch follows all others, with which serial stages
+    /// emit their last item.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         let levels = self.expansions.levels(self.codecs.len() - 1);
         self.source = Some(Source::new(plan, levels, wants_end, now));
@@ -128,7 +129,7 @@ impl Machine {
         self.epoch() > 0 && !self.table.hosts(self.me)
     }
 
-    /// Handles a message. A message of a later mapping waits until this rank has switched to that mapping.
+    /// Handles a message of another rank. A message that belongs to a later mapping waits until this rank has switched to that mapping.
     pub(crate) fn on_message(
         &mut self,
         from: usize,
@@ -165,8 +166,8 @@ impl Machine {
             StreamMessage::RoomRequest(request) => self.on_room(from, Room::Request(request), out),
             StreamMessage::Grant(grant) => self.on_grant(&grant, out),
             StreamMessage::RoomReturn(back) => self.on_room(from, Room::RoomReturn(back), out),
-            // Messages about offers, requests, assignments and waiting batches of an earlier mapping are obsolete: the ranks send new ones after the
-            // switch.
+            // Drops messages of an earlier mapping about offers, requests, assignments and waiting batches: the ranks send new ones after the switch
+            // to the current mapping.
             _ if !present => Ok(()),
             StreamMessage::Request { edge, batches, held, service_time, deviation, .. } => {
                 let most = self.table.receivers(self.edges.known(edge)?).len() * self.ahead;
@@ -188,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// Handles the result of a job.
+    /// Handles the result of a job, and sends the messages that follow from it.
     pub(crate) fn on_done(&mut self, done: Done, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Done::Drawn { batch, ended, left } => {
@@ -209,7 +210,7 @@ impl Machine {
                 if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
                     let room = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
-                        // The stage may belong to another rank by now.
+                        // Gives up the expanding stage if the current mapping assigns it to another rank: its last piece of the batch has been made.
                         self.leave();
                     }
                     self.send_room(room, out)?;
@@ -229,20 +230,20 @@ impl Machine {
             Done::Restored { stage } => {
                 if let Some(next) = self.migration.restored(stage) {
                     self.resequencer.receive(stage, next);
-                    // The stage may belong to another rank by now.
+                    // Gives up the stage that has just been restored, if the current mapping assigns it to another rank by now.
                     self.leave();
                 }
                 Ok(())
             }
-            // The coordinator or the worker of this rank handles these results.
+            // Ignores results that the coordinator or the worker of this rank handles.
             Done::SetUp(_) | Done::Probed(_) | Done::SinkFinished => Ok(()),
         }
     }
 
-    /// Returns the most useful next job. Work that only this rank can do comes first, because other ranks wait for it: serial stages that migrate,
+    /// Returns the most useful next job. Jobs that only this rank can do come first, because other ranks wait for them: serial stages that migrate,
     /// the sink, blocks hosted by this rank alone from the last to the first, further pieces of expanding stages, then new items while the window is
     /// open. Replicated blocks follow, again from the last to the first. A block hosted by this rank alone has to wait while a far older batch of a
-    /// replicated block waits on this rank, because all ranks wait for that batch.
+    /// replicated block waits on this rank, because all ranks wait for that older batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Some(job));
@@ -277,7 +278,7 @@ impl Machine {
             return Ok(Some(job));
         }
         for block in (0..last).rev() {
-            // A block with a single host was considered above.
+            // Skips blocks that this rank alone hosts, whose batches were considered before.
             if self.table.receivers(block).len() > 1
                 && let Some((stages, batch)) = self.take(block, at, out)?
             {
@@ -296,29 +297,29 @@ impl Machine {
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
-    /// Enqueues a job of the rank's protocol.
+    /// Enqueues a job for the coordinator or worker of this rank.
     pub(crate) fn request(&mut self, job: Job) {
         self.unanswered += usize::from(job.is_answered());
         self.jobs.push_back(job);
     }
 
-    /// Registers the result of a job of the rank's protocol.
+    /// Registers the result of a job that the coordinator or worker of this rank requested.
     pub(crate) fn answered(&mut self) {
         self.unanswered -= 1;
     }
 
-    /// Returns true if the result of a job of the rank's protocol is pending.
+    /// Returns true if the coordinator or worker of this rank has requested a job whose result is pending.
     pub(crate) fn awaits_result(&self) -> bool {
         self.unanswered > 0
     }
 
-    /// Returns true if a job of the rank's protocol is queued.
+    /// Returns true if a job that the coordinator or worker of this rank requested is queued.
     pub(crate) fn has_request(&self) -> bool {
         !self.jobs.is_empty()
     }
 
-    /// Removes the oldest batch from the input queue of an edge, if its turn has come, and requests another one. Returns the batch and the stages
-    /// that it passes in one job.
+    /// Removes the oldest batch from the input queue of an edge, if the batch is the next one in the order of the stream or order does not matter,
+    /// and requests another batch. Returns the batch and the stages that it passes in one job.
     fn take(
         &mut self,
         edge: usize,
@@ -341,7 +342,7 @@ impl Machine {
         Ok(Some((stages, batch)))
     }
 
-    /// Returns the stages that a batch received over `edge` passes in one job on this rank.
+    /// Returns the stages that a batch passes in one job on this rank, if it was received over `edge`.
     fn stages_of(&self, batch: &Batch, edge: usize) -> Range<usize> {
         let end = self.table.blocks().get(edge).map_or(self.table.stage_count() + 1, |b| b.stages.end);
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
@@ -405,7 +406,7 @@ impl Machine {
         }
         let (epoch, stage) = (self.epoch(), batch.stage);
         let (items, live) = (batch.sources(), batch.range.live());
-        // An encoding error is attributed to the stage that made the items.
+        // An encoding error is reported for the stage that made the items.
         let produced_by =
             stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
         let sent = || (self.stamps && at.messages_progress).then(|| at.now());
@@ -440,7 +441,7 @@ impl Machine {
         self.hand(batch, receiver, at, out)
     }
 
-    /// Matches offers and requests as long as there are both.
+    /// Assigns offered batches of an edge to receivers, as long as there are both offers and requests.
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -459,7 +460,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Requests as many batches as there is room for, if receivers of the edge request batches.
+    /// Requests batches for the input queue of an edge up to the request-ahead, if receivers of the edge request batches.
     fn request_batches(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
         let requested = self.edges.input_mut(edge).and_then(|input| input.request(self.ahead));
@@ -474,7 +475,7 @@ impl Machine {
         out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
-    /// Reports to rank 0 how many batches wait for an older one at this edge, if the number has changed enough.
+    /// Reports to rank 0 how many batches at edge `edge` wait for an older one, if the number has changed enough.
     fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);
@@ -488,21 +489,21 @@ impl Machine {
         out.send(0, StreamMessage::OutOfOrder { epoch, edge, batches: count as u32, bytes })
     }
 
-    /// Registers on rank 0 that batches wait for an older one. They keep no rank busy, so more may be drawn.
+    /// Registers on rank 0 that batches wait for an older one on some rank. They keep no rank busy, so more batches may be drawn from the source.
     fn set_out_of_order(&mut self, edge: u32, batches: usize, bytes: u64) -> Result<()> {
         let edge = self.edges.known(edge)?;
         self.source_for("reports out-of-order batches to")?.window.out_of_order(edge, batches, bytes);
         Ok(())
     }
 
-    /// Returns the source. On a rank other than 0 this is a protocol error, whose text begins with `what`.
+    /// Returns the source of the stream. On a rank other than 0, returns a protocol error whose text begins with `what`.
     fn source_for(&mut self, what: &str) -> Result<&mut Source> {
         let me = self.me;
         let wrong = || Error::new(ErrorKind::Wire, format!("{what} rank {me}, which has no source"));
         self.source.as_mut().ok_or_else(wrong)
     }
 
-    /// Sends a message about room for pieces to rank 0, which may be this rank.
+    /// Sends rank 0, which may be this rank, a request for further pieces of a batch, or the return of permission for pieces that are not needed.
     fn send_room(&mut self, room: Option<Room>, out: &mut Outgoing<'_>) -> Result<()> {
         match room {
             Some(room) if self.me == 0 => self.on_room(0, room, out),
@@ -512,13 +513,13 @@ impl Machine {
         }
     }
 
-    /// Handles a message about room for pieces.
+    /// Handles an expanding stage's request for further pieces of a batch, or its return of permission that it does not need.
     fn on_room(&mut self, from: usize, room: Room, out: &mut Outgoing<'_>) -> Result<()> {
         self.source_for("requests or returns room at")?.on_room(from, room)?;
         self.grant(out)
     }
 
-    /// Grants requests for room, oldest first, as far as the window allows. The piece that the sink waits for is always granted.
+    /// Grants requests for further pieces of batches, oldest first, as far as the window allows. The piece that the sink waits for is always granted.
     fn grant(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let sink = self.table.stage_count();
         loop {
@@ -540,9 +541,9 @@ impl Machine {
         self.send_room(unused, out)
     }
 
-    /// Starts the set-up of the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh`
-    /// batches of every edge. If `stamps` is true, batches are stamped with the time of sending from now on. Of the states `saved` by an earlier
-    /// job, this rank restores those of the stages that it owns.
+    /// Starts to create the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh` batches
+    /// of every edge. If `stamps` is true, batches are stamped with the time of sending from now on. `saved` are stage states from a snapshot of an
+    /// earlier job; this rank restores those of the serial stages that it owns.
     pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool, saved: Vec<SavedStage>) {
         if weigh > 0 {
             self.request(Job::Measure { batches: weigh });
@@ -558,14 +559,14 @@ impl Machine {
         self.prepared = Some(table);
     }
 
-    /// Handles the result of the set-up for the prepared mapping. Returns the report for rank 0.
+    /// Handles the end of the creation of this rank's stages for the prepared mapping. Returns the report for rank 0.
     pub(crate) fn ready(&mut self, SetUp { movable, warm_up }: SetUp) -> Ready {
         self.answered();
         Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
     }
 
-    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent where the table routes them, batches in progress follow
-    /// it when they are finished, and serial stages with a new owner migrate to it.
+    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent to the ranks to which the new mapping assigns them,
+    /// batches in progress follow the new mapping when they are finished, and serial stages with a new owner migrate to it.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
             let text = format!("cannot switch to mapping {epoch}, which it has not prepared");
@@ -594,7 +595,7 @@ impl Machine {
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message, at, out)?;
         }
-        // The new mapping changes the size of the window, so more requests for room may be granted.
+        // The new mapping changes the size of the window, so more requests for pieces of batches may be granted.
         self.grant(out)
     }
 
@@ -616,8 +617,8 @@ impl Machine {
         self.send_on(batch, at, out)
     }
 
-    /// Gives up the serial stages that belong to other ranks under the current mapping. The compute side already has the last batches of the stages,
-    /// and saves each stage after its last batch.
+    /// Gives up the serial stages that belong to other ranks under the current mapping. The last batches of these stages have already been started;
+    /// the state of each stage is saved after its last batch.
     ///
     /// An expanding stage that has not finished its batch stays until it has.
     fn leave(&mut self) {
@@ -630,7 +631,7 @@ impl Machine {
         }
     }
 
-    /// Sends a serial stage to its owner, which may have changed since the stage was given up.
+    /// Sends the saved state of a serial stage to the owner of the stage, which may have changed since this rank gave it up.
     fn pass_on(&mut self, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let owner = self.table.owner(stage);
@@ -645,7 +646,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Handles the arrival of a serial stage, which may be on its way to another rank.
+    /// Handles the arrival of a serial stage's saved state, and forwards it if the stage belongs to another rank by now.
     fn on_token(&mut self, from: usize, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let is_held = self.resequencer.owns(stage) || self.migration.holds(stage);
@@ -657,17 +658,17 @@ impl Machine {
         self.events.push(Event::TakeOver { stage: name, from, next_batch: token.next.batch });
         self.pass_on(Token { epoch: self.epoch(), ..token }, out)
     }
-    /// Removes and returns the events since the last call.
+    /// Returns the events for the event log since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Returns the source; `None` on ranks other than 0.
+    /// Returns the source of the stream; `None` on ranks other than 0.
     pub(crate) fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// Returns the source to be changed; `None` on ranks other than 0.
+    /// Returns the source of the stream, to be changed; `None` on ranks other than 0.
     pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
         self.source.as_mut()
     }
@@ -686,7 +687,7 @@ impl Machine {
         self.edges.longest_queues(&self.table)
     }
 
-    /// Returns the reason why there is nothing to compute.
+    /// Returns the reason why this rank has nothing to compute.
     pub(crate) fn idle_reason(&self) -> Idle {
         let closed = self.source.as_ref().is_some_and(Source::awaits_results);
         if self.edges.has_output() || closed { Idle::Downstream } else { Idle::Input }

@@ -8,7 +8,8 @@ use super::table::Table;
 
 /// Serial stages that this rank owns, and the number of the batch that each of them takes next.
 ///
-/// At any time, exactly one rank owns a serial stage, or its token is in transit. The sink is the last stage; rank 0 always owns it.
+/// At any time, a serial stage has exactly one owner, or its saved state is in transit to the next owner. The sink counts as the last stage; rank 0
+/// always owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Resequencer {
     /// By stage, with the sink last: number of the next batch, if the stage is serial and owned by this rank.
@@ -19,11 +20,11 @@ pub(crate) struct Resequencer {
 }
 
 impl Resequencer {
-    /// Creates the resequencer of rank `me` at the start of a run, when every owner holds its serial stages. `first` are the first batches of all
-    /// stages, with the sink last.
+    /// Creates the resequencer of rank `me` at the start of a run, when every owner holds its serial stages. `first` holds the number of the first
+    /// batch of each stage, with the sink last.
     pub(crate) fn new(table: &Table, me: usize, first: Vec<SequenceNumber>) -> Self {
         let sink = table.stage_count();
-        // In an unordered stream the sink takes batches as they arrive, and needs no owner.
+        // The sink counts as a serial stage only in an ordered stream; in an unordered stream it takes batches in any order and needs no owner.
         let serial: Vec<bool> = table.serial.iter().copied().chain([table.ordered]).collect();
         let owned = |s: usize| s <= sink && serial[s] && table.owner(s) == me;
         let next = first.into_iter().enumerate().map(|(s, first)| owned(s).then_some(first)).collect();
@@ -34,7 +35,8 @@ impl Resequencer {
         stages.filter(|&s| self.serial.get(s).copied().unwrap_or(false))
     }
 
-    /// Returns true if batch `number` may pass `stages` now: this rank owns every serial stage among them, and each of them takes this batch next.
+    /// Returns true if batch `number` may pass the stages `stages` now: this rank owns every serial stage among them, and each of them takes this
+    /// batch next.
     pub(crate) fn admit(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
         let takes = |next: &SequenceNumber| !self.ordered || next == number;
         self.serial_in(stages).all(|s| self.next[s].as_ref().is_some_and(takes))
@@ -46,7 +48,7 @@ impl Resequencer {
             && self.serial_in(stages).any(|s| self.next[s].as_ref().is_some_and(|next| number < next))
     }
 
-    /// Registers that `batch` passes `stages` now.
+    /// Registers that the batch `batch` passes the stages `stages` now.
     pub(crate) fn pass(&mut self, stages: Range<usize>, batch: &Batch) {
         for stage in stages {
             if let Some(next) = self.next.get_mut(stage).and_then(Option::as_mut) {
@@ -60,7 +62,7 @@ impl Resequencer {
         self.serial_in(stages).find_map(|s| self.next[s].as_ref()).filter(|_| self.ordered)
     }
 
-    /// Returns the stages owned by this rank that belong to another rank according to `table`.
+    /// Returns the serial stages that this rank owns and that `table` assigns to another rank.
     pub(crate) fn to_leave(&self, table: &Table, me: usize) -> Vec<usize> {
         (0..table.stage_count()).filter(|&s| self.owns(s) && table.owner(s) != me).collect()
     }
@@ -69,12 +71,12 @@ impl Resequencer {
         self.next.get(stage).is_some_and(Option::is_some)
     }
 
-    /// Gives up a stage. Returns the batch that the next owner takes first.
+    /// Gives up a serial stage, as its owner. Returns the number of the first batch that the next owner processes.
     pub(crate) fn skip_missing(&mut self, stage: usize) -> Option<SequenceNumber> {
         self.next.get_mut(stage).and_then(Option::take)
     }
 
-    /// Makes this rank the owner of a stage that continues with batch `next`.
+    /// Makes this rank the owner of a serial stage, whose next batch is `next`.
     pub(crate) fn receive(&mut self, stage: usize, next: SequenceNumber) {
         if let Some(place) = self.next.get_mut(stage) {
             *place = Some(next);

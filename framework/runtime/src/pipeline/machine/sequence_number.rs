@@ -30,14 +30,14 @@ impl SequenceNumber {
         piece
     }
 
-    /// Returns the number of the batch of which the last expanding stage made this piece, and the index of the piece; `None` if there was no such
-    /// stage.
+    /// Returns the number of the batch of which the last expanding stage made this piece, and the index of the piece; `None` for a batch that no
+    /// expanding stage has made.
     pub(crate) fn whole(&self) -> Option<(Self, u64)> {
         let mut whole = self.clone();
         whole.pieces.pop().map(|at| (whole, at))
     }
 
-    /// Returns true if this is `other` itself or the first piece of everything that is made of `other`.
+    /// Returns true if this number is `other` or belongs to the first piece that expanding stages make of batch `other`.
     pub(crate) fn begins(&self, other: &SequenceNumber) -> bool {
         let depth = other.pieces.len();
         self.batch == other.batch
@@ -45,7 +45,7 @@ impl SequenceNumber {
             && self.pieces[depth..].iter().all(|&at| at == 0)
     }
 
-    /// Returns the index of the receiver of the batch among `count` receivers that take turns.
+    /// Returns the index of the receiver of the batch, if `count` receivers get batches in turn.
     pub(crate) fn turn(&self, count: usize) -> usize {
         let sum = self.pieces.iter().fold(self.batch, |sum, &at| sum.wrapping_add(at));
         (sum % count.max(1) as u64) as usize

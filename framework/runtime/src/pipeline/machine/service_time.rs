@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
-/// Minimum weight of the newest interval.
+/// Minimum weight of the newest measured time per item in the mean.
 const FRESH: f64 = 1.0 / 8.0;
-/// Service time of a batch above which the next batch arrives in time, even over a slow link.
+/// Service time of a batch from which on one batch in reserve is enough: the next batch arrives while the replica processes it, even over a slow
+/// link.
 const LONG: Duration = Duration::from_millis(10);
 
-/// Time per item between the starts of consecutive batches of a block. It includes the time for the rank's other blocks and excludes waiting. The
-/// machine has no clock; the compute side measures the duration of each job.
+/// Service time per item: time between the starts of consecutive batches of a block. It includes the rank's work for other blocks and excludes
+/// waiting. The duration of each job is measured where the job runs, because the machine has no clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// Busy time of the rank at the start of the last batch, and the number of items in that batch.
     last: Option<(Duration, u32)>,
     mean: f64,
-    /// Mean squared deviation of intervals from the mean, scaled to one item.
+    /// Mean squared deviation of the times per item from their mean.
     variance: f64,
     intervals: u32,
-    /// Number of started batches.
+    /// Number of batches that the rank has started.
     batches: u64,
     first_done: bool,
 }
@@ -29,14 +30,14 @@ impl ServiceTime {
         if let Some((then, items)) = self.last.replace((busy, items)) {
             let count = f64::from(items.max(1));
             let spent = busy.saturating_sub(then).as_secs_f64() / count;
-            // The compute side may get a second batch before the first one is finished.
+            // Ignores the start of a second batch while the first one is being processed: no time was measured yet.
             if spent > 0.0 || self.intervals > 0 {
                 self.intervals = self.intervals.saturating_add(1);
                 let fresh = f64::max(FRESH, f64::from(self.intervals).recip());
                 let off = spent - self.mean;
                 self.mean += fresh * off;
                 if self.intervals > 1 {
-                    // The mean of several items varies less than the time of one item.
+                    // Multiplies by `count`, because the mean of `count` items varies less than the time of one item.
                     self.variance += fresh * ((1.0 - fresh) * off * off * count - self.variance);
                 }
             }
@@ -89,7 +90,7 @@ mod tests {
         let ms = Duration::from_millis;
         service_time.begins(2, ms(0));
         assert!(service_time.nanos() == 0 && !service_time.is_short());
-        // The rank spent 4 ms on the two items and 6 ms on another block.
+        // Between the starts of the two batches, the rank spent 4 ms on the two items of the first batch and 6 ms on another block.
         service_time.begins(1, ms(10));
         assert_eq!(service_time.nanos(), 5_000_000);
         service_time.begins(1, ms(11));
@@ -126,8 +127,7 @@ mod tests {
             batches.begins(4, Duration::from_millis(16 * n - 4 * (n % 2)));
         }
         assert_eq!(even.deviation(), 0);
-        // Items take 2 ms and 6 ms in turn, and the newest time has the largest weight. Batches of four items take 12
-        // ms and 20 ms in turn.
+        // Single items take 2 ms and 6 ms in turn, and batches of four items take 12 ms and 20 ms in turn. The newest time has the largest weight.
         for service_time in [uneven, batches] {
             assert!(service_time.deviation().abs_diff(2_000_000) < 100_000, "{service_time:?}");
         }

@@ -1,4 +1,4 @@
-//! Source of a stream on rank 0: counts drawn and arrived items, and decides whether more may be drawn.
+//! Source of a stream on rank 0: counts the items drawn and those that have reached the sink, and decides whether more may be drawn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,22 +10,24 @@ use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Markers of snapshots that are to be drawn.
+/// State of the markers that the source sends through the stream for snapshots: empty batches at which serial stages save their states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Markers {
-    /// True if a marker is due.
+    /// True if the next batch must be the marker of a snapshot.
     is_due: bool,
-    /// True if the stream ends with a marker that has not been drawn.
+    /// True if the stream must end with the marker of a snapshot, which has not been drawn yet.
     at_end: bool,
-    /// Number of items that were drawn before the last marker.
+    /// Number of items that were drawn before the last marker of a snapshot.
     items: u64,
+    /// True if the last drawn batch is the marker of a snapshot.
+    is_last: bool,
 }
 
 /// Source of a stream, with the window that limits it.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) window: Window,
-    /// Number of expanding stages.
+    /// Number of expanding stages of the pipeline.
     levels: usize,
     next_item: u64,
     /// Items of the source that have reached the sink.
@@ -34,23 +36,24 @@ pub(crate) struct Source {
     delivered: u64,
     /// Items of the source before this run, which an earlier job has processed.
     before: u64,
-    /// True if items arrive in order, so that a marker separates the items before it from those behind it.
+    /// True if items reach the sink in order, so that the marker of a snapshot separates the items before it from those behind it.
     ordered: bool,
     markers: Markers,
     drawing: bool,
     ended: bool,
-    /// True if [`end`](Source::end) has ended the source.
+    /// True if [`end`](Source::end) has ended the source before its last item.
     is_cut: bool,
-    /// True if an empty batch is still to be drawn behind all others.
+    /// True if an empty batch must still follow all others, with which serial stages emit their last item.
     wants_end: bool,
-    /// Requests for room by the number of their first piece: requesting rank and number of pieces.
+    /// Requests of expanding stages for further pieces of a batch, by the number of the first requested piece: requesting rank and number of pieces.
     requested: BTreeMap<SequenceNumber, (usize, u64)>,
     /// Items that are not drawn yet, if the user's iterator knows their number.
     left: Option<u64>,
 }
 
 impl Source {
-    /// Creates a source in front of `levels` expanding stages. With `wants_end`, an empty batch follows all others.
+    /// Creates the source of a stream with `levels` expanding stages. If `wants_end` is true, an empty batch follows all others, with which serial
+    /// stages emit their last item.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             before: 0,
@@ -70,8 +73,8 @@ impl Source {
         }
     }
 
-    /// Makes the stream one with snapshots, which ends with a marker. An earlier job has processed the first `before` items of the source; if
-    /// `is_finished` is true, there are no others.
+    /// Turns snapshots on: the stream ends with the marker of a snapshot. An earlier job has processed the first `before` items of the source, and
+    /// all items if `is_finished` is true.
     pub(crate) fn with_snapshots(&mut self, ordered: bool, before: u64, is_finished: bool) {
         (self.ordered, self.before, self.ended) = (ordered, before, is_finished);
         self.markers.at_end = !is_finished;
@@ -79,7 +82,7 @@ impl Source {
         self.left = is_finished.then_some(0);
     }
 
-    /// Requests a marker behind the items drawn so far.
+    /// Requests the marker of a snapshot behind the items drawn so far.
     pub(crate) fn request_marker(&mut self) {
         self.markers.is_due = true;
     }
@@ -88,12 +91,13 @@ impl Source {
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         let kind = self.next_kind().filter(|_| !self.drawing && self.window.is_open())?;
         self.drawing = true;
+        self.markers.is_last = false;
         match kind {
             BatchKind::Items => {}
             BatchKind::End => self.wants_end = false,
             BatchKind::Marker(_) => {
                 let at_end = self.markers.at_end && !self.ended;
-                self.markers = Markers { is_due: false, at_end, items: self.next_item };
+                self.markers = Markers { is_due: false, at_end, items: self.next_item, is_last: true };
             }
         }
         let (number, first, fill) =
@@ -101,14 +105,19 @@ impl Source {
         Some(Job::Draw { number, first, fill, kind })
     }
 
-    /// Returns the kind of the next batch; `None` if nothing follows, or if it follows when everything else has arrived.
+    /// Returns the kind of the next batch; `None` if no batch follows, or none before everything drawn so far has reached the sink.
     fn next_kind(&self) -> Option<BatchKind> {
         let (all_arrived, marker) = (self.window.is_empty(), BatchKind::Marker(Vec::new()));
+        if self.markers.is_last && !self.ordered && !all_arrived {
+            // In an unordered stream, no batch is drawn until the marker of a snapshot has reached the sink, because later batches could overtake it.
+            return None;
+        }
         if !self.ended && !self.markers.is_due {
             return Some(BatchKind::Items);
         }
         if self.ended && self.wants_end && !self.is_cut {
-            // In an unordered stream it could overtake other batches.
+            // The last, empty batch is drawn when everything else has reached the sink, because in an unordered stream it could overtake other
+            // batches.
             return all_arrived.then_some(BatchKind::End);
         }
         let is_marker = self.markers.is_due || self.markers.at_end;
@@ -128,18 +137,18 @@ impl Source {
         }
     }
 
-    /// Ends the source before its last item, unless it has ended. Items that have been drawn still pass the stages, but the stages do not finish, because
-    /// the stream is not complete.
+    /// Ends the source before its last item, unless it has ended. Items that have been drawn still pass the stages, but the stages emit no last item,
+    /// because the stream is not complete.
     pub(crate) fn end(&mut self) {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
 
-    /// Returns true if items were drawn after the last marker, and the stream has not ended.
+    /// Returns true if items were drawn after the last marker of a snapshot, and the stream has not ended.
     pub(crate) fn is_marker_useful(&self) -> bool {
         !self.ended && self.next_item > self.markers.items
     }
 
-    /// Returns true if items of the source were not drawn because it was ended.
+    /// Returns true if items of the source were not drawn, because the source was ended early.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -151,7 +160,8 @@ impl Source {
         self.window.consumed(batch, now);
     }
 
-    /// Handles a message of an expanding stage on rank `from`: a request for room, or the return of granted room that is not needed.
+    /// Handles a message of an expanding stage on rank `from`: a request for permission to make further pieces of a batch, or the return of
+    /// permission that is not needed.
     pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
         let levels = self.levels;
         let wrong = |what: &str, batch: &SequenceNumber| {
@@ -173,13 +183,13 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next grant, if a request can be granted: receiving rank, batch, and number of pieces. The piece that the sink waits for is granted
-    /// regardless of the window, because nothing else would make room.
+    /// Returns the next permission for pieces of a batch, if a request can be granted: receiving rank, batch, and number of pieces. The piece that
+    /// the sink waits for is granted regardless of the window, because no other batch can reach the sink before it.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
-        // Requests for pieces before the one that the sink waits for are obsolete: their batches were finished without the grant.
+        // Drops requests for pieces before the one that the sink waits for: the batches of these pieces were finished without the grant.
         while let (Some(awaited), Some(first)) = (awaited, self.requested.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
@@ -188,7 +198,7 @@ impl Source {
         }
         let (first, &(rank, requested)) = self.requested.first_key_value()?;
         let due = u64::from(awaited.is_some_and(|awaited| awaited.begins(first)));
-        // The batch that is being drawn occupies room.
+        // The batch that is being drawn counts as in flight.
         let room = self.window.room().saturating_sub(self.drawing.into());
         let pieces = room.max(due).min(requested);
         if pieces == 0 {
@@ -204,7 +214,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Describes the window and the open requests for room.
+    /// Describes the window and the open requests of expanding stages for further pieces.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
@@ -268,17 +278,17 @@ mod tests {
 
     #[test]
     fn ended_source_stops_drawing_and_reports_truncation() {
-        // Between two draws.
+        // The source is ended early between two draws.
         let mut between = source();
         between.end();
         assert!(between.next_draw().is_none() && between.is_cut() && between.is_finished());
-        // During a draw, whose batch still passes the stages.
+        // The source is ended early during a draw, whose batch still passes the stages.
         let mut during = source();
         assert!(during.next_draw().is_some());
         during.end();
         during.drawn(Some(2), false, Some(7));
         assert!(during.next_draw().is_none() && during.is_cut() && !during.is_finished());
-        // During the draw that finds the end of the stream, and after it: the stages finish.
+        // The source is ended early during the draw that finds the end of the stream, or after it: the stream is complete, so the stages finish.
         let mut last = source();
         assert!(last.next_draw().is_some());
         last.end();

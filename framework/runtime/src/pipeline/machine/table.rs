@@ -1,14 +1,14 @@
-//! Routing table: a mapping, with the queries that a rank needs.
+//! Routing table: a mapping, with methods that tell a rank where batches go.
 
 use std::ops::Range;
 
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use serde::{Deserialize, Serialize};
 
-/// Way in which a batch that leaves over an edge finds its receiver.
+/// Way in which a batch that leaves a block over an edge finds its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// The edge has a single receiver.
+    /// Send the batch to the single receiver of the edge.
     Push(usize),
     /// Batch number n is sent to receiver n modulo the number of receivers.
     RoundRobin,
@@ -22,7 +22,7 @@ pub(crate) struct Table {
     pub(crate) epoch: u32,
     pub(crate) mapping: Mapping,
     pub(crate) dispatch: Dispatch,
-    /// By stage: true if only one rank may run it.
+    /// By stage: true if only one rank may run the stage.
     pub(crate) serial: Vec<bool>,
     /// True if serial stages and the sink take items in the order of the source.
     pub(crate) ordered: bool,
@@ -82,7 +82,7 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
-    /// Returns the sum of the numbers of hosts of all blocks.
+    /// Returns the total number of hosts of all blocks, where a rank counts once for each block that it hosts.
     pub(crate) fn host_count(&self) -> usize {
         self.blocks().iter().map(|b| b.hosts.len()).sum()
     }
@@ -98,7 +98,7 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             _ => Route::Pull {
-                // A single sender knows all batches on offer. Of several senders none does, so a receiver dispatches.
+                // A single sender knows all batches on offer and dispatches them itself. With several senders, one of the receivers dispatches.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),

@@ -30,32 +30,32 @@ use crate::pipeline::stage_host::expand;
 use crate::session::BatchMode;
 use crate::wire;
 
-/// Time at which all messages are sent: the earliest time that a stamp can represent.
+/// Time at which all messages of the simulation are sent: the earliest time that a stamp can represent.
 const SENT: Duration = Duration::from_nanos(1);
 
 /// Settings of a simulated run.
 #[derive(Clone, Debug)]
 struct Setting {
     ranks: usize,
-    /// Mappings of the run, in order.
+    /// Mappings of the run: the first one, and the next one of each remap.
     mappings: Vec<Vec<Block>>,
     dispatch: Dispatch,
     serial: Vec<bool>,
     /// True for each stage that produces several items from one.
     expanding: Vec<bool>,
-    /// True if serial stages that do not expand produce an item at the end.
+    /// True if serial stages that do not expand emit an item at the end of the stream.
     finishes: bool,
     items: u64,
-    /// Maximum number of items of a batch, and of a piece of a batch.
+    /// Maximum number of items in a batch, and in a piece of a batch.
     batch: usize,
     /// Fixed size of the window; `None` for a window that grows while batches wait for older ones.
     window: Option<usize>,
     ahead: usize,
-    /// True if the stream has snapshots.
+    /// True if snapshots of the stream are taken.
     has_snapshots: bool,
 }
 
-/// Possible step of the simulation.
+/// Step that the simulation can do next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Deliver {
@@ -63,35 +63,35 @@ enum Step {
         to: usize,
     },
     Finish(usize),
-    /// A rank receives its next mapping.
+    /// The rank switches to its next mapping.
     Switch(usize),
 }
 
-/// All ranks, the messages between them, and their jobs.
+/// Simulated ranks, the messages between them, and their jobs.
 struct World {
     setting: Setting,
     machines: Vec<Machine>,
     endpoints: Vec<Endpoint>,
-    /// Messages under way by sender and receiver, in order.
+    /// Messages in transit by sender and receiver, in order.
     wires: Vec<Vec<VecDeque<Frame>>>,
-    /// Jobs that the compute side of each rank has received, in order.
+    /// Jobs that each rank has started or queued for its stages, in order.
     jobs: Vec<VecDeque<Job>>,
-    /// Number of mappings that may be in use.
+    /// Number of mappings that ranks may have switched to so far.
     ordered_mappings: u32,
-    /// Items that each stage has processed, in order.
+    /// Numbers of the items that each stage has processed, in order.
     seen: Vec<Vec<u64>>,
     /// State of each serial stage by rank and stage: the number of items that it has processed.
     memory: Vec<Vec<Option<u64>>>,
-    /// Expanding stages by rank and stage.
+    /// Expanding stages of the pipeline, by rank and stage.
     expanding: Vec<Vec<Box<dyn ErasedStage>>>,
-    /// Items that have reached the sink.
+    /// Items that have reached the sink, in order.
     out: Vec<u64>,
     most_in_flight: usize,
-    /// Last snapshot: its position and states, and the number of items that the sink had by then.
+    /// Last snapshot: its position and the states of the stages, and the number of items that had reached the sink by then.
     snapshot: Option<(Committed, usize)>,
-    /// States from which the first mapping continues.
+    /// States of stages, from a snapshot, with which the first mapping starts.
     saved: Vec<SavedStage>,
-    /// True if the last snapshot is that of the whole stream.
+    /// True if the last snapshot was taken at the end of the stream.
     is_finished: bool,
 }
 
@@ -168,7 +168,7 @@ impl World {
         world
     }
 
-    /// Passes an event to the machine of a rank. The messages that the machine sends are under way.
+    /// Passes an event to the machine of a rank, and puts the messages that the machine sends in transit.
     fn act<R>(
         &mut self,
         rank: usize,
@@ -207,6 +207,7 @@ impl World {
 
     fn finish_job(&mut self, rank: usize) {
         let total = self.setting.items;
+        let mut is_marker = false;
         let done = match self.jobs[rank].pop_front().expect("the step was possible") {
             Job::Draw { number, first, fill, kind } => {
                 let is_items = kind == BatchKind::Items;
@@ -234,6 +235,7 @@ impl World {
             Job::Consume { mut batch } => {
                 let consumed = Consumed::of(&batch);
                 if let BatchKind::Marker(stages) = batch.kind {
+                    is_marker = true;
                     let position = Position { items: batch.range.first, sink: Vec::new() };
                     let committed = Committed { position, stages, took: Duration::ZERO };
                     self.snapshot = Some((committed, self.out.len()));
@@ -254,6 +256,7 @@ impl World {
             job => panic!("the machine itself has no {job:?}"),
         };
         self.act(rank, |machine, at, out| machine.on_done(done, at, out)).unwrap();
+        self.is_finished |= is_marker && self.machines[0].source().unwrap().is_finished();
     }
 
     fn process(
@@ -318,17 +321,17 @@ impl World {
             .collect()
     }
 
-    /// Runs to the end; `choose` receives the number of possible steps and returns the index of one.
+    /// Simulates the run to its end; `choose` receives the number of possible steps and returns the index of one.
     fn run(self, choose: impl FnMut(usize) -> usize) -> Self {
         self.run_until(usize::MAX, choose)
     }
 
-    /// Runs to the end, or until the job is killed after this number of steps.
+    /// Simulates the run to its end, or until the job is killed after `killed_after` steps.
     fn run_until(mut self, killed_after: usize, mut choose: impl FnMut(usize) -> usize) -> Self {
         for step in 0..killed_after {
             for rank in 0..self.setting.ranks {
-                // Like the executor, the compute side may receive the next job before the outcome of the last job is
-                // fetched.
+                // A rank gets up to two jobs at a time: like the executor of a real run, it may receive the next job before the result of the last
+                // one is fetched.
                 while self.jobs[rank].len() < 2 {
                     let job = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
                     let Some(job) = job else { break };
@@ -338,13 +341,12 @@ impl World {
             let source = self.machines[0].source().unwrap();
             self.most_in_flight = self.most_in_flight.max(source.window.in_flight());
             if source.is_finished() {
-                self.is_finished = self.setting.has_snapshots;
                 return self;
             }
             if self.setting.has_snapshots && step % 6 == 5 && source.is_marker_useful() {
                 self.machines[0].source_mut().unwrap().request_marker();
             }
-            // Another mapping is ordered now and then, whatever the state of the last remap is.
+            // The next mapping is permitted every 16 steps, even if the last remap is still in progress.
             if step % 16 == 15 && (self.ordered_mappings as usize) < self.setting.mappings.len() {
                 self.ordered_mappings += 1;
             }
@@ -360,8 +362,7 @@ impl World {
     }
 }
 
-/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a
-/// piece.
+/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a piece of a batch.
 fn children(item: u64, stage: usize) -> Vec<u64> {
     let count = match (item + stage as u64) % 23 {
         22 => 15,
@@ -370,7 +371,7 @@ fn children(item: u64, stage: usize) -> Vec<u64> {
     (0..count).map(|at| item.wrapping_mul(5) + at).collect()
 }
 
-/// Returns the items of a batch, if the batch contains them.
+/// Returns the items of a batch; `None` if the batch does not contain them, because an expanding stage holds them.
 fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
     match std::mem::replace(&mut batch.payload, Payload::Kept { produced: 0 }) {
         Payload::Items(items) => Some(*items.downcast().unwrap()),
@@ -410,7 +411,7 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let stages = prop::collection::vec(serial_and_expanding, 1..6);
     (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
         let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
-        // More expanding stages would produce too many items.
+        // At most two stages expand: more of them would produce too many items.
         let mut left = 2;
         expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
             *expands = left > 0;
@@ -441,8 +442,8 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     })
 }
 
-/// Returns the items that each stage processes and those that the sink receives, of the first `items` items of the source. Serial stages emit
-/// their last items if `is_end` is true.
+/// Returns the items that each stage processes and those that the sink receives, for a source of `items` items. Serial stages emit their last items
+/// if `is_end` is true.
 fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<u64>) {
     let mut expected: Vec<u64> = (0..items).collect();
     let mut seen = Vec::new();
@@ -459,7 +460,7 @@ fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // Pieces may exceed the window: one for which the sink waits, and the pieces of the two jobs that the compute side holds.
+    // The window may be exceeded by three pieces of batches: one for which the sink waits, and those of the two jobs that a rank holds.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let (all_seen, out) = expected(setting, setting.items, true);
@@ -478,7 +479,8 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs a job that is killed after each of these numbers of steps, on other mappings and finally on one rank, and checks the result.
+/// Runs a job that is killed several times, after the numbers of steps in `killed_after`. Each start uses other mappings, and the last one a single
+/// rank. Checks the result.
 fn survives(
     setting: &Setting,
     killed_after: &[usize],
@@ -503,7 +505,7 @@ fn survives(
     check(&last, &world)
 }
 
-/// Runs `setting` with the given choices of steps, and checks the result.
+/// Runs `setting`, with the choices `choices` between possible steps, and checks the result.
 fn holds(setting: &Setting, choices: &[prop::sample::Index]) -> Result<(), TestCaseError> {
     let mut at = 0;
     let world = World::new(setting).run(|steps| {
@@ -524,7 +526,7 @@ proptest! {
         holds(&setting, &choices)?;
     }
 
-    /// What a stage processed before the last snapshot is not processed again, and everything after it is, in every start of the job.
+    /// In each start of the job, the stages process exactly the items behind the last snapshot.
     #[test]
     fn job_killed_at_any_moment_continues_from_its_last_snapshot(
         setting in setting(6),
@@ -543,7 +545,7 @@ proptest! {
     }
 }
 
-/// Checks that the random runs contain many of the situations that the properties above are about.
+/// Checks that the random runs contain enough remaps, migrations and other situations that the properties above are about.
 #[test]
 fn random_remaps_cover_forwarding_migration_and_overtaking() {
     let mut runner = TestRunner::deterministic();
@@ -598,13 +600,13 @@ fn inconsistent_message_is_an_error() {
     refuses(0, assign(0, 7, 0));
     refuses(2, StreamMessage::Offer { epoch: 1, edge: 0, number: 0.into(), items: 1, behind: None });
     let token = |stage| StreamMessage::Token(Token { epoch: 1, stage, next: 0.into(), state: vec![] });
-    refuses(1, token(1)); // rank 1 has that stage
-    refuses(0, token(0)); // no rank owns that stage
+    refuses(1, token(1)); // rank 1 owns this serial stage already
+    refuses(0, token(0)); // no rank owns this stage
     refuses(0, token(7));
     let first = SequenceNumber::from(0).piece(1);
     let request = || StreamMessage::RoomRequest(RoomRequest { epoch: 1, first: first.clone(), pieces: 1 });
-    refuses(0, request()); // no stage produces pieces
-    refuses(1, request()); // rank 1 draws no items
+    refuses(0, request()); // no stage of this pipeline makes pieces of batches
+    refuses(1, request()); // rank 1 does not read the source
     refuses(1, StreamMessage::RoomReturn(RoomReturn { epoch: 1, whole: first.clone(), pieces: 1 }));
     for (tag, cut) in [(Tag::Request, vec![1, 2, 3]), (Tag::Batch, vec![0; 10]), (Tag::Prepare, vec![])] {
         let message = Message { from: 1, code: tag as u8, body: cut.into(), parts: Vec::new() };

@@ -13,20 +13,22 @@ use super::in_flight::InFlight;
 use super::job::Consumed;
 use crate::session::BatchMode;
 
-/// Maximum number of items in a batch. With this number the cost of a message per item is so small that a larger batch gains nothing.
+/// Maximum number of items in a batch. The cost of a message is then so small per item that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Maximum number of items in a piece. It equals the maximum size of a batch in bytes, so that the limit in bytes applies first even to items of one
+/// Maximum number of items in a piece of a batch: the maximum size of a batch in bytes, so that the limit in bytes applies first even to items of one
 /// byte.
 const MOST_MADE: usize = MOST_BYTES as usize;
-/// Maximum encoded size of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
+/// Maximum encoded size in bytes of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
 const MOST_BYTES: u64 = 128 << 10;
-/// Maximum work of a piece, as a multiple of the work of a batch. A piece that is slightly larger than expected is not worth a request for room.
+/// Maximum work of a piece of a batch, as a multiple of the work of a batch. Output that is slightly larger than expected then needs no second piece,
+/// for which the rank would have to ask rank 0.
 const SLACK: usize = 4;
-/// Minimum window, as a multiple of the batches that replicas can hold. With a factor of 1, all replicas wait whenever a batch is in transit.
+/// Minimum size of the window, as a multiple of the batches that replicas can hold. With a factor of 1, all replicas wait whenever a batch is in
+/// transit.
 const ROOM: usize = 2;
-/// Factor on the number of batches that Little's law requires in the mean. Batches differ, and too few in flight leave replicas idle.
+/// Factor on the number of batches in flight that Little's law requires in the mean. Batches differ, and too few of them leave replicas idle.
 const MARGIN: f64 = 1.5;
-/// Maximum number of batches in flight by Little's law. Wide batches reach the limit in bytes first.
+/// Maximum number of batches in flight that Little's law may set. Batches of large items reach the limit in bytes first.
 const MOST_BATCHES: f64 = 4096.0;
 /// Weight of the newest value in a decayed mean, which covers about ten batches.
 const FRESH: f64 = 0.2;
@@ -46,9 +48,9 @@ pub(crate) struct WindowPlan {
     /// Fixed number of batches in flight, if the user set one.
     pub(crate) fixed: Option<usize>,
     pub(crate) bytes: usize,
-    /// Sum of the numbers of hosts of all blocks.
+    /// Total number of hosts of all blocks, where a rank counts once for each block that it hosts.
     pub(crate) hosts: usize,
-    /// Number of ranks that compute.
+    /// Number of ranks that run stages.
     pub(crate) ranks: usize,
     pub(crate) ahead: usize,
 }
@@ -59,28 +61,28 @@ pub(crate) struct Window {
     plan: WindowPlan,
     in_flight: InFlight,
     consumed: u64,
-    /// Current number of items in a full batch.
+    /// Number of items in a full batch of the source at present.
     batch: usize,
-    /// Items of a full piece.
+    /// Number of items in a full piece of a batch at present.
     piece: usize,
-    /// Time of all stages per item made by an expanding stage, decayed mean in seconds.
+    /// Processing time of an item that an expanding stage has produced, summed over all stages: decayed mean in seconds.
     production_time: f64,
-    /// Number of batches in flight by Little's law, as computed last.
+    /// Number of batches in flight by Little's law, from the last computation.
     little: usize,
-    /// Time of all stages per item of the source, decayed mean in seconds.
+    /// Processing time of an item of the source, summed over all stages: decayed mean in seconds.
     item_time: Option<f64>,
-    /// Time of all stages per batch, decayed maximum in seconds.
+    /// Processing time of a batch, summed over all stages: decayed maximum in seconds.
     slowest: f64,
-    /// Time of all stages per batch, decayed mean in seconds.
+    /// Processing time of a batch, summed over all stages: decayed mean in seconds.
     mean_service: f64,
-    /// Size of an item on its widest edge, decayed maximum in bytes.
+    /// Size of an item on the edge where it is largest: decayed maximum in bytes.
     item_bytes: f64,
     /// By edge: number and total size of the batches that wait for an older one.
     out_of_order: BTreeMap<usize, (usize, u64)>,
     rate: Rate,
 }
 
-/// Batches per second at the sink, over spans that are long enough for a meaningful value.
+/// Rate at the sink in batches per second, measured over spans that are long enough for a meaningful value.
 #[derive(Debug, Default)]
 struct Rate {
     since: Duration,
@@ -109,7 +111,7 @@ impl Window {
         }
     }
 
-    /// Adopts the plan of another mapping.
+    /// Adopts the window settings of another mapping.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
@@ -124,8 +126,8 @@ impl Window {
         let (waiting, waiting_bytes) = self.waiting();
         let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
         let wanted = self.plan.fixed.unwrap_or(useful + out_of_order);
-        // Batches that do not wait are assumed to become as large as the widest items so far suggest, and at least as large as the mean waiting
-        // batch.
+        // Batches in flight that do not wait for an older one are assumed to become as large as the largest items so far suggest, and at least as
+        // large as the mean waiting batch.
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
         let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
@@ -154,7 +156,7 @@ impl Window {
         self.in_flight.batches()
     }
 
-    /// Returns the number of batches of the source that have reached the sink completely, and of batches drawn.
+    /// Returns the number of source batches of which all output has reached the sink, and the number of batches drawn from the source.
     pub(crate) fn batches(&self) -> (u64, u64) {
         self.in_flight.of_source()
     }
@@ -164,22 +166,22 @@ impl Window {
         self.in_flight.is_empty()
     }
 
-    /// Returns the number of batches or pieces for which the window has room.
+    /// Returns the number of further batches, or pieces of batches, that may be in flight.
     pub(crate) fn room(&self) -> u64 {
         self.limit().saturating_sub(self.in_flight()) as u64
     }
 
-    /// Registers granted room for `pieces` pieces of the `level`th expanding stage, counted from 1.
+    /// Counts `pieces` pieces of batches as in flight, because rank 0 permits the `level`th expanding stage, counted from 1, to make them.
     pub(crate) fn granted(&mut self, level: usize, pieces: u64) {
         self.in_flight.granted(level, pieces);
     }
 
-    /// Registers that granted room for `pieces` pieces was not needed.
+    /// Counts `pieces` pieces of batches, which an expanding stage was permitted to make and did not need, as no longer in flight.
     pub(crate) fn returned(&mut self, level: usize, pieces: u64) {
         self.in_flight.returned(level, pieces);
     }
 
-    /// Returns the number of items of a full piece.
+    /// Returns the number of items in a full piece of a batch.
     pub(crate) fn piece_items(&self) -> usize {
         self.piece
     }
@@ -188,17 +190,17 @@ impl Window {
         self.in_flight() < self.limit()
     }
 
-    /// Returns the number of the next batch.
+    /// Returns the number of the next batch of the source.
     pub(crate) fn next_batch(&self) -> u64 {
         self.in_flight.of_source().1
     }
 
-    /// Returns when the next batch is full. Items of a slow source do not wait until there are enough of them.
+    /// Returns the limits at which the next batch is full. Items of a slow source do not wait until there are enough of them.
     pub(crate) fn fill(&self) -> Fill {
         Fill { items: self.batch, time: (self.plan.batch == BatchMode::Auto).then_some(self.plan.batch_time) }
     }
 
-    /// Returns the number of items in a full batch.
+    /// Returns the number of items in a full batch of the source.
     pub(crate) fn batch_items(&self) -> usize {
         self.batch
     }
@@ -207,7 +209,7 @@ impl Window {
         self.in_flight.drawn();
     }
 
-    /// Registers that rank 0 has sent a batch of `count` items in `bytes` bytes, because the limit in bytes must hold before the first batch reaches
+    /// Registers that rank 0 has sent a batch of `count` items in `bytes` bytes. The limit in bytes thereby holds even before the first batch reaches
     /// the sink.
     pub(crate) fn sent(&mut self, count: usize, bytes: u64) {
         self.item_bytes = self.item_bytes.max(bytes as f64 / count.max(1) as f64);
@@ -226,10 +228,11 @@ impl Window {
             if self.consumed == 1 { service } else { FRESH_LONG * (service - self.mean_service) };
         self.item_bytes = (self.item_bytes * (1.0 - FRESH_LONG)).max(bytes as f64 / count);
         if let Some(per_second) = self.rate.count(now) {
-            // A batch waits at each replica behind the batches that the replica requested in advance.
+            // In a block, a batch waits for the batches that its replica requested in advance, so its time from source to sink is a multiple of its
+            // processing time.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;
             // If the window limits the stream, the rate at the sink only shows how small the window is. The rate that all ranks could reach together
-            // does not depend on it.
+            // does not depend on the window.
             let possible = self.plan.ranks as f64 / self.mean_service.max(1e-9);
             let wanted = (per_second * residence).max(possible * self.slowest);
             self.little = (wanted * MARGIN).ceil().min(MOST_BATCHES) as usize;
@@ -246,7 +249,7 @@ impl Window {
         }
     }
 
-    /// Returns the batch size that follows from the measurements, at most twice the current one.
+    /// Returns the number of items per batch that follows from the measured times and sizes, at most twice the current number.
     fn grown(&self) -> usize {
         let by_time = match self.item_time {
             Some(t) if t > 0.0 => (self.plan.batch_time.as_secs_f64() / t) as usize,
@@ -260,7 +263,7 @@ impl Window {
     }
 }
 
-/// Returns when the first batch of a stream is full, and the first piece of a batch.
+/// Returns the limits at which the first batch of a stream, and the first piece of a batch, is full.
 pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
     match batch {
         BatchMode::Fixed(items) => Fill { items, time: None },
@@ -269,7 +272,7 @@ pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
 }
 
 impl Rate {
-    /// Counts one batch. Returns the rate if a span has ended.
+    /// Counts one batch that has reached the sink. Returns the rate if a span of measurement has ended.
     fn count(&mut self, now: Duration) -> Option<f64> {
         const SPAN: Duration = Duration::from_millis(20);
         self.batches += 1;

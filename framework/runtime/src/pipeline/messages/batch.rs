@@ -1,5 +1,5 @@
-//! Wire format of a batch: a header behind the message's own header, the pieces, the places of dropped items or the numbers of items per place, and
-//! the items.
+//! Wire format of a batch: a header behind the message's own header, the piece numbers, then either the positions of dropped items, the number of
+//! items for each position, or the states of stages, and finally the items.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::pipeline::range::Range;
 use crate::wire::header::header;
 
 header! {
-    /// Header of a batch, between the message's own header and the pieces.
+    /// Header of a batch, between the message's own header and the [`PieceHeader`]s.
     struct Header {
         epoch: u32, stage: u16,
         /// Number of [`PieceHeader`]s that follow.
         pieces: u8,
-        /// Combination of [`MADE`], [`END`] and [`MARKER`].
+        /// Flags of the batch: a combination of [`MADE`], [`END`] and [`MARKER`].
         flags: u8,
         number: u64,
         first: u64, count: u32,
-        /// Number of entries behind the pieces: places of dropped items, [`RunHeader`]s, or [`StateHeader`]s.
+        /// Number of entries behind the [`PieceHeader`]s: positions of dropped items, [`RunHeader`]s, or [`StateHeader`]s.
         places: u32,
-        /// Service time in nanoseconds.
+        /// Time in nanoseconds that stages have spent on the batch.
         service: u64, widest: u64,
         /// Time of sending by the sender's clock, in nanoseconds; 0 if the batch is not stamped.
         sent: u64,
-        /// Items of the stream behind the batch; [`UNKNOWN`] if the source does not know their number.
+        /// Number of items of the source behind the batch; [`UNKNOWN`] if the length of the source is not known.
         behind: u64,
     }
 }
@@ -47,19 +47,20 @@ header! {
     struct RunHeader { place: u32, places: u32, items: u32 }
 }
 
-/// Flag: the entries behind the pieces are [`RunHeader`]s with the numbers of items per place.
+/// Flag of a batch behind an expanding stage: the entries behind the [`PieceHeader`]s are [`RunHeader`]s, with the number of items that were made of
+/// each item of the source.
 const MADE: u8 = 1;
 /// Flag of the last batch of the stream.
 const END: u8 = 2;
-/// Flag of a marker. The entries behind the pieces are [`StateHeader`]s, and the states follow them.
+/// Flag of the marker of a snapshot. The entries behind the [`PieceHeader`]s are [`StateHeader`]s, and the states of stages follow them.
 const MARKER: u8 = 4;
-/// Size of the place of a dropped item in bytes.
+/// Size in bytes of the position of a dropped item.
 const PLACE: usize = size_of::<u32>();
-/// Value of [`Header::behind`] for a stream of unknown length.
+/// Value of [`Header::behind`] if the length of the source is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Batch {
-    /// Encodes the batch. The message is stamped with the result of `sent`, which is called when the items are encoded.
+    /// Encodes the batch as a message, which is stamped with the time that `sent` returns when the items are encoded.
     pub(crate) fn pack(
         self,
         (run, epoch): (u32, u32),
@@ -134,7 +135,7 @@ impl BatchKind {
         }
     }
 
-    /// Returns the states that a marker has collected; `None` for other batches.
+    /// Returns the stage states that the marker of a snapshot has collected; `None` for other batches.
     fn states(&self) -> Option<&[SavedStage]> {
         if let BatchKind::Marker(states) = self { Some(states) } else { None }
     }

@@ -22,9 +22,9 @@ use crate::comm::message::messages;
 
 messages! {
     "the pipeline":
-    /// Received message.
+    /// Received message of a pipeline.
     pub(crate) enum Received;
-    /// Tag of a message.
+    /// Tag of a message of a pipeline.
     pub(crate) enum Tag {}
     /// Message from rank 0 to another rank.
     pub(crate) enum Directive {
@@ -33,7 +33,7 @@ messages! {
         Switch { epoch: u32 } = 28,
         /// The rank runs the kernel of the probe and reports its speed.
         MeasureSpeed = 26,
-        /// The stream has ended. The rank sends its last report.
+        /// The stream has ended: the rank sends its last report.
         Finish = 23,
     }
     /// Message from another rank to rank 0.
@@ -41,13 +41,13 @@ messages! {
         Ready(ready: Ready) = 17,
         Measurements(measurements: Measurements) = 29,
         Speed(speed: Speed) = 27,
-        /// Last report of the rank.
+        /// Report of the rank about the whole run, at its end.
         Total(report: RankReport) = 24,
     }
     /// Message from any rank to any other rank. Each begins with the epoch of its sender.
     pub(crate) enum StreamMessage<B: Infallible => Arrived> {
         Batch(batch: B) = 18 raw,
-        /// Request of a replica that has room for batches.
+        /// Request for batches, from a replica to the dispatcher of an edge.
         Request {
             epoch: u32,
             edge: u32,
@@ -59,13 +59,13 @@ messages! {
             /// Standard deviation of the service time between items, in nanoseconds.
             deviation: u64,
         } = 19,
-        /// Offer of a batch that a sender holds.
+        /// Offer of a finished batch, from the rank that holds it to the dispatcher of an edge.
         Offer {
             epoch: u32,
             edge: u32,
             number: SequenceNumber,
             items: u32,
-            /// Items of the stream behind this batch, if the source knows their number.
+            /// Number of items of the source behind this batch, if it is known.
             behind: Option<u64>,
         } = 20,
         /// Assignment of a batch to a receiver, sent by the dispatcher to the sender of the batch.
@@ -75,7 +75,7 @@ messages! {
             epoch: u32,
             edge: u32,
             batches: u32,
-            /// Total size of the waiting batches, each at its widest edge so far.
+            /// Total size of the waiting batches in bytes, where a batch counts with its size at the edge where it was largest so far.
             bytes: u64,
         } = 30,
         Token(token: Token) = 22,
@@ -85,19 +85,19 @@ messages! {
     }
 }
 
-/// Received batch.
+/// Batch with the data of the message in which it arrived.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) epoch: u32,
     pub(crate) batch: Batch,
-    /// Size of the message in bytes.
+    /// Size in bytes of the message in which the batch arrived.
     pub(crate) bytes: usize,
     /// Time of sending by the sender's clock, if the message was stamped.
     pub(crate) sent: Option<Duration>,
 }
 
 impl StreamMessage {
-    /// Returns the epoch of the sender.
+    /// Returns the epoch of the mapping that the sender used.
     pub(crate) fn epoch(&self) -> u32 {
         match self {
             StreamMessage::Batch(batch) => batch.epoch,
@@ -113,7 +113,8 @@ impl StreamMessage {
     }
 }
 
-/// Directive to prepare a mapping: the receiver sets up its stages of the mapping and reports when they are ready. The stream continues meanwhile.
+/// Directive to prepare a mapping: the receiver creates the stages that the mapping assigns to it and reports when they are ready. The stream
+/// continues meanwhile.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) table: Table,
@@ -125,21 +126,22 @@ pub(crate) struct Prepare {
     pub(crate) measure_every: Option<Duration>,
     /// States of the serial stages, if this is the first mapping of a job that continues from a snapshot.
     pub(crate) saved: Vec<SavedStage>,
-    /// Probed links into the receiving rank by sender; empty if traffic is not monitored. Batches are not stamped in that case either.
+    /// Probed links into the receiving rank by sender; empty if the traffic over links is not monitored. Without monitoring, ranks do not stamp
+    /// batches with the time of sending.
     pub(crate) links: Vec<Link>,
 }
 
-/// Report that the stages of a mapping are set up.
+/// Report that a rank has created the stages that the next mapping assigns to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) epoch: u32,
-    /// Serial stages created on this rank whose state can be moved to another rank.
+    /// Serial stages created on this rank whose state can migrate to another rank.
     pub(crate) movable: Vec<usize>,
     /// Created stages, and the duration of each factory call.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
-/// Serial stage that migrates: its state, and the batch that it takes next.
+/// Serial stage that migrates: its state, and the number of the batch that it processes next.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Token {
     pub(crate) epoch: u32,
@@ -148,27 +150,27 @@ pub(crate) struct Token {
     pub(crate) state: Vec<u8>,
 }
 
-/// Request for room for further pieces, because an expanding stage has not finished a batch.
+/// Request to rank 0 for permission to make further pieces of a batch, from a rank whose expanding stage has not finished the batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomRequest {
     pub(crate) epoch: u32,
-    /// First piece for which room is requested.
+    /// Sequence number of the first piece that is requested.
     pub(crate) first: SequenceNumber,
     pub(crate) pieces: u64,
 }
 
-/// Grant of room for pieces.
+/// Permission from rank 0 to make further pieces of a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// Batch of which the pieces may be made.
+    /// Sequence number of the batch of which further pieces may be made.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
-    /// Items of a full piece.
+    /// Number of items in a full piece.
     pub(crate) items: u32,
 }
 
-/// Return of granted room that a batch did not need.
+/// Return of permission to make pieces of a batch that the batch did not need.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomReturn {
     pub(crate) epoch: u32,

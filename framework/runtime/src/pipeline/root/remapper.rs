@@ -1,6 +1,6 @@
 //! Remapping on rank 0: evaluates other mappings while the stream runs, changes the mapping, and measures the cost of the last change.
 //!
-//! Every rank prepares the next mapping, and when all are ready all switch to it.
+//! Every rank prepares the next mapping by creating its stages. When all ranks are ready, all switch to the mapping.
 
 use std::time::Duration;
 
@@ -19,9 +19,10 @@ use crate::error::Result;
 use crate::observe::{Event, Subject};
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// Minimum number of batches on which the sizes of items are measured. A single batch may be the first or the last one, and unlike the others.
+/// Minimum number of batches per edge on which the sizes of items are measured. A single batch may be the first or the last one, and unlike the
+/// others.
 const SIZED_BATCHES: usize = 3;
-/// Interval of checks for due changes: a small part of the time between two decisions or two lines on the screen.
+/// Interval of checks whether a change of the mapping is due: a small part of the time between two decisions or two progress lines.
 const REPLAN_PERIOD: Duration = Duration::from_millis(1);
 
 impl Root<'_, '_> {
@@ -65,7 +66,7 @@ impl Root<'_, '_> {
         Ok(())
     }
 
-    /// Registers that rank `from` has set up its stages of the next mapping.
+    /// Registers that rank `from` has created the stages that the next mapping assigns to it.
     pub(super) fn ready(
         &mut self,
         from: usize,
@@ -119,7 +120,7 @@ impl Root<'_, '_> {
         Ok(())
     }
 
-    /// Checks periodically whether a change is due.
+    /// Checks periodically whether a change of the mapping is due.
     pub(super) fn replan_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if !matches!(self.phase, Phase::Streaming) || (now < self.next_replan && !self.is_calibrating) {
             return Ok(());
@@ -128,10 +129,11 @@ impl Root<'_, '_> {
         self.replan(at, out)
     }
 
-    /// Handles that items have reached the sink.
+    /// Registers that items have reached the sink, and checks whether a change of the mapping is due.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
-        // The calibration should be short, and a mapping that was requested after a number of items should follow right after them.
+        // Checks for a change of the mapping at once, because the calibration should be short, and a mapping that was requested after a number of
+        // items should follow right after them.
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.replan(at, out) } else { Ok(()) }
     }
 
@@ -143,7 +145,8 @@ impl Root<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            // An expanding stage may deliver many items before the first item of the source is finished.
+            // Counts the items at the sink for the length of the calibration: an expanding stage may deliver many items before the first item of the
+            // source is finished.
             let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
@@ -191,7 +194,7 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Writes the measurements behind a decision to the event log.
+    /// Writes the measurements on which a decision about the mapping depends to the event log.
     fn log_measurements(&mut self, at: &Moment) {
         for (rank, stage, service) in self.performance_model.services() {
             self.observer.log(at, || Event::Measured {
@@ -209,7 +212,7 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Plans a mapping from the measurements of the calibration.
+    /// Plans the first mapping from the measurements of the calibration run, in which rank 0 ran all stages.
     fn plan_first(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let drawn = self.drawn();
         let now = at.now();
@@ -225,7 +228,7 @@ impl Root<'_, '_> {
         self.begin(plan.mapping, Remap::planned(plan.prediction.production_time), at, out)
     }
 
-    /// Updates the cost meter with the progress of the stream, if it needs an update.
+    /// Updates the meter of remap costs with the progress of the stream, if an update is due.
     fn update_cost(&mut self, at: &Moment) {
         let Some(source) = self.machine.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());
@@ -237,7 +240,7 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Passes an update of the cost of the last change to the controller and to the records of changes.
+    /// Passes an update of the cost of the last remap to the controller and to the record of the remap.
     pub(super) fn take_cost(&mut self, progress: Progress, update: Option<CostUpdate>) {
         let Some(update) = update else { return };
         if let Some(controller) = &mut self.controller {

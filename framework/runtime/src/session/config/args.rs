@@ -11,7 +11,7 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::topology::this_process;
 use crate::session::{Session, run};
 
-/// Options with the name of their value, if they have one, and their line of help.
+/// Command-line options, each with the name of its value, if it has a value, and a line of help.
 pub(super) const OPTIONS: [(&str, &str, &str); 8] = [
     (
         "--ranks",
@@ -35,10 +35,10 @@ pub(super) const OPTIONS: [(&str, &str, &str); 8] = [
     ("--version", "", "Print the version of armature"),
 ];
 
-/// Exit code for arguments that cannot be used.
+/// Exit code of a program with invalid arguments.
 const USAGE: u8 = 2;
 
-/// Action that the command line requests.
+/// Action that the command line requests: a run, or the print of a text such as the help.
 enum Request {
     Run(Box<Config>),
     Print(String),
@@ -130,7 +130,8 @@ impl Config {
 /// ```
 pub fn main<R: Send>(body: impl Fn(&mut Session) -> Result<R, BoxError> + Sync) -> ExitCode {
     let name = name();
-    // A process that runs commands for a rank has the same arguments. In it, this call does not return.
+    // A process that was started to run commands for a rank has the same arguments as this program. In such a process, this call does not
+    // return.
     crate::session::commands::enter();
     let config = match request(arguments(), &name) {
         Ok(Request::Run(config)) => config,
@@ -163,8 +164,8 @@ pub fn exit_code<T, E: Into<BoxError>>(result: std::result::Result<T, E>) -> Exi
     let Err(error) = result else { return ExitCode::SUCCESS };
     let error: BoxError = error.into();
     if !error.downcast_ref::<Error>().is_some_and(Error::is_printed) {
-        // One call writes the whole message, so that it does not mix with the output of other ranks. A closed stderr is no reason for another
-        // failure.
+        // The whole error is written in one call, so that it does not mix with the output of other ranks. An error of the write is ignored: a
+        // closed stderr is no reason for another failure.
         let text = format!("{}: {}\n", name(), armature_text::indented(&error));
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
@@ -175,7 +176,7 @@ fn arguments() -> impl Iterator<Item = String> {
     std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned())
 }
 
-/// Returns the name of this program for messages.
+/// Returns the name of this program for error messages.
 fn name() -> String {
     armature_text::shown(&this_process::program())
 }
@@ -216,7 +217,7 @@ fn help(name: &str) -> String {
     )
 }
 
-/// Returns true on rank 0, and in a process that no launcher has started.
+/// Returns true if this process prints help and errors: on rank 0, and if no launcher has started the process.
 fn prints() -> bool {
     #[cfg(feature = "mpi")]
     if let Some(launcher) = crate::comm::mpi::launched() {
@@ -225,7 +226,7 @@ fn prints() -> bool {
     true
 }
 
-/// Prints on standard output, once in a job. A closed pipe is no error.
+/// Prints a text on standard output, once in a job. A closed pipe is no error.
 fn print_once(text: &str) {
     use std::io::Write;
     if prints() {

@@ -1,4 +1,4 @@
-//! Types of the settings.
+//! Types of the values of settings.
 
 /// Transport of the ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum TransportChoice {
     Mpi,
 }
 
-/// Binding of ranks that the launcher left unbound.
+/// Binding to cores of ranks that the launcher left unbound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bind {
@@ -22,37 +22,37 @@ pub enum Bind {
     Core,
 }
 
-/// Thread for user code.
+/// Choice of the thread that runs user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Driver {
-    /// A compute thread, unless jobs are so short that passing them to another thread costs more than the jobs.
+    /// A separate compute thread, unless jobs are so short that passing them to another thread costs more than the jobs.
     Auto,
-    /// The thread that communicates: least overhead, but the rank does not answer while user code runs.
+    /// The thread that communicates. This choice has the least overhead, but the rank does not answer messages while user code runs.
     Inline,
-    /// A compute thread: the rank communicates while user code computes for seconds.
+    /// A separate compute thread, so that the rank communicates even while user code computes for seconds.
     Threaded,
 }
 
-/// Number of items in a message.
+/// Number of items of a pipeline in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchMode {
-    /// Starts with one item and grows while a batch stays short in time and bytes.
+    /// A number that starts with one item and grows while a batch stays short in time and bytes.
     Auto,
-    /// Fixed number; the last batch of a stream may be smaller.
+    /// Fixed number of items in a message; the last batch of a stream may be smaller.
     Fixed(usize),
 }
 
-/// Progress display on stderr.
+/// Form of the display of progress on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// A bar on a terminal, otherwise a line every few seconds.
+    /// A progress bar on a terminal, otherwise a line every few seconds.
     Auto,
-    /// A line every few seconds, also for short runs.
+    /// A line about the progress every few seconds, also for short runs.
     On,
-    /// No progress.
+    /// No display of progress.
     Off,
 }
 
@@ -61,10 +61,10 @@ pub enum Progress {
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Balance {
-    /// No change: the initial distribution stays.
+    /// No change: the initial distribution of the work stays.
     Off,
-    /// At most one change: the first time that the gain exceeds the cost.
+    /// At most one change: the first time that the predicted gain exceeds the cost of the change.
     Once,
-    /// A change whenever the gain exceeds the cost.
+    /// A change whenever its predicted gain exceeds its cost.
     Live,
 }

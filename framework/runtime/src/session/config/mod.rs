@@ -13,7 +13,7 @@ mod table_tests;
 mod variables;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use args::{exit_code, main};
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
@@ -56,6 +56,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_CHECKPOINT_OVERHEAD` | [`checkpoint_overhead`](Config::checkpoint_overhead) | part of the time that checkpoints may take, in per cent | 1 |
 /// | `ARMATURE_MTBF_HOURS` | [`mean_time_between_failures`](Config::mean_time_between_failures) | mean time between failures of the job, in hours | 24 |
 /// | `ARMATURE_RUN` | [`run_directory`](Config::run_directory) | directory in which a file `stop` asks the job to stop | none |
+/// | `ARMATURE_END_TIME` | [`end_time`](Config::end_time) | time at which the batch system ends the job, in seconds since the start of 1970 | none, or `SLURM_JOB_END_TIME` |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
 #[derive(Clone, Debug)]
@@ -84,13 +85,14 @@ pub struct Config {
     pub(crate) checkpoint_overhead: f64,
     pub(crate) mean_time_between_failures: Duration,
     pub(crate) run_directory: Option<PathBuf>,
+    pub(crate) end_time: Option<SystemTime>,
     pub(crate) handle_signals: bool,
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
     pub(crate) communicator: Option<EmbeddedCommunicator>,
-    /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if its ranks share cores.
+    /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if the ranks share cores; `None` outside of groups.
     pub(crate) cores: Option<usize>,
-    /// Environment variables whose names have the prefix of settings but are unknown.
+    /// Environment variables whose names begin like settings but are unknown.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -120,6 +122,7 @@ impl Default for Config {
             checkpoint_overhead: 0.01,
             mean_time_between_failures: Duration::from_secs(24 * 3600),
             run_directory: None,
+            end_time: None,
             handle_signals: false,
             commands: None,
             #[cfg(feature = "mpi")]
@@ -131,7 +134,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the defaults, without the environment.
+    /// Returns the default settings, without those of the environment.
     pub fn new() -> Self {
         Config::default()
     }
@@ -187,7 +190,7 @@ impl Config {
         self
     }
 
-    /// Returns the limit of silence for ranks that wait for each other between skeletons.
+    /// Returns the limits of silence for ranks that wait for each other between skeletons. A rank that is silent for longer counts as dead.
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }
@@ -237,15 +240,15 @@ impl Config {
         self
     }
 
-    /// Sets the maximum part of the time that checkpoints and snapshots without a fixed period may take: a number above 0 and at most 1. They are
-    /// written less often if their measured cost is higher.
+    /// Sets the maximum part of the time that checkpoints and snapshots without a fixed period may take: a number above 0 and at most 1.
+    /// Checkpoints are written less often if their measured cost is higher.
     pub fn checkpoint_overhead(mut self, part: f64) -> Self {
         self.checkpoint_overhead = part;
         self
     }
 
-    /// Sets the mean time between two failures of the job, above 0. It determines how often checkpoints and snapshots without a fixed period are
-    /// written: the optimum of Young and Daly, √(2 µ C) for the mean time µ between failures and the measured cost C of a checkpoint.
+    /// Sets the mean time between two failures of the job, above 0. The mean time determines how often checkpoints and snapshots without a fixed
+    /// period are written: the optimum of Young and Daly, √(2 µ C) for the mean time µ between failures and the measured cost C of a checkpoint.
     pub fn mean_time_between_failures(mut self, time: Duration) -> Self {
         self.mean_time_between_failures = time;
         self
@@ -255,6 +258,17 @@ impl Config {
     /// [asks the job to stop](Config::handle_signals), and removes the file.
     pub fn run_directory(mut self, directory: Option<PathBuf>) -> Self {
         self.run_directory = directory;
+        self
+    }
+
+    /// Sets the time at which the batch system ends the job, or `None` if it does not. The setting of rank 0 counts. The default is `None`; for settings
+    /// of the [environment](Config::from_env) it is `SLURM_JOB_END_TIME`.
+    ///
+    /// [Farms](crate::farm) with a journal and [workflows](crate::workflow) begin no task that, by the times of earlier tasks, cannot end five seconds
+    /// before this time. When no task can begin any more, the run stops as after a [signal](Config::handle_signals): its journal is complete, and
+    /// the same command continues it in another job. A time that has passed at the start of the run is ignored.
+    pub fn end_time(mut self, end: Option<SystemTime>) -> Self {
+        self.end_time = end;
         self
     }
 
@@ -325,7 +339,7 @@ impl Config {
         remarks
     }
 
-    /// Checks the values of setters. Called at the start of a run.
+    /// Checks the values that setters have set. Called at the start of a run.
     pub(crate) fn validate(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::new(ErrorKind::Config, what));
         match self {
@@ -354,9 +368,9 @@ impl Config {
     }
 }
 
-/// The number of items in a batch is sent as 32 bits.
+/// Maximum number of items in a batch. The number is sent as 32 bits.
 const MAX_BATCH: usize = 1 << 20;
-/// MPI counts bytes with a C `int`.
+/// Maximum of `split_bytes`: MPI counts bytes with a C `int`.
 const MAX_SPLIT: usize = i32::MAX as usize;
 
 #[cfg(test)]

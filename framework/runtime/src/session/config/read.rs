@@ -1,8 +1,8 @@
-//! Settings from the environment.
+//! Reads settings from environment variables.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 use super::variables::{SETTINGS, remark, unknown};
@@ -36,6 +36,9 @@ impl Config {
         let mut config = Config::from_lookup(|name| std::env::var_os(name).map(text))?;
         let is_set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
         config.handle_signals = true;
+        if let (None, Some(end)) = (config.end_time, std::env::var_os("SLURM_JOB_END_TIME")) {
+            config.end_time = text(end).trim().parse().ok().and_then(since_1970);
+        }
         config.unknown = unknown(is_set.map(|(name, _)| text(name)));
         Ok(config)
     }
@@ -60,12 +63,12 @@ impl Config {
         self.read(|asked| (asked == name).then(|| value.to_string()))
     }
 
-    /// Reads the settings like [`from_env`](Config::from_env), from any source of variables.
+    /// Reads the settings like [`from_env`](Config::from_env), from any source of variables instead of the environment.
     pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         Config::default().read(lookup)
     }
 
-    /// Overrides these settings with those of a source of variables.
+    /// Overrides these settings with those from a source of variables.
     fn read(self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut c = self;
         let read = |name: &str| lookup(name).filter(|v| !v.is_empty());
@@ -144,6 +147,9 @@ impl Config {
         if let Some(v) = read("ARMATURE_RUN") {
             c.run_directory = Some(directory("ARMATURE_RUN", &v)?);
         }
+        if let Some(v) = read("ARMATURE_END_TIME") {
+            c.end_time = since_1970(number("ARMATURE_END_TIME", &v, 1, u32::MAX as usize)? as u64);
+        }
         Ok(c)
     }
 }
@@ -161,17 +167,22 @@ pub(super) fn number(name: &str, value: &str, low: usize, high: usize) -> Result
     })
 }
 
+/// Returns the time this number of seconds after the start of 1970, UTC.
+fn since_1970(seconds: u64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
 /// Reads a number of per cent as a part of 1.
 pub(super) fn percent(name: &str, value: &str) -> Result<f64> {
     Ok(above_zero(name, value, 100.0)? / 100.0)
 }
 
-/// Reads a number of hours.
+/// Reads a number of hours; `name` is the environment variable, for the error message.
 pub(super) fn hours(name: &str, value: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(above_zero(name, value, MAX_HOURS)? * 3600.0))
 }
 
-/// Reads a number above 0 and at most `high`.
+/// Reads a number above 0 and at most `high`; `name` is the environment variable, for the error message.
 fn above_zero(name: &str, value: &str, high: f64) -> Result<f64> {
     value.parse().ok().filter(|n| *n > 0.0 && *n <= high).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a number above 0 and at most {high}"))
@@ -224,13 +235,16 @@ mod tests {
         let c = with("ARMATURE_MTBF_HOURS", "0.5").unwrap();
         assert_eq!(c.mean_time_between_failures, Duration::from_secs(1800));
         assert_eq!(with("ARMATURE_RUN", "r").unwrap().run_directory, Some(PathBuf::from("r")));
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(9);
+        assert_eq!(with("ARMATURE_END_TIME", "9").unwrap().end_time, Some(end));
+        assert!(with("ARMATURE_END_TIME", "soon").is_err());
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
         assert_eq!(c.idle_sleep, Duration::from_micros(20));
         let c = with("ARMATURE_BATCH_MICROSECONDS", "70").unwrap();
         assert_eq!(c.batch_time, Duration::from_micros(70));
     }
 
-    /// A setting that is not in the list would cause a warning about an unknown variable.
+    /// A setting that is not in the list of known variables would cause a warning about an unknown variable.
     #[test]
     fn every_read_variable_is_listed_and_documented() {
         let asked = std::cell::RefCell::new(Vec::new());

@@ -1,16 +1,16 @@
-//! Tests that the table of settings in the documentation of [`Config`](super::Config) is complete and correct, and
-//! equals the table in the book.
+//! Tests that the table of settings in the documentation of [`Config`](super::Config) is complete and correct, and equals the table of settings
+//! in the book.
 
 use super::variables::SETTINGS;
 use super::{Balance, Config};
 
-/// Source text with the documentation of `Config`.
+/// Source text with the documentation of [`Config`](super::Config).
 const DOCUMENTED: &str = include_str!("mod.rs");
-/// Page of the book, and the variable that makes the test rewrite the page.
+/// Page of the book with the table of settings, and the environment variable that makes the test rewrite the page.
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
 const RENEW: &str = "ARMATURE_TEST_RENEW";
 
-/// Returns the lines of the table in `text`, without `prefix`.
+/// Returns the lines of the table in `text`, without the `prefix` of each line.
 fn table(text: &str, prefix: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.strip_prefix(prefix).unwrap_or_default());
     lines
@@ -20,12 +20,12 @@ fn table(text: &str, prefix: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the cells of a row.
+/// Returns the cells of a row of a Markdown table.
 fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// Returns a row in the form of the book: links between rustdoc pages become names.
+/// Returns a row of the table in the form of the book: links between rustdoc pages become names.
 fn for_the_book(row: &str) -> String {
     let mut written = String::new();
     let mut rest = row;
@@ -34,7 +34,7 @@ fn for_the_book(row: &str) -> String {
         let (target, after) = target.split_once(')').expect("a link ends");
         written.push_str(before);
         match target.strip_prefix("crate::") {
-            // The link leads to a method, which is written with its type.
+            // The link leads to a method, which is written with its type in the book.
             Some(path) if text.starts_with('`') => {
                 let method: Vec<&str> = path.rsplitn(3, "::").take(2).collect();
                 written.push_str(&format!("`{}::{}`", method[1], method[0]));
@@ -87,8 +87,8 @@ fn documented_defaults_match_the_code() {
     }
     assert_eq!(
         checked,
-        SETTINGS.len() - 3,
-        "the log of events, the job status and the directory of the run have no value to read back"
+        SETTINGS.len() - 4,
+        "the log of events, the job status, the directory of the run and its end have no value to read back"
     );
 }
 

@@ -1,10 +1,10 @@
-//! Variables that begin with `ARMATURE_`: the known names, and suggestions for unknown names.
+//! Environment variables that begin with `ARMATURE_`: the known names, and suggestions for unknown names.
 
-/// Prefix of all names.
+/// Prefix of the names of all environment variables of the framework.
 const START: &str = "ARMATURE_";
 
 /// Variables that a [`Config`](super::Config) reads.
-pub(super) const SETTINGS: [&str; 23] = [
+pub(super) const SETTINGS: [&str; 24] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
     "ARMATURE_BIND",
@@ -28,10 +28,11 @@ pub(super) const SETTINGS: [&str; 23] = [
     "ARMATURE_CHECKPOINT_OVERHEAD",
     "ARMATURE_MTBF_HOURS",
     "ARMATURE_RUN",
+    "ARMATURE_END_TIME",
 ];
 
-/// Names and prefixes of other variables: those of the framework's tests, experiments and scripts, and those that describe a task of a workflow to
-/// its command. They may be set when a program starts.
+/// Names and prefixes of environment variables that are not settings: variables of the framework's tests, experiments and scripts, and variables
+/// that describe a task of a workflow to its command. They may be set when a program starts.
 const OTHERS: [&str; 9] = [
     "ARMATURE_TASK_",
     "ARMATURE_COMMAND",
@@ -44,7 +45,7 @@ const OTHERS: [&str; 9] = [
     "ARMATURE_RUN",
 ];
 
-/// Returns the names with the prefix that belong to no known variable, sorted.
+/// Returns the names that begin like a variable of the framework but belong to no known variable, sorted.
 pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     let is_known =
         |name: &str| SETTINGS.contains(&name) || OTHERS.iter().any(|other| name.starts_with(other));
@@ -53,7 +54,7 @@ pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     unknown
 }
 
-/// Returns the message about a variable that is not a setting.
+/// Returns the warning about an environment variable that is not a setting.
 pub(super) fn remark(name: &str) -> String {
     let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
     let meant = name.strip_prefix(START).and_then(|rest| nearest(rest, settings));
@@ -61,7 +62,7 @@ pub(super) fn remark(name: &str) -> String {
     format!("{name} is set, but there is no such setting; it is ignored{}", meant.unwrap_or_default())
 }
 
-/// Returns the word that is most similar to `word`, if there is a similar one: it allows one edit per four letters.
+/// Returns the word that is most similar to `word`, if a word differs by at most one edit per four letters.
 pub(super) fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = word.chars().count().div_ceil(4);
     let nearest = words.map(|other| (distance(word, other), other)).min();

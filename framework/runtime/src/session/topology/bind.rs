@@ -7,8 +7,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::hardware::Core;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns the processing units that the calling thread may run on; `None` if the kernel does not report them (more units than fit the
-/// mask).
+/// Returns the processing units that the calling thread may run on; `None` if the kernel does not report them (if there are more units than fit
+/// the affinity mask).
 pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
     let mask = sched_getaffinity(None).ok()?;
     Some((0..CpuSet::MAX_CPU).filter(|&unit| mask.is_set(unit)).collect())
@@ -17,7 +17,7 @@ pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
 /// Binds the calling thread, and threads that it starts from now on, to these processing units.
 ///
 /// # Errors
-/// If there are no units, or none of them may be used.
+/// If there are no units, or this process may use none of the units.
 pub(crate) fn bind_current_thread(units: &[usize]) -> Result<()> {
     let mut mask = CpuSet::new();
     for &unit in units {
@@ -35,17 +35,17 @@ pub(crate) fn bind_current_thread(units: &[usize]) -> Result<()> {
 /// Returns true if the launcher has bound the ranks of a node to different sets of processing units. `masks` are the processing units that
 /// each rank of the node may use.
 ///
-/// Equal masks were set by the node, the batch system or the launcher for all ranks together, so dividing them among the ranks does not
-/// contradict a binding.
+/// Masks that are equal for all ranks were set by the node, the batch system or the launcher for all ranks together, so dividing them among the
+/// ranks does not contradict a binding.
 pub(crate) fn launcher_has_bound(masks: &[BTreeSet<usize>]) -> bool {
     masks.windows(2).any(|pair| pair[0] != pair[1])
 }
 
 /// Returns the processing units to which the `local`-th of `ranks` ranks on a node should be bound.
 ///
-/// Each rank gets an equal share of contiguous cores with all their hardware threads. `None` means that the binding of the rank stays
-/// unchanged. This is the case if the launcher has bound the rank already (`bound`), and if there are more ranks than cores: ranks that
-/// share cores must be free to move, because otherwise one busy core would delay several of them.
+/// Each rank gets an equal share of contiguous cores with all their hardware threads. `None` means that the binding of the rank stays unchanged.
+/// This is the case if the launcher has bound the rank already (`bound`), and if there are more ranks than cores: ranks that share cores must be
+/// free to move, because otherwise one busy core would delay several ranks.
 ///
 /// `cores` are the cores that the ranks of the node share.
 pub(crate) fn cores_of_rank(ranks: usize, local: usize, cores: &[Core], bound: bool) -> Option<Vec<usize>> {
@@ -60,7 +60,7 @@ pub(crate) fn cores_of_rank(ranks: usize, local: usize, cores: &[Core], bound: b
 mod tests {
     use super::*;
 
-    /// Returns cores with two hardware threads each.
+    /// Returns cores with two hardware threads each, for the tests.
     fn cores(count: usize) -> Vec<Core> {
         (0..count).map(|core| Core { package: 0, processing_units: vec![core, core + count] }).collect()
     }

@@ -1,4 +1,4 @@
-//! Hardware of a node: its cores and caches, before they are restricted to those that this process may use.
+//! Hardware of a node: its cores and caches, without a restriction to those that this process may use.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Core {
-    /// Number of its package, as assigned by the operating system.
+    /// Number of the package (socket) of the core, as assigned by the operating system.
     pub package: usize,
     /// Processing units (hardware threads) of the core that this process may use, with the numbers of the operating system.
     pub processing_units: Vec<usize>,
 }
 
-/// Source of a [`Topology`](super::Topology).
+/// Source of the data in a [`Topology`](super::Topology).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Source {
@@ -24,7 +24,7 @@ pub enum Source {
     Sysfs,
 }
 
-/// Cores and caches of the whole node, before they are restricted to those that this process may use.
+/// Cores and caches of the whole node, without a restriction to those that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hardware {
     pub(super) cores: Vec<Core>,
@@ -33,7 +33,7 @@ pub(super) struct Hardware {
 }
 
 impl Core {
-    /// Returns the core restricted to an affinity mask; `None` if no processing unit is left.
+    /// Returns the core with only the processing units in the affinity mask `allowed`; `None` if no processing unit is left.
     pub(super) fn within(mut self, allowed: &BTreeSet<usize>) -> Option<Core> {
         self.processing_units.retain(|unit| allowed.contains(unit));
         (!self.processing_units.is_empty()).then_some(self)

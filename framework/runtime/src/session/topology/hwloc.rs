@@ -1,7 +1,7 @@
 //! Cores and caches from hwloc.
 //!
-//! Only sound functions of the binding are used. `Display` of an object writes past the end of a buffer, `name` dereferences a null
-//! pointer, `object_type` and `type_at_depth` create invalid enum values (newer libraries have more types), and NUMA nodes cannot be
+//! Only sound functions of the Rust binding of hwloc are used. `Display` of an object writes past the end of a buffer, `name` dereferences a
+//! null pointer, `object_type` and `type_at_depth` create invalid enum values (newer libraries have more types), and NUMA nodes cannot be
 //! listed. `clippy.toml` forbids these functions as far as possible.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) fn hardware() -> Option<Hardware> {
     }
     let mut cores = of_type(ObjectType::Core);
     if cores.is_empty() {
-        // Some virtual machines do not report which processing units share a core.
+        // Processing units count as cores if there are no cores: some virtual machines do not report which processing units share a core.
         cores = of_type(ObjectType::PU);
     }
     let cores: Vec<Core> = cores
@@ -41,7 +41,8 @@ pub(super) fn hardware() -> Option<Hardware> {
     Some(Hardware { cores, caches, source: Source::Hwloc })
 }
 
-/// Returns the processing units of an object, ascending. The set is borrowed from the object, so it is collected here.
+/// Returns the processing units of an object, ascending. They are collected into a list, because hwloc's set of units is borrowed from the
+/// object.
 fn units(object: &TopologyObject) -> impl Iterator<Item = usize> + use<> {
     let units: Vec<usize> = object.cpuset().into_iter().flatten().map(|unit| unit as usize).collect();
     units.into_iter()

@@ -5,17 +5,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of a kibibyte.
 pub(super) const KIB: u64 = 1 << 10;
 
-/// Memory in bytes.
+/// Total and available memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
     pub(super) total: u64,
     pub(super) available: u64,
 }
 
-/// Reads `/proc` and the cgroup files below `root`. A missing file imposes no bound.
+/// Reads the memory of the node and the limits of this process from `/proc` and the cgroup files below `root`. A missing file imposes no limit.
 pub(super) fn read(root: &Path) -> Memory {
     let info = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     let total = entry(&info, "MemTotal:").map_or(0, |kib| kib * KIB);
@@ -27,17 +26,17 @@ pub(super) fn read(root: &Path) -> Memory {
     })
 }
 
-/// Returns the number after a name in lines of the form `name number`.
+/// Returns the number after `name` in a text with lines of the form `name number`.
 pub(super) fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 
-/// Returns the directories of this process's cgroup of this `controller` and of all enclosing groups, each of which can have a limit.
+/// Returns the directories of this process's cgroup for `controller` and of all enclosing cgroups, each of which can have a limit.
 pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
     let mounts = root.join("sys/fs/cgroup");
     let mut folders = Vec::new();
     for line in fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default().lines() {
-        // Format: `hierarchy:controllers:path`, with hierarchy 0 and no controllers for version 2.
+        // Format of a line in `/proc/self/cgroup`: `hierarchy:controllers:path`, with hierarchy 0 and no controllers for cgroups version 2.
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
         let tops = if controllers.is_empty() {
@@ -47,7 +46,7 @@ pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
         } else {
             continue;
         };
-        // In a container the path may lie outside of the mount. In that case only the top directory contributes.
+        // In a container the path of the cgroup may lie outside of the mounted cgroup files. In that case only the top directory is used.
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
         for top in tops {
             for depth in 0..=parts.len() {
@@ -58,17 +57,17 @@ pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the limit of one group and the memory that is still available; `None` if the group has no limit.
+/// Returns the memory limit of one cgroup and the memory that is still available in it; `None` if the cgroup has no limit.
 fn limit(group: &Path) -> Option<Memory> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let (total, used, cache) = match read("memory.max") {
         Some(max) => (max, read("memory.current"), "inactive_file "),
         None => (read("memory.limit_in_bytes")?, read("memory.usage_in_bytes"), "total_inactive_file "),
     };
-    // Version 2 writes `max` for no limit, version 1 a number near 2^63.
+    // cgroups version 2 write `max` for no limit, version 1 a number near 2^63.
     let total: u64 = total.trim().parse().ok().filter(|&total| total < 1 << 60)?;
     let used: u64 = used.and_then(|used| used.trim().parse().ok()).unwrap_or(0);
-    // The kernel reclaims file pages before it refuses memory.
+    // The cgroup's file cache counts as available memory: the kernel reclaims file pages before it refuses memory.
     let cache = read("memory.stat").and_then(|stat| entry(&stat, cache)).unwrap_or(0);
     Some(Memory { total, available: total.saturating_sub(used.saturating_sub(cache)) })
 }

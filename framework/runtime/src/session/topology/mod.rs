@@ -4,7 +4,7 @@
 //! determined by the kernel: the affinity mask (which is set by the launcher and by the cpuset of the batch system) and the memory limits
 //! of its cgroups.
 //!
-//! Only the module `hwloc` depends on hwloc; it uses only functions of the binding that are known to be sound.
+//! Only the module `hwloc` depends on hwloc; that module uses only functions of the Rust binding of hwloc that are known to be sound.
 
 mod bind;
 mod hardware;
@@ -56,13 +56,13 @@ impl Topology {
     /// core.
     pub fn of_this_node() -> Self {
         let root = Path::new("/");
-        // Reading the hardware takes most of the time of the start of a session, and the hardware does not change.
+        // The hardware is read once per process: reading takes most of the time of the start of a session, and the hardware does not change.
         static HARDWARE: OnceLock<Hardware> = OnceLock::new();
         let hardware = HARDWARE.get_or_init(|| read_hardware(root));
         Topology::new(this_process::host(), hardware.clone(), current_binding(), memory::read(root))
     }
 
-    /// Returns the topology of `hardware`, restricted to the processing units `allowed` (no restriction if `None`).
+    /// Returns the topology of `hardware`, restricted to the processing units `allowed` (all units if `None`).
     fn new(
         host: String,
         hardware: Hardware,
@@ -76,7 +76,8 @@ impl Topology {
         };
         cores.sort_by_key(|core| core.processing_units.first().copied());
         if cores.is_empty() {
-            // The process runs, so at least one core must exist, even if the hardware description has none.
+            // A topology without cores gets a core: the process runs, so at least one core must exist, even if the hardware description has
+            // none.
             let units =
                 allowed.into_iter().flatten().map(|unit| Core { package: 0, processing_units: vec![unit] });
             cores = units.collect();
@@ -128,7 +129,7 @@ impl fmt::Display for Topology {
     }
 }
 
-/// A number of bytes that is formatted in the largest unit in which it is at least one.
+/// Number of bytes that is displayed in the largest unit in which the number is at least one.
 pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::memory::{entry, groups};
 
-/// Returns the longest time for which a CPU quota has stopped this process's cgroup or an enclosing one, according to the files below `root`. `None`
-/// if no group reports a time.
+/// Returns the longest time for which a CPU quota has stopped this process's cgroup or an enclosing cgroup, according to the files below `root`.
+/// `None` if no group reports a time.
 pub(super) fn throttled(root: &Path) -> Option<Duration> {
     let of_group = |group: &std::path::PathBuf| {
         let stat = fs::read_to_string(group.join("cpu.stat")).ok()?;
-        // Version 2 counts microseconds, version 1 nanoseconds.
+        // In the file `cpu.stat`, cgroups version 2 count microseconds, version 1 nanoseconds.
         let micros = entry(&stat, "throttled_usec ").map(Duration::from_micros);
         micros.or_else(|| entry(&stat, "throttled_time ").map(Duration::from_nanos))
     };

@@ -1,4 +1,4 @@
-//! Cores and caches from the kernel's files, below a root directory that tests can replace.
+//! Cores and caches of the node from the kernel's files in `/sys`, below a root directory that tests can replace.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ pub(super) fn hardware(root: &Path) -> Hardware {
             continue;
         }
         let topology = cpus.join(format!("cpu{unit}/topology"));
-        // The second name is used by kernels before 5.3.
+        // Kernels before 5.3 have only the second name of the file.
         let siblings = list(&topology.join("core_cpus_list"))
             .or_else(|| list(&topology.join("thread_siblings_list")))
             .filter(|siblings| siblings.contains(&unit))
@@ -28,7 +28,7 @@ pub(super) fn hardware(root: &Path) -> Hardware {
     Hardware { cores, caches, source: Source::Sysfs }
 }
 
-/// Returns the sizes of the data or unified caches of level 1 to 3.
+/// Returns the sizes in bytes of the data or unified caches of level 1 to 3; `None` for an unknown size.
 fn caches(folder: &Path) -> [Option<u64>; 3] {
     let mut sizes = [None; 3];
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -65,7 +65,7 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
     for range in text.split(',').map(str::trim) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No machine has more processing units, and a damaged file must not exhaust memory.
+        // Larger numbers are refused: no machine has more processing units, and a damaged file must not exhaust memory.
         if last > 1 << 16 {
             return None;
         }
@@ -86,7 +86,7 @@ fn line(file: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Creates a root directory with the given files.
+    /// Creates a root directory with the given files, in place of `/sys`.
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -110,7 +110,7 @@ mod tests {
         let mut files = vec![(String::from("online"), String::from("0-7"))];
         for unit in 0..8 {
             let (core, package) = (unit % 4, unit % 4 / 2);
-            // Some processing units have the newer name of the file, others the older one.
+            // Some processing units have the newer name of the file that lists the threads of a core, others the older name.
             let name = if unit < 2 { "core_cpus_list" } else { "thread_siblings_list" };
             files.push((format!("cpu{unit}/topology/{name}"), format!("{core},{}", core + 4)));
             files.push((format!("cpu{unit}/topology/physical_package_id"), package.to_string()));

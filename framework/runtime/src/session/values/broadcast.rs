@@ -14,39 +14,39 @@ use crate::session::agreement::{Announcement, Opening};
 use crate::user_code;
 use crate::wire::{self, Codec, Item, weigh_some};
 
-/// Approximate size of a piece in bytes. Each piece is encoded and decoded as a whole: larger pieces need more memory in addition to the
-/// values, much smaller ones send too many messages.
+/// Approximate size in bytes of a piece of a broadcast value. Each piece is encoded and decoded as a whole: larger pieces need more memory in
+/// addition to the values, much smaller pieces send too many messages.
 pub(crate) const PIECE: usize = 4 << 20;
 
-/// Encoded piece: a small head, and bulk data.
+/// Encoded piece of a broadcast value: a small head, and bulk data.
 pub(crate) type Encoded = (Vec<u8>, Vec<Part>);
 
-/// Function that returns the next piece, and true if it is the last one.
+/// Function that returns the next piece of a broadcast value, and true if it is the last piece.
 pub(crate) type NextPiece<'n> = &'n mut dyn FnMut() -> Result<(Encoded, bool)>;
 
-/// One rank's view of a run whose values are sent along the tree.
+/// One rank's part in a collective operation whose values are sent along the tree of ranks.
 pub(super) struct Course {
     pub(super) limits: Limits,
     pub(super) run: u32,
-    /// Parent of this rank in the tree; rank 0 on rank 0.
+    /// Parent of this rank in the tree of ranks; 0 on rank 0.
     pub(super) parent: usize,
     pub(super) children: Vec<usize>,
-    /// Lost ranks that rank 0 sends all pieces to in addition to its children, because a rank that was taken for dead may only have been
-    /// slow. No messages are expected from them.
+    /// Ranks that were taken for dead, to which rank 0 sends all pieces in addition to its children, because they may only have been slow. No
+    /// messages are expected from them.
     aside: Vec<usize>,
-    /// True if this rank is a lost rank to which rank 0 sends all pieces.
+    /// True if rank 0 has taken this rank for dead and sends all pieces to it directly.
     pub(super) is_aside: bool,
-    /// On rank 0: encoded [`Opening`] of the next piece. On the other ranks `arrived` holds the first piece.
+    /// On rank 0: encoded [`Opening`] for the next piece. On the other ranks the field is empty, and `arrived` holds the first piece.
     opening: Vec<u8>,
     arrived: Option<Message>,
 }
 
 impl Course {
-    /// Begins a run in which all ranks receive pieces from rank 0 before anything else.
+    /// Begins a collective operation in which all ranks receive pieces of a value from rank 0 before anything else.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if rank 0 runs something else; [`ErrorKind::Timeout`] if the parent is silent for too long, or if dead ranks
-    /// are needed. The caller reports the error.
+    /// [`ErrorKind::Config`] if rank 0 runs something else; [`ErrorKind::Timeout`] if the parent in the tree is silent for too long, or if dead
+    /// ranks are needed. The caller reports the error.
     pub(super) fn begin(endpoint: &mut Endpoint, what: Announcement, limits: Limits) -> Result<Self> {
         let run = endpoint.next_run_of(&what)?;
         let (rank, size) = (endpoint.rank(), endpoint.size());
@@ -57,8 +57,8 @@ impl Course {
                 opening = wire::to_bytes(&Opening { what, lost: lost.clone() })?;
             }
         } else {
-            // A guess of the parent: the final tree depends on the dead ranks, which rank 0 lists in its first piece, because only rank 0
-            // detects deaths.
+            // The parent in this tree is a guess: the final tree depends on the dead ranks, which rank 0 lists in its first piece, because only
+            // rank 0 detects deaths.
             let tree = Tree::new(size, &lost);
             let (rank, heartbeats_to) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
             let (message, dead) = endpoint.await_opening(&what, &Waits { rank, limits, heartbeats_to })?;
@@ -70,11 +70,11 @@ impl Course {
         Ok(Course { limits, run, parent, children: tree.children(rank), aside, is_aside, opening, arrived })
     }
 
-    /// Sends pieces from rank 0, where `next` returns one after the other, to all ranks. Each rank, including rank 0, passes each piece to `take`, so
-    /// that all ranks decode the same data and values need not be copied on rank 0.
+    /// Sends the pieces of a value from rank 0, where `next` returns one piece at each call, to all ranks. Each rank, including rank 0, passes
+    /// each piece to `take`, so that all ranks decode the same data and values need not be copied on rank 0.
     ///
     /// # Errors
-    /// The errors of `next` and `take`; [`ErrorKind::Timeout`] if the parent is silent for too long. The caller reports the error.
+    /// The errors of `next` and `take`; [`ErrorKind::Timeout`] if the parent in the tree is silent for too long. The caller reports the error.
     pub(super) fn descend(
         &mut self,
         endpoint: &mut Endpoint,
@@ -110,7 +110,8 @@ impl Course {
         }
     }
 
-    /// Sends a piece to the children, those with the largest subtrees first, and to the lost ranks.
+    /// Sends a piece to the children in the tree, to those with the largest subtrees first, and from rank 0 also to ranks that were taken for
+    /// dead.
     fn pass_on(&self, endpoint: &mut Endpoint, code: u8, opening: &[u8], parts: &[Part]) -> Result<()> {
         if self.children.is_empty() && self.aside.is_empty() {
             return Ok(());
@@ -123,7 +124,7 @@ impl Course {
         })
     }
 
-    /// Returns the next piece from the parent.
+    /// Returns the next piece from the parent in the tree.
     fn await_parent(&self, endpoint: &mut Endpoint) -> Result<Message> {
         let Course { parent, limits, .. } = *self;
         endpoint.await_from(
@@ -134,13 +135,14 @@ impl Course {
     }
 }
 
-/// Returns the parts of a message with a piece. The head is the first part, so that the piece can be forwarded unchanged.
+/// Returns the content of a message with a piece of a value. The head of the piece is the first part, so that the piece can be forwarded
+/// unchanged.
 pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
     parts.insert(0, Part::Bytes(head.into()));
     parts
 }
 
-/// Returns head and bulk data of a piece from rank `from`.
+/// Returns the head and the bulk data of a piece that rank `from` has sent.
 pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<Part>)> {
     if parts.is_empty() {
         return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent an empty piece of a value")));
@@ -149,10 +151,10 @@ pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<
     Ok((head, parts))
 }
 
-/// Encodes `items`, preceded by their number.
+/// Encodes `items`, preceded by the number of items.
 pub(in crate::session) fn encode_items<T>(codec: &Codec<T>, items: Vec<T>) -> Result<Encoded> {
     let (mut head, mut parts) = ((items.len() as u64).to_le_bytes().to_vec(), Vec::new());
-    // `Serialize` may be user code.
+    // A panic is caught, because the `Serialize` of the items may be user code.
     user_code::call(|| codec.encode(items, &mut head, &mut parts))?;
     Ok((head, parts))
 }
@@ -167,7 +169,7 @@ pub(super) fn decode_items<T>(codec: &Codec<T>, mut head: Bytes, parts: Vec<Part
 }
 
 impl Endpoint {
-    /// Runs a broadcast of pieces from rank 0, see [`Course::descend`]. It continues without dead ranks.
+    /// Broadcasts pieces of a value from rank 0, see [`Course::descend`]. The operation continues without dead ranks.
     ///
     /// # Errors
     /// The errors of [`Course::begin`] and [`Course::descend`].
@@ -181,10 +183,10 @@ impl Endpoint {
         Course::begin(self, what.without_the_dead(), limits)?.descend(self, next, take)
     }
 
-    /// Sends the items of rank 0, in order, and an additional value to all ranks. `bytes` is the approximate size of an item.
+    /// Broadcasts the items of rank 0, in order, and an additional value. `bytes` is the approximate size of an item.
     ///
     /// # Errors
-    /// The errors of [`broadcast`](Endpoint::broadcast), and of encoding.
+    /// The errors of [`broadcast`](Endpoint::broadcast), and of encoding the items.
     pub(crate) fn broadcast_items<T, S: Serialize + DeserializeOwned>(
         &mut self,
         what: Announcement,
@@ -201,7 +203,7 @@ impl Endpoint {
 }
 
 impl Course {
-    /// Sends a value of rank 0, whose type belongs to the framework, to all ranks.
+    /// Sends a value of rank 0, whose type belongs to the framework, to all ranks along the tree.
     pub(super) fn descend_value<S: Serialize + DeserializeOwned>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -219,7 +221,7 @@ impl Course {
         got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 sent no value"))
     }
 
-    /// Sends the items of rank 0 to all ranks. `bytes` is the approximate size of an item.
+    /// Sends the items of rank 0 to all ranks along the tree. `bytes` is the approximate size of an item.
     pub(super) fn descend_items<T>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -250,11 +252,11 @@ impl Course {
 }
 
 impl Session {
-    /// Sends the results of a skeleton from rank 0 to all ranks. `skeleton` names it, as in `the farm "a"`; `place` adds the name to an
-    /// error.
+    /// Sends the results of a skeleton from rank 0 to all ranks. `skeleton` is the skeleton's description, such as `the farm "a"`; `place` adds
+    /// the skeleton's name to an error.
     ///
     /// # Errors
-    /// The errors of [`Endpoint::broadcast`], and of encoding. They are reported.
+    /// The errors of [`Endpoint::broadcast`], and of encoding the results. The errors are reported to all ranks.
     pub(crate) fn share<T: Item>(
         &mut self,
         skeleton: &str,
@@ -266,7 +268,7 @@ impl Session {
         self.share_with(skeleton, codec, root, place).map(|(results, ())| results)
     }
 
-    /// Like [`share`](Session::share), with another value that belongs to the results.
+    /// Sends results like [`share`](Session::share), with another value that belongs to the results.
     ///
     /// # Errors
     /// The errors of [`share`](Session::share).
@@ -294,7 +296,7 @@ impl Session {
         result
     }
 
-    /// Runs a collective operation and reports its failure; `place` adds the place in the program to the error.
+    /// Runs a collective operation and reports its failure to all ranks; `place` adds the location in the program to the error.
     pub(super) fn reported<R>(
         &mut self,
         place: impl Fn(Error) -> Error,
@@ -340,7 +342,7 @@ mod tests {
     fn all_ranks_receive_all_items_for_any_piece_size() {
         let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
         for ranks in [1, 2, 5] {
-            // The pieces contain one item, some items, or all items.
+            // With these sizes the pieces of the broadcast contain one item, some items, or all items.
             for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
                 let got = broadcast_on_all(ranks, &words, bytes);
                 assert_eq!(got.len(), ranks);

@@ -12,7 +12,7 @@ use crate::session::Announcement;
 use crate::wire::{Codec, Item};
 
 impl Course {
-    /// Begins a run in which rank 0 at first sends only the announcement.
+    /// Begins a collective operation in which rank 0 at first sends only the announcement, without a value.
     ///
     /// # Errors
     /// The errors of [`begin`](Course::begin).
@@ -22,8 +22,8 @@ impl Course {
         Ok(course)
     }
 
-    /// Combines the values of this rank and of its subtree, those of lower ranks first, and sends the result to the parent. Returns the
-    /// combined values of all ranks on rank 0, `None` on the other ranks.
+    /// Combines the values of this rank and of its subtree in the tree of ranks, those of lower ranks first, and sends the result to the parent.
+    /// Returns the combined values of all ranks on rank 0, `None` on the other ranks.
     ///
     /// # Errors
     /// The errors of `combine`, encoding and decoding; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if a child is silent for too long.
@@ -39,7 +39,7 @@ impl Course {
         let above = (rank > 0).then_some(self.parent);
         let heartbeats_to: Vec<usize> = above.into_iter().chain(self.children.iter().copied()).collect();
         if rank == 0 {
-            // Rank 0 sends nothing, but checks that its values can be encoded and decoded, as if they were sent.
+            // Rank 0 sends nothing, but checks that its values can be encoded and decoded, as if the values were sent.
             codec.check(&mine)?;
         }
         let mut all = mine;

@@ -1,8 +1,8 @@
 //! Collective operations on values, between skeletons: broadcast, gather, all-gather, all-reduce, consensus and barrier.
 //!
-//! Messages are sent along a binomial [tree] of ranks, each from one rank to another, so that every wait has a limit and no rank waits for
-//! a dead rank. Each call is a run that all ranks must reach, like that of a skeleton. It begins with the announcement of rank 0, which
-//! each rank compares with its own before it sends anything ([agreement](super::agreement)). A value of rank 0 is sent with the
+//! Messages are sent along a binomial [tree] of ranks, each from one rank to another, so that every wait has a limit and no rank waits for a
+//! dead rank. Each call is a run that all ranks must reach, like that of a skeleton. A run begins with the announcement of rank 0, which each
+//! rank compares with its own announcement before it sends anything ([agreement](super::agreement)). A value of rank 0 is sent with the
 //! announcement. Values of all ranks are sent up the tree, in the order of the ranks, and the result is sent down the tree.
 
 mod broadcast;
@@ -26,16 +26,16 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{Codec, Item, weigh_some};
 
-/// Returns the announcement of an operation on values of type `T`; `what` describes it in words that follow "rank 1".
+/// Returns the announcement of a collective operation on values of type `T`; `what` describes the operation in words that follow "rank 1".
 fn announced<T>(what: &str) -> Announcement {
     Announcement::new(what).with("values of type", type_name::<T>())
 }
 
-/// Collective operations on values. Every rank calls them in the same order, between skeletons as well as before and after them.
+/// Collective operations on values. Every rank calls the operations in the same order, between skeletons as well as before and after skeletons.
 ///
-/// A rank that runs something else in the meantime, or calls with another type, ends the job with an error that names both operations.
-/// Ranks wait for each other as long as they do before a skeleton ([`Config::join_limit`](crate::Config::join_limit)). A time-out error
-/// names the waiting rank, the awaited rank and the place in the program.
+/// A rank that runs something else in the meantime, or calls an operation with another type, ends the job with an error that names both
+/// operations. Ranks wait for each other as long as they do before a skeleton ([`Config::join_limit`](crate::Config::join_limit)). A time-out
+/// error names the waiting rank, the awaited rank and the place in the program.
 ///
 /// If a farm or a workflow has continued without dead ranks, `broadcast` and `barrier` continue without them, too. The other operations
 /// need a value of each rank and end the job.
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Waits until all ranks have called it.
+    /// Waits until all ranks have called this function.
     ///
     /// # Errors
     /// The errors of [`broadcast`](Session::broadcast).
@@ -188,7 +188,7 @@ impl Session {
         })
     }
 
-    /// Runs a collective operation; an error names the place in the program.
+    /// Runs a collective operation; an error names the location of the call in the program.
     pub(super) fn together<R>(
         &mut self,
         at: &Location<'_>,
@@ -199,7 +199,7 @@ impl Session {
     }
 }
 
-/// Returns the combined values of all ranks, on all ranks.
+/// Returns the combined values of all ranks (all-reduce), on all ranks.
 fn reduced<T: Item>(
     endpoint: &mut Endpoint,
     what: Announcement,
@@ -216,7 +216,7 @@ fn reduced<T: Item>(
     only(course.descend_items(endpoint, &codec, 1, reduced)?)
 }
 
-/// Returns a value of each rank, on all ranks.
+/// Returns a list with a value of each rank (all-gather), on all ranks.
 pub(super) fn from_all<T: Item>(
     endpoint: &mut Endpoint,
     what: Announcement,
@@ -235,7 +235,7 @@ fn append<T>(mut before: Vec<T>, mut after: Vec<T>) -> Result<Vec<T>> {
     Ok(before)
 }
 
-/// Returns the only value of a list.
+/// Returns the only value of a list; another number of values is an error.
 fn only<T>(values: Vec<T>) -> Result<T> {
     let count = values.len();
     let mut values = values.into_iter();

@@ -1,14 +1,14 @@
 //! Binomial tree along which values are sent from rank 0 to all ranks, and from all ranks to rank 0. Pure functions.
 
-/// Binomial tree of ranks with rank 0 at the root. The subtree of a rank contains the ranks that follow it, so that values are combined in
-/// the order of the ranks.
+/// Binomial tree of ranks with rank 0 at the root. The subtree of a rank contains the next higher ranks, so that values are combined in the
+/// order of the ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tree {
     members: Vec<usize>,
 }
 
 impl Tree {
-    /// Creates the tree of `size` ranks without the `lost` ranks; rank 0 must not be lost.
+    /// Creates the tree of `size` ranks without the ranks in `lost`, which are dead; rank 0 must not be among them.
     pub(super) fn new(size: usize, lost: &[usize]) -> Self {
         Tree { members: (0..size).filter(|rank| !lost.contains(rank)).collect() }
     }
@@ -17,13 +17,13 @@ impl Tree {
         self.members.binary_search(&rank).ok()
     }
 
-    /// Returns the parent of a rank; `None` for rank 0 and for a rank that is not in the tree.
+    /// Returns the parent of a rank in the tree; `None` for rank 0 and for a rank that is not in the tree.
     pub(super) fn parent(&self, rank: usize) -> Option<usize> {
         let place = self.place(rank).filter(|&place| place > 0)?;
         self.members.get(place & (place - 1)).copied()
     }
 
-    /// Returns the children of a rank, ascending. The subtree of a child contains the ranks up to the next child.
+    /// Returns the children of a rank in the tree, ascending. The subtree of a child contains the ranks up to the next child.
     pub(super) fn children(&self, rank: usize) -> Vec<usize> {
         let Some(place) = self.place(rank) else { return Vec::new() };
         let levels = if place == 0 { usize::BITS } else { place.trailing_zeros() };
@@ -36,7 +36,7 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// Returns `rank` and the ranks below it, in the order in which their values are combined.
+    /// Returns `rank` and the ranks below it in the tree, in the order in which their values are combined.
     fn under(tree: &Tree, rank: usize) -> Vec<usize> {
         let children = tree.children(rank);
         assert!(children.iter().all(|&child| tree.parent(child) == Some(rank)), "{tree:?}");

@@ -18,11 +18,11 @@ use crate::session::output_file;
 /// Bits of a file's mode that are sent: the permissions to read, write and execute.
 const PERMISSIONS: u32 = 0o777;
 
-/// The directory. The module documentation describes it.
+/// Directory in which the commands of a rank run.
 #[derive(Debug)]
 pub(in crate::workflow) struct Folder {
     path: PathBuf,
-    /// Directory that is removed after the run: every rank except rank 0 has one.
+    /// Directory that this rank has created for the run and removes after it; `None` on rank 0.
     own: Option<PrivateDir>,
     /// Random part of the names of incomplete files, so that no other user can guess them.
     token: String,
@@ -52,12 +52,12 @@ impl Folder {
         &self.path
     }
 
-    /// Returns the file for the standard output of commands; `None` on rank 0, where the caller decides.
+    /// Returns the path of the file for the standard output of this rank's commands; `None` on rank 0, where the program chooses the file.
     pub(in crate::workflow) fn output(&self) -> Option<PathBuf> {
         self.own.as_ref().map(|own| own.path().join("output"))
     }
 
-    /// Returns the path of a file. A symbolic link on the path must not lead out of the directory.
+    /// Returns the path of the file `name` in the directory. Fails if a symbolic link on the path leads out of the directory.
     fn place(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         let parent = path.parent().unwrap_or(&self.path);
@@ -75,7 +75,8 @@ impl Folder {
         for name in names {
             let path = self.path.join(name);
             let parent = path.parent().unwrap_or(&self.path);
-            // Only the existing part of the path can contain symbolic links, so that part shows whether the rest would be created in the directory.
+            // The parent directories are created only if the existing part of the path lies in the directory. Only the existing part can contain
+            // symbolic links, so it shows whether the rest would be created in the directory.
             let there = parent.ancestors().find_map(|above| above.canonicalize().ok());
             let created = match there.is_some_and(|there| there.starts_with(&self.path)) {
                 true => fs::create_dir_all(parent),
@@ -96,7 +97,7 @@ impl Folder {
     ) -> Result<(), String> {
         for name in names {
             let removed = self.place(name).and_then(|path| match fs::symlink_metadata(&path) {
-                // A directory does not count as a file.
+                // A directory with the name of an output file is not removed.
                 Ok(found) if !found.is_dir() => fs::remove_file(&path),
                 _ => Ok(()),
             });
@@ -107,7 +108,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Checks that a file exists and can be sent.
+    /// Checks that the file `name` exists and can be sent to another rank.
     ///
     /// # Errors
     /// The file cannot be sent, with the reason as text.
@@ -119,20 +120,20 @@ impl Folder {
         })
     }
 
-    /// Returns the requested piece of a file.
+    /// Returns the part of the file `name` that another rank has requested.
     pub(in crate::workflow) fn read(&self, name: &str, request: PieceRequest) -> Piece {
         let piece = self.place(name).and_then(|path| read(&path, Links::Refused, request));
         piece.unwrap_or_else(|error| Piece::refused(request, format!("cannot read {name:?}: {error}")))
     }
 
-    /// Returns the requested piece of the standard output of this rank's commands.
+    /// Returns the requested piece of the file with the standard output of this rank's commands.
     pub(in crate::workflow) fn read_output(&self, request: PieceRequest) -> Piece {
         let piece = self.output().ok_or_else(|| ErrorKind::NotFound.into());
         let piece = piece.and_then(|path| read(&path, Links::Refused, request));
         piece.unwrap_or_else(|error| Piece::refused(request, error.to_string()))
     }
 
-    /// Writes a piece of a file. The file gets its name with its last piece.
+    /// Writes a piece of a file to an incomplete copy. After the last piece the copy is renamed to the name of the file.
     pub(in crate::workflow) fn write(
         &self,
         name: &str,
@@ -154,18 +155,18 @@ impl Folder {
         write().map_err(|error| refused(error.to_string()))
     }
 
-    /// Removes the incomplete copy of a file.
     pub(in crate::workflow) fn forget(&self, name: &str, file: usize) {
-        // There is no incomplete copy if no piece has arrived.
+        // The error is ignored: if no piece of the file has arrived, there is no incomplete copy to remove.
         let _ = fs::remove_file(self.incomplete_path(&self.path.join(name), file));
     }
 
-    /// Returns the path of a file until it is complete.
+    /// Returns the path of the incomplete copy of a file, to which pieces are written until the file is complete.
     fn incomplete_path(&self, path: &Path, file: usize) -> PathBuf {
         path.with_file_name(format!("{OURS}part-{}-{file}", self.token))
     }
 
-    /// Writes a piece of the output of a rank's commands to a directory. Output of an earlier run is kept; the new file gets another name.
+    /// Writes a piece of the standard output of a rank's commands to a file in `directory`. A file from an earlier run is kept; the new file gets
+    /// another name.
     pub(in crate::workflow) fn write_output(
         &self,
         directory: &Path,
@@ -207,7 +208,7 @@ fn write(part: &Path, path: &Path, head: &PieceHead, bytes: &[u8]) -> io::Result
     let mut options = OpenOptions::new();
     options.write(true);
     if head.offset == 0 {
-        // An incomplete copy may be left by a transfer from a rank that died.
+        // A copy that exists at the first piece is removed: it may be left by a transfer from a rank that died.
         let _ = fs::remove_file(part);
         options.create_new(true);
     }
@@ -227,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// Copies a file from one folder to another; returns the number of pieces.
+    /// Copies a file piece by piece from one directory to another; returns the number of pieces.
     fn send(from: &Folder, to: &Folder, name: &str) -> Result<usize, String> {
         let (mut offset, mut pieces) = (0, 0);
         loop {
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"secret");
         assert!(root.make_room(["out/new/f"]).unwrap_err().contains("leads out of the directory"));
         assert!(!outside.path().join("new").exists());
-        // A link in the place of the file is replaced; the target of the link stays as it is.
+        // A symbolic link with the name of the file is replaced; the target of the link stays as it is.
         fs::write(other.path().join("link"), "new").unwrap();
         send(&other, &root, "link").unwrap();
         assert_eq!(fs::read(dir.path().join("link")).unwrap(), b"new");

@@ -21,24 +21,24 @@ pub(super) use pieces::{Piece, PieceHead, PieceRequest};
 pub(super) use table::FileTable;
 pub(super) use transfers::{Settled, Transfers};
 
-/// Files of a rank, and the tries that wait for files.
+/// Files of the commands of a rank, and the tries of commands that wait for the transfer of files.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) table: Arc<FileTable>,
     pub(super) folder: Folder,
     pub(super) transfers: Transfers,
-    /// Tries that wait for their inputs, by task.
+    /// By task: tries of commands that wait until their input files are on this rank.
     pub(super) starting: BTreeMap<usize, Started>,
-    /// Ended tries of this rank whose outputs rank 0 is still fetching, by task.
+    /// By task: ended tries on this rank whose output files rank 0 is still fetching.
     pub(super) reported: BTreeMap<usize, Try>,
-    /// On rank 0: ended tries of other ranks whose outputs are being fetched, by task.
+    /// On rank 0, by task: ended tries on other ranks whose output files are being fetched.
     pub(super) arriving: BTreeMap<usize, Try>,
-    /// On rank 0: true if the output of the commands of other ranks has been requested.
+    /// On rank 0: true if it has requested the standard output of the commands of other ranks.
     pub(super) has_requested_output: bool,
 }
 
 impl Files {
-    /// Creates the files of a rank whose commands run in `directory`, or in a new directory within it.
+    /// Creates the state of a rank whose commands run in `directory`, or, on a rank other than 0, in a new directory within it.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the directory cannot be used.
@@ -55,10 +55,10 @@ impl Files {
         })
     }
 
-    /// Checks on rank 0 that the inputs exist that no task of this run creates.
+    /// Checks on rank 0 that all input files exist that no task of this run creates.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if an input is missing, or is not a regular file.
+    /// [`ErrorKind::Config`] if an input file is missing, or is not a regular file.
     pub(super) fn check(&self, description: &Description) -> Result<()> {
         let tasks = description.tasks();
         for (number, task) in tasks.iter().enumerate().filter(|(_, task)| !task.done) {
@@ -84,7 +84,7 @@ impl Files {
         Ok(())
     }
 
-    /// Returns a text with the files for which the rank waits, if it waits for any.
+    /// Returns a text that names the files for which the rank waits; `None` if it waits for no file.
     pub(super) fn state(&self) -> Option<String> {
         let arriving = self.transfers.arriving().map(|(file, from)| match self.table.name_of(file) {
             Some(name) => format!("{name} from rank {from}"),

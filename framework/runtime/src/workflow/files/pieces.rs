@@ -7,32 +7,30 @@ use crate::comm::message::{Body, Put, Take};
 use crate::error::Result;
 use crate::wire;
 
-/// Maximum size of a piece in bytes: large enough that requests cost little, small enough that the pieces in transit are small compared
+/// Maximum size in bytes of a piece of a file: large enough that requests cost little, small enough that the pieces in transit are small compared
 /// with the memory of a rank.
 pub(super) const PIECE: u64 = 1 << 20;
 
-/// Request for the piece of a file that begins at `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workflow) struct PieceRequest {
-    /// Number of the file; the output of the commands of a rank has a number behind the files of the workflow.
+    /// Number of the file. The standard output of the commands of rank `r` has the number of files of the workflow plus `r`.
     pub(in crate::workflow) file: usize,
     pub(in crate::workflow) offset: u64,
 }
 
-/// Header of a piece.
+/// Header of a piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workflow) struct PieceHead {
     pub(in crate::workflow) file: usize,
     pub(in crate::workflow) offset: u64,
-    /// Size of the whole file in bytes.
     pub(in crate::workflow) total: u64,
-    /// Permissions of the file.
+    /// Permission bits of the file.
     pub(in crate::workflow) mode: u32,
-    /// Reason why there is no piece, if there is none.
+    /// Reason why the piece cannot be sent; `None` for a piece that is sent.
     pub(in crate::workflow) refusal: Option<String>,
 }
 
-/// Answer to an [`PieceRequest`].
+/// Answer to a [`PieceRequest`]: a header, and the bytes of the piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) struct Piece {
     pub(in crate::workflow) head: PieceHead,

@@ -7,7 +7,7 @@ use armature_workflow_files::{Description, File, Task};
 use super::super::commands::is_command;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Prefix of file names that are reserved for armature.
+/// Prefix of file names that armature uses for its own files, so that no command may use it.
 pub(super) const OURS: &str = ".armature-";
 
 /// File that a command reads.
@@ -18,11 +18,11 @@ pub(in crate::workflow) struct Input {
     pub(in crate::workflow) maker: Option<usize>,
 }
 
-/// Table of files, equal on all ranks.
+/// Names of all files that commands read and write, and their numbers. The table is equal on all ranks.
 #[derive(Debug)]
 pub(in crate::workflow) struct FileTable {
     names: Vec<String>,
-    /// Inputs by task; `outputs` are by task as well.
+    /// Files that each command reads, by task; `outputs` holds the files that each command writes.
     inputs: Vec<Vec<Input>>,
     outputs: Vec<Vec<usize>>,
 }
@@ -91,7 +91,6 @@ impl FileTable {
         Ok(FileTable { names, inputs, outputs })
     }
 
-    /// Returns the number of files.
     pub(in crate::workflow) fn len(&self) -> usize {
         self.names.len()
     }
@@ -100,23 +99,23 @@ impl FileTable {
         &self.names[file]
     }
 
-    /// Returns the name of a file number from another rank; `None` if there is no such file.
+    /// Returns the name of the file with a number that another rank has sent; `None` if there is no file of this number.
     pub(in crate::workflow) fn name_of(&self, file: usize) -> Option<&str> {
         self.names.get(file).map(String::as_str)
     }
 
-    /// Returns the files that a command reads.
+    /// Returns the files that the command of a task reads.
     pub(in crate::workflow) fn inputs(&self, task: usize) -> &[Input] {
         &self.inputs[task]
     }
 
-    /// Returns the files that a command writes.
+    /// Returns the numbers of the files that the command of a task writes.
     pub(in crate::workflow) fn outputs(&self, task: usize) -> &[usize] {
         &self.outputs[task]
     }
 }
 
-/// Checks that a name is that of one file in the directory of each rank.
+/// Checks that a name is that of one file in the directory of each rank: no absolute name, no `.` or `..`, and no reserved prefix.
 fn check(task: &Task, name: &str) -> Result<(), String> {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..");
     match name.split('/').all(is_plain) && !name.split('/').any(|part| part.starts_with(OURS)) {

@@ -5,31 +5,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{PieceHead, PieceRequest};
 
-/// Maximum number of files in transit from one rank: the next piece of one file is read while a piece of the other is written. Each file
-/// occupies the memory of one piece on both ranks.
+/// Maximum number of files in transit from one rank: while a piece of one file is written, the next piece of another file is read at its source.
+/// Each file occupies the memory of one piece on both ranks.
 const AT_ONCE: usize = 2;
 
-/// Reader that waits for a file.
+/// Reason for which a file is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reader {
-    /// Command of this task, which begins when all its inputs are on this rank.
+    /// The command of this task begins when all its input files are on this rank.
     Task(usize),
-    /// On rank 0: completion of this task, whose outputs have to be on rank 0 first.
+    /// On rank 0: this task counts as completed when all its output files are on rank 0.
     Completed(usize),
-    /// On rank 0: end of the run, before which rank 0 needs the output of the commands of the given rank.
+    /// On rank 0: the run ends when the standard output of the commands of this rank is on rank 0.
     Output(usize),
 }
 
-/// Transfer, or group of transfers, that has ended.
+/// Transfer of a file, or of all files of a task, that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) enum Settled {
-    /// All inputs of a command are on this rank, or one cannot be fetched for the given reason.
+    /// All input files of the command of this task are on this rank, or one of them cannot be fetched for the given reason.
     Task(usize, Result<(), String>),
-    /// On rank 0: all outputs of a task are on rank 0, or one cannot be fetched for the given reason.
+    /// On rank 0: all output files of this task are on rank 0, or one of them cannot be fetched for the given reason.
     Completed(usize, Result<(), String>),
-    /// On rank 0: the output of the commands of a rank is on rank 0, or cannot be fetched for the given reason.
+    /// On rank 0: the standard output of the commands of a rank is on rank 0, or cannot be fetched for the given reason.
     Output(Result<(), String>),
-    /// A file will not be complete; its incomplete copy can be removed.
+    /// The transfer of the file with this number was given up; its incomplete copy can be removed.
     Abandoned(usize),
 }
 
@@ -37,24 +37,24 @@ pub(in crate::workflow) enum Settled {
 #[derive(Debug)]
 struct Transfer {
     from: usize,
-    /// Number of bytes received.
+    /// Number of bytes of the file that this rank has received.
     offset: u64,
     /// Size of the file in bytes, once it is known.
     total: Option<u64>,
-    /// True if the file is among the [`AT_ONCE`] files in transit from its source.
+    /// True if the file is one of the at most [`AT_ONCE`] files in transit from its source.
     has_started: bool,
     is_requested: bool,
     readers: BTreeSet<Reader>,
 }
 
-/// The transfers. The module documentation describes them.
+/// State of all transfers of files to a rank.
 #[derive(Debug)]
 pub(in crate::workflow) struct Transfers {
     rank: usize,
-    /// By file: true if this rank has it.
+    /// By number of the file: true if this rank has the file.
     is_here: Vec<bool>,
     transfers: BTreeMap<usize, Transfer>,
-    /// Number of files for which each reader waits.
+    /// For each reason to fetch files: number of files that are still missing.
     waiting: BTreeMap<Reader, usize>,
     settled: Vec<Settled>,
     /// Ranks that have died.
@@ -62,7 +62,7 @@ pub(in crate::workflow) struct Transfers {
 }
 
 impl Transfers {
-    /// Creates the transfers of a rank for this number of files.
+    /// Creates the state of a rank without files, for a workflow with `files` files.
     pub(super) fn new(rank: usize, files: usize) -> Self {
         Transfers {
             rank,
@@ -74,8 +74,8 @@ impl Transfers {
         }
     }
 
-    /// Fetches the inputs of a command that this rank does not have, each from the rank that created it. Returns true if this rank has all inputs.
-    /// Rank 0 has the outputs of all completed tasks.
+    /// Fetches the input files of a command that this rank does not have. `inputs` holds the number of each file and the rank that created it: rank
+    /// 0 has the outputs of all completed tasks. Returns true if this rank has all input files.
     pub(in crate::workflow) fn need(
         &mut self,
         task: usize,
@@ -92,20 +92,20 @@ impl Transfers {
         missing.is_empty()
     }
 
-    /// Fetches the outputs of a task from its rank to rank 0. Returns true if there are none.
+    /// Fetches the output files of a task from the rank that ran it to rank 0. Returns true if the task has no output files.
     pub(in crate::workflow) fn fetch_outputs(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
-        // Pieces that have already arrived belong to an earlier try.
+        // Pieces of the output files that have already arrived belong to an earlier try, so they are abandoned.
         files.iter().for_each(|&file| self.abandon(file));
         files.iter().for_each(|&file| self.fetch(file, from, Reader::Completed(task)));
         files.is_empty()
     }
 
-    /// Fetches the output of the commands of a rank to rank 0.
+    /// Fetches the standard output of the commands of rank `from` to rank 0.
     pub(in crate::workflow) fn want_output(&mut self, from: usize) {
         self.fetch(self.is_here.len() + from, from, Reader::Output(from));
     }
 
-    /// Returns true if rank 0 is fetching no output of commands.
+    /// Returns true if rank 0 is not fetching the standard output of any commands.
     pub(in crate::workflow) fn has_outputs(&self) -> bool {
         !self.waiting.keys().any(|reader| matches!(reader, Reader::Output(_)))
     }
@@ -125,12 +125,12 @@ impl Transfers {
         }
     }
 
-    /// Records that this rank and rank 0 have these files, which a task on this rank has written.
+    /// Records that this rank and rank 0 have the files `files`, which a task on this rank has written.
     pub(in crate::workflow) fn have(&mut self, files: &[usize]) {
         files.iter().for_each(|&file| self.is_here[file] = true);
     }
 
-    /// Returns the requests that are due, each with its receiver.
+    /// Returns the requests for pieces that can be sent now, each with the rank that receives it.
     pub(in crate::workflow) fn take_requests(&mut self) -> Vec<(usize, PieceRequest)> {
         let mut started: BTreeMap<usize, usize> = BTreeMap::new();
         for transfer in self.transfers.values().filter(|transfer| transfer.has_started) {
@@ -151,8 +151,8 @@ impl Transfers {
         requests
     }
 
-    /// Handles a piece of `bytes` bytes. Returns true if it has to be written; then [`written`](Transfers::written) or
-    /// [`fail`](Transfers::fail) has to be called.
+    /// Handles a piece of a file of `bytes` bytes from rank `from`. Returns true if the piece has to be written to the file; afterwards the caller
+    /// calls [`written`](Transfers::written) or [`fail`](Transfers::fail).
     pub(in crate::workflow) fn on_piece(&mut self, from: usize, head: &PieceHead, bytes: u64) -> bool {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return false };
         if (transfer.from, transfer.offset) != (from, head.offset) || !transfer.is_requested {
@@ -168,14 +168,14 @@ impl Transfers {
         let why = head.refusal.clone().unwrap_or_else(has_changed);
         let is_for_tasks = transfer.readers.iter().all(|reader| matches!(reader, Reader::Task(_)));
         match from != 0 && is_for_tasks {
-            // Rank 0 has a copy of the file, which can be fetched instead.
+            // An input file that its rank cannot send is requested from rank 0, which has a copy.
             true => self.restart(head.file),
             false => self.fail(head.file, &why),
         }
         false
     }
 
-    /// Records that a piece has been written.
+    /// Records that a piece of a file has been written to the incomplete copy.
     pub(in crate::workflow) fn written(&mut self, head: &PieceHead, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return };
         transfer.offset += bytes;
@@ -196,7 +196,7 @@ impl Transfers {
         }
     }
 
-    /// Gives up a file that cannot be fetched.
+    /// Gives up the transfer of a file that cannot be fetched.
     pub(in crate::workflow) fn fail(&mut self, file: usize, why: &str) {
         let Some(Transfer { readers, .. }) = self.transfers.remove(&file) else { return };
         self.settled.push(Settled::Abandoned(file));
@@ -215,7 +215,7 @@ impl Transfers {
         }
     }
 
-    /// Removes a reader that does not wait any more, and abandons the transfers without readers.
+    /// Removes a reason to fetch files, and abandons the transfers for which no other reason exists.
     fn forget(&mut self, reader: Reader) {
         self.waiting.remove(&reader);
         let left = |transfer: &mut Transfer| transfer.readers.remove(&reader) && transfer.readers.is_empty();
@@ -233,7 +233,7 @@ impl Transfers {
         readers.into_iter().for_each(|reader| self.forget(reader));
     }
 
-    /// Restarts the transfer of a file, from rank 0.
+    /// Restarts the transfer of a file from its first byte, with rank 0 as the source.
     fn restart(&mut self, file: usize) {
         if let Some(transfer) = self.transfers.get_mut(&file) {
             (transfer.from, transfer.offset, transfer.total) = (0, 0, None);
@@ -260,12 +260,11 @@ impl Transfers {
         self.transfers.is_empty()
     }
 
-    /// Returns the transfers that have ended since the last call.
     pub(in crate::workflow) fn take_settled(&mut self) -> Vec<Settled> {
         std::mem::take(&mut self.settled)
     }
 
-    /// Returns the files in transit, each with its source.
+    /// Returns the files in transit to this rank, each with the rank that sends it.
     pub(super) fn arriving(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let started = self.transfers.iter().filter(|(_, transfer)| transfer.has_started);
         started.map(|(&file, transfer)| (file, transfer.from))
@@ -284,7 +283,7 @@ mod tests {
         PieceRequest { file, offset }
     }
 
-    /// Delivers a piece and reports that it was written.
+    /// Passes a piece to the transfers and reports that it was written.
     fn arrives(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
         assert!(transfers.on_piece(from, head, bytes), "{head:?}");
         transfers.written(head, bytes);
@@ -295,7 +294,7 @@ mod tests {
         let mut transfers = Transfers::new(1, 3);
         assert!(!transfers.need(7, [(0, 2), (1, 2)]));
         assert_eq!(transfers.take_requests(), [(2, request(0, 0)), (2, request(1, 0))]);
-        // Another reader needs a file that is already on its way and a third file of the same rank, which has to wait.
+        // Task 8 needs file 0, which is already in transit for task 7, and file 2, which has to wait: two files are in transit from rank 2.
         assert!(!transfers.need(8, [(0, 2), (2, 2)]));
         assert_eq!(transfers.take_requests(), []);
         arrives(&mut transfers, 2, &head(0, 0, 10), 6);
@@ -325,7 +324,7 @@ mod tests {
         assert!(!transfers.on_piece(0, &refusal, 0));
         let failed = Settled::Task(7, Err("it is gone".into()));
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1), failed]);
-        // A rank that is known to be dead is not asked.
+        // Rank 2 is dead, so its file is requested from rank 0.
         assert!(!transfers.need(8, [(1, 2)]));
         assert_eq!(transfers.take_requests(), [(0, request(1, 0))]);
     }
@@ -340,7 +339,7 @@ mod tests {
         assert!(!transfers.on_piece(0, &head(0, 6, 9), 3));
         let why = "it changed while rank 0 sent it";
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), Settled::Task(7, Err(why.into()))]);
-        // An empty piece of a file with bytes left is refused: without progress the transfer would never end.
+        // An empty piece is refused before the end of the file: without progress the transfer would never end.
         transfers.need(7, [(0, 0)]);
         transfers.take_requests();
         assert!(!transfers.on_piece(0, &head(0, 0, 10), 0));
@@ -358,7 +357,7 @@ mod tests {
         arrives(&mut transfers, 1, &head(0, 0, 1), 1);
         transfers.on_lost(1);
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1)], "the try is no more");
-        // The task is run again on another rank.
+        // After the failed try, the task is run again on another rank, and rank 0 fetches the output files of the new try.
         assert!(!transfers.fetch_outputs(2, 7, &[0, 1]));
         transfers.take_requests();
         transfers.fail(0, "no room");

@@ -1,9 +1,12 @@
 //! Failed tasks: they are retried on another rank, or given up with all tasks that depend on them.
 
+use armature_text::shown;
+
 use super::{Master, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failed_task::FailedTask;
-use crate::observe::number_format::count;
+use crate::observe::number_format::{count, seconds};
+use crate::session::topology::Size;
 use crate::workflow::messages::{Failure, Reason};
 
 impl Master {
@@ -17,15 +20,15 @@ impl Master {
             return Ok(());
         }
         self.withdraw(task, rank);
-        // The signal that stops the job may have ended the command too, so the task has not failed.
+        // A command that fails while the job stops is not counted as failed: the signal that stops the job may have ended the command too.
         if self.is_stopping && self.graph.needs(task).is_command {
             return Ok(());
         }
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {
-            // The rank refused the task before it began, so no try has failed. The task is urgent, because orders of other tasks may wait for its
-            // value.
+            // No try is counted, because the rank refused the task for lack of memory before it began. The task is made urgent, because orders of
+            // other tasks may wait for its value.
             self.tasks[task].is_urgent = true;
             if !self.order(task, larger) {
                 self.order_again(task);
@@ -33,16 +36,19 @@ impl Master {
             return Ok(());
         }
         self.tasks[task].attempts.failed += 1;
-        self.tasks[task].exceeded += u32::from(failure.reason == Reason::MemoryLimit);
+        self.tasks[task].exceeded.count(failure.reason);
         self.tasks[task].failed_on = Some(rank);
         let attempts = self.tasks[task].attempts;
         if failure.reason != Reason::Memory && !attempts.is_exhausted(self.graph.needs(task).tries) {
             self.retried += 1;
+            log::info!("{}", self.retry(task, rank, &failure));
             self.order_again(task);
             return Ok(());
         }
         let kind = match failure.reason {
             Reason::Error | Reason::MemoryLimit => ErrorKind::User,
+            // A command that exceeds its limit has been ended and may be tried with more time.
+            Reason::TimeLimit if self.graph.needs(task).is_command => ErrorKind::User,
             Reason::Panic => ErrorKind::Panic,
             Reason::Memory => ErrorKind::Config,
             Reason::TimeLimit => ErrorKind::Timeout,
@@ -56,6 +62,28 @@ impl Master {
             message: failure.message,
         };
         self.fail(failed)
+    }
+
+    /// Describes the next try of a task after a failed one.
+    fn retry(&self, task: usize, rank: usize, failure: &Failure) -> String {
+        let (needs, exceeded) = (self.graph.needs(task), self.tasks[task].exceeded);
+        let with = match failure.reason {
+            Reason::MemoryLimit => self
+                .graph
+                .memory_limit(task, exceeded)
+                .map(|bytes| format!(" with {} of memory", Size(bytes))),
+            Reason::TimeLimit if needs.is_command => self
+                .graph
+                .time_limit(task, exceeded)
+                .map(|limit| format!(" with a time limit of {}", seconds(limit.as_secs_f64()))),
+            _ => None,
+        };
+        let name = shown(self.graph.dag.name(task));
+        format!(
+            "task {name} is tried again{}: {} (rank {rank})",
+            with.unwrap_or_default(),
+            shown(&failure.message)
+        )
     }
 
     /// Gives up a task that has failed for good.
@@ -77,13 +105,13 @@ impl Master {
         Err(Error::new(kind, description).at_rank(rank).on_item(task).in_workflow(&self.graph.name))
     }
 
-    /// Returns the rank with the most memory among those that may try the task, if it has more memory than `rank`.
+    /// Returns the rank with the most memory among those that may try the task; `None` if `rank`, which refused the task, has as much memory.
     fn larger_than(&self, rank: usize, task: usize) -> Option<usize> {
         let largest = self.ranks_for(task).max_by_key(|&other| self.ranks[other].memory)?;
         (self.ranks[largest].memory > self.ranks[rank].memory).then_some(largest)
     }
 
-    /// Removes an order from the state of a rank: the task waits again.
+    /// Takes a task back from the rank on which it was ordered: the task waits again.
     pub(super) fn withdraw(&mut self, task: usize, rank: usize) {
         self.ranks[rank].outstanding.remove(&task);
         self.release(task);
@@ -95,7 +123,7 @@ impl Master {
         }
     }
 
-    /// Cancels an order: removes it if it has not been sent, and otherwise sends a cancellation to the rank.
+    /// Cancels the order of a task on a rank: deletes the order if it has not been sent, and sends a cancellation otherwise.
     pub(super) fn cancel(&mut self, task: usize, rank: usize) {
         let orders = &mut self.ranks[rank].orders;
         if !orders.forget(task) {
@@ -103,13 +131,13 @@ impl Master {
         }
     }
 
-    /// Makes a task urgent, because orders of other tasks may wait for its value.
+    /// Makes a task urgent, so that it is ordered before all others, because orders of other tasks may wait for its value.
     pub(super) fn order_again(&mut self, task: usize) {
         self.tasks[task].is_urgent = true;
         self.consider(task);
     }
 
-    /// Gives up a task and all tasks that depend on it.
+    /// Marks a task as failed, and all tasks that depend on it as skipped.
     fn abandon(&mut self, task: usize) {
         let graph = self.graph.clone();
         let mut to_skip = vec![task];

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
 impl Master {
-    /// Handles the death of a rank with its last activity. Returns the number of tasks that are run again.
+    /// Handles the death of rank `lost`; `last` is the last activity in its flight record. Returns the number of tasks that are run again.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.
@@ -30,7 +30,7 @@ impl Master {
             self.release(task);
             self.count(task, lost, 0);
             if self.journalled[task] {
-                // The value of the task arrived at rank 0 before the rank died; only the report is missing.
+                // The task counts as done: its value arrived at rank 0 before the rank died, and only the rank's report of the task is missing.
                 self.tasks[task].state = State::Done(lost);
                 self.left -= 1;
                 self.fewer_readers(task);
@@ -49,8 +49,8 @@ impl Master {
                 _ => continue,
             }
             self.count(task, lost, 0);
-            // The value of a command only means that its files exist: in a shared directory, or on rank 0, which has the files of all
-            // completed commands.
+            // A completed command is not run again. Its value only means that its files exist: in a shared directory, or on rank 0, which has the
+            // files of all completed commands.
             if self.journalled[task] || graph.needs(task).is_command {
                 let is_read = self.tasks[task].readers > 0;
                 self.tasks[task].state = if is_read { State::Done(0) } else { State::Dropped };
@@ -74,7 +74,8 @@ impl Master {
         }
         let count = again.len() as u64;
         for &task in &again {
-            // The reader stops waiting for the dead rank. The new source is sent when the task is ordered again.
+            // The rank with the order stops waiting for the dead rank. The new source of the input is sent when the task that computes it is
+            // ordered again.
             for child in graph.children(task) {
                 if let State::Ordered(reader) = self.tasks[child].state {
                     self.ranks[reader].orders.changed_sources.push((task, reader));
@@ -117,11 +118,11 @@ impl Master {
         taken
     }
 
-    /// Returns the closures in one of which the dead rank may have died; if there is none, the first command that may have been running
-    /// there.
+    /// Returns the closures in one of which the rank `lost` may have died; if there is none, the first command that may have been running on the
+    /// rank.
     fn suspect_tasks(&self, lost: usize, last: LastActivity) -> Vec<usize> {
-        // Outstanding closures are candidates even if their parents are not reported as done: values go directly between ranks, so a closure may have
-        // run before the reports arrived.
+        // All closures ordered on the dead rank may have been running, even if their parents are not reported as done: values go directly between
+        // ranks, so a closure may have run before the reports arrived.
         let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
         let (commands, closures): (Vec<usize>, Vec<usize>) =
             outstanding.partition(|&task| self.graph.needs(task).is_command);
@@ -134,7 +135,7 @@ impl Master {
             LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
             LastActivity::Unrecorded(_) => Vec::new(),
             LastActivity::Behind(_) if !began.is_empty() => began,
-            // A suspected closure did not begin: the rank would have reported its beginning.
+            // A closure that is already suspected did not begin on the dead rank, because the rank would have reported its beginning.
             LastActivity::Behind(_) => of(&|task| !self.tasks[task].attempts.is_suspect()),
         };
         match suspect_tasks.is_empty() {
@@ -143,8 +144,8 @@ impl Master {
         }
     }
 
-    /// Counts a death as a try of the task in which the rank died, or as a suspicion of all candidates. A command is not suspected: it runs in
-    /// separate processes, so it does not endanger the rank that tries it next.
+    /// Counts a death as a try of the task in which the rank died, or, if several tasks may be the cause, as a suspicion of each. A command is not
+    /// suspected: it runs in separate processes, so the rank that tries it next is not in danger.
     fn blame(&mut self, suspect_tasks: &[usize], lost: usize) {
         self.deaths.last += 1;
         let blame = if suspect_tasks.len() == 1 { Blame::Guilty } else { Blame::Suspect(1) };
@@ -156,7 +157,7 @@ impl Master {
             (blamed.attempts, blamed.failed_on) = (Attempts { suspicion, ..attempts }, Some(lost));
             self.retried += u64::from(blame == Blame::Guilty && !attempts.is_exhausted(needs.tries));
         }
-        // The next try of a task that is cleared of an earlier death prefers other ranks than rank 0.
+        // A task that is no longer suspected of an earlier death is retried, if possible, on another rank than rank 0.
         let explained = std::mem::take(&mut self.deaths.explained);
         for task in &mut self.tasks {
             if task.attempts.clear(&explained) {
@@ -165,8 +166,8 @@ impl Master {
         }
     }
 
-    /// Records that a suspected task has begun on a rank. All other closures of the rank are marked as not running, because a closure ends
-    /// before the next one of its rank begins.
+    /// Records that a suspected task has begun on a rank. All other closures ordered on the rank are marked as not running, because a closure ends
+    /// before the next closure of its rank begins.
     pub(in crate::workflow) fn on_started(&mut self, rank: usize, task: usize) {
         if self.tasks[task].state != State::Ordered(rank) {
             return;
@@ -179,7 +180,6 @@ impl Master {
         self.tasks[task].has_started = true;
     }
 
-    /// Returns the attempts of each task.
     pub(in crate::workflow) fn attempts(&self) -> Vec<Attempts> {
         self.tasks.iter().map(|task| task.attempts).collect()
     }
@@ -189,11 +189,12 @@ impl Master {
         self.ranks.iter().skip(1).filter(|rank| !rank.is_lost).count()
     }
 
-    /// Restores the notes of an earlier run of the job about tasks in which ranks died. A task that had used all its tries gets [new
-    /// tries](Attempts::renewed): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
-    /// [`begin`](Master::begin).
+    /// Restores the attempts that an earlier run of the job noted in the journal for tasks in which ranks died. A task that had used all its tries
+    /// gets [new tries](Attempts::renewed): the earlier run reported its failure, and the job was started again nevertheless. Has to be called
+    /// before [`begin`](Master::begin).
     ///
     /// # Errors
+    /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
     /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
     pub(in crate::workflow) fn restore_attempts(
         &mut self,
@@ -205,7 +206,7 @@ impl Master {
             if self.tasks[task].state == State::Waiting {
                 let is_exhausted = attempts.is_exhausted(self.graph.needs(task).tries);
                 let attempts = if is_exhausted { attempts.renewed(others) } else { attempts };
-                // An urgent task goes to a rank that may try it, not to a rank that asks for work.
+                // A suspected task is made urgent, so that the master sends it to a rank that may try it, not to the next idle rank.
                 (self.tasks[task].attempts, self.tasks[task].is_urgent) = (attempts, attempts.is_suspect());
             }
         }
@@ -231,7 +232,7 @@ impl Master {
         Ok(())
     }
 
-    /// Returns tasks whose values have to be restored on rank 0: values in the journal, and the empty values of commands.
+    /// Returns tasks whose values rank 0 has to restore: values that are in the journal, and the empty values of commands.
     pub(in crate::workflow) fn take_to_restore(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.to_restore)
     }

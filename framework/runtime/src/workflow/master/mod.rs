@@ -9,6 +9,7 @@ mod orders_tests;
 mod plans;
 mod replanning;
 mod supply;
+mod time_left;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use super::forecast::Sample;
 use super::graph::Graph;
-use super::messages::{Done, Orders, Report};
+use super::messages::{Done, Exceeded, Orders, Report};
 use super::summary::Measured;
 use crate::error::Result;
 use crate::failed_task::FailedTask;
@@ -24,19 +25,20 @@ use crate::tasks::{Attempts, Deaths};
 use replanning::Replanning;
 pub(super) use replanning::{Cause, Change};
 use supply::Supply;
+use time_left::TimeLeft;
 
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The task has to be run.
+    /// The task has to be run, and is not ordered on any rank.
     Waiting,
     /// The task is ordered on this rank, which may have begun it.
     Ordered(usize),
     /// The task is done, and this rank holds its value.
     Done(usize),
-    /// The task is done, and its value is not needed any more.
+    /// The task is done, and no other task needs its value any more.
     Dropped,
-    /// The task has failed for good.
+    /// The task has failed at every try.
     Failed,
     /// The task is not run, because a task that it depends on has failed.
     Skipped,
@@ -53,21 +55,22 @@ impl State {
 struct Task {
     state: State,
     attempts: Attempts,
-    /// Number of tries that were ended because they exceeded their memory limit.
-    exceeded: u32,
+    /// Numbers of tries that exceeded a limit.
+    exceeded: Exceeded,
     /// Number of parents that are not done.
     undone: u32,
     /// Number of parents that are neither done nor ordered.
     unplaced: u32,
-    /// Number of children that have not ended.
+    /// Number of children that have not ended and therefore still need the value of the task.
     readers: u32,
     /// True if orders of other tasks wait for the task, so that it is ordered before all others.
     is_urgent: bool,
-    /// Rank of the last failed try.
+    /// Rank on which the last try of the task failed.
     failed_on: Option<usize>,
-    /// True if the rank has reported that the task has begun. Ranks report it for suspected tasks only.
+    /// True if the rank with the order has reported that the task has begun. Ranks report the beginning of suspected tasks only.
     has_started: bool,
-    /// Bytes counted for the value on its rank: the expected size while the task is ordered, the real size when it is done.
+    /// Bytes that the master counts for the value of the task on its rank: the expected size while the task is ordered, the real size when it is
+    /// done.
     counted: u64,
     /// Rank to which the task is announced, until it is ordered.
     announced_to: Option<usize>,
@@ -76,13 +79,13 @@ struct Task {
     was_recalled: bool,
 }
 
-/// State of a rank.
+/// State of a rank, as the master sees it.
 #[derive(Debug, Default)]
 struct Rank {
     is_lost: bool,
-    /// Maximum number of bytes that the rank may hold.
+    /// Maximum number of bytes that values and running tasks may occupy on the rank.
     memory: u64,
-    /// Bytes of the needed values that were computed on the rank, and of the values that its orders will produce.
+    /// Bytes of the values that were computed on the rank and are still needed, plus the expected bytes of the values of its ordered tasks.
     values: u64,
     /// Tasks that are ordered on the rank and not reported as ended.
     outstanding: BTreeSet<usize>,
@@ -92,18 +95,18 @@ struct Rank {
     orders: Orders,
 }
 
-/// Divisor of a rank's memory: above this part in use, the rank prefers tasks that free memory. With a larger divisor ranks would read
-/// values of other ranks long before memory is short; with a smaller one too little memory would be left for inputs from other ranks.
+/// Divisor of a rank's memory. If more than this part of the memory is in use, the rank prefers tasks that free memory. With a larger divisor ranks
+/// would read values of other ranks long before memory is short; with a smaller one too little memory would be left for inputs from other ranks.
 const FULL_PART: u64 = 2;
 
 impl Rank {
-    /// Returns true if half of the rank's memory is in use, or will be when its orders are done.
+    /// Returns true if half of the rank's memory is in use, or will be when its ordered tasks are done.
     fn is_short_of_memory(&self) -> bool {
         self.values >= (self.memory / FULL_PART).max(1)
     }
 }
 
-/// The master. The module documentation describes it.
+/// State of a workflow's run on rank 0.
 #[derive(Debug)]
 pub(super) struct Master {
     graph: Arc<Graph>,
@@ -113,25 +116,27 @@ pub(super) struct Master {
     /// Number of tasks that have not ended.
     left: usize,
     max_failures: usize,
-    /// Number of tasks that each rank runs at once.
+    /// Number of tasks that each rank runs at the same time.
     at_once: usize,
     failed: Vec<FailedTask>,
-    /// Total run time of completed tasks in nanoseconds, and the number of completed tasks.
+    /// Sum of the run times of completed tasks in nanoseconds, and the number of completed tasks.
     took: (u64, u64),
     pub(super) retried: u64,
     pub(super) again: u64,
     pub(super) skipped: u64,
-    /// True if the job was asked to stop, so that no task is ordered any more.
+    /// True if the job was asked to stop. No further task is ordered then.
     is_stopping: bool,
     deaths: Deaths,
     /// Tasks whose lost values have to be restored on rank 0.
     to_restore: Vec<usize>,
-    /// By task: true if rank 0 has the result, in the journal or as the files of a command, so that the result survives the loss of a rank.
+    /// By task: true if rank 0 has the value in the journal, or the files of the command, so that the death of another rank loses nothing.
     journalled: Vec<bool>,
-    /// By task: measurements, if the task was run.
+    /// By task: run time and memory of the completed try; `None` if the task was not run.
     pub(super) measured: Vec<Option<Measured>>,
-    /// State of replanning; `None` without a plan.
+    /// Plan and measurements from which a new plan may follow; `None` without a plan.
     replanning: Option<Replanning>,
+    /// Time left for tasks, if the job has a time limit.
+    time_left: Option<TimeLeft>,
 }
 
 impl Master {
@@ -140,7 +145,7 @@ impl Master {
         let task = |task| Task {
             state: State::Waiting,
             attempts: Attempts::default(),
-            exceeded: 0,
+            exceeded: Exceeded::default(),
             undone: 0,
             unplaced: 0,
             readers: graph.children(task).len() as u32,
@@ -170,6 +175,7 @@ impl Master {
             journalled: vec![false; graph.len()],
             measured: vec![None; graph.len()],
             replanning: None,
+            time_left: None,
             graph,
         }
     }
@@ -184,8 +190,8 @@ impl Master {
         self.ranks.iter_mut().zip(memory).for_each(|(rank, &memory)| rank.memory = memory);
     }
 
-    /// Marks a task as done by an earlier run; its value is on rank 0, if a task needs it. Has to be called in a topological order, before
-    /// [`begin`](Master::begin). Returns the tasks whose values are not needed any more.
+    /// Marks a task as done by an earlier run. Its value is on rank 0 if a task of this run needs it. Has to be called in a topological order of
+    /// the tasks, before [`begin`](Master::begin). Returns the tasks whose values are not needed any more.
     pub(super) fn known(&mut self, task: usize) -> Vec<usize> {
         if self.tasks[task].state != State::Waiting {
             return Vec::new();
@@ -201,19 +207,19 @@ impl Master {
         unneeded
     }
 
-    /// Begins the run: orders every task that can be ordered.
+    /// Begins the run: orders tasks on all ranks.
     pub(super) fn begin(&mut self) {
         self.recount();
         self.fill();
     }
 
-    /// Activates a plan: the rank of each task, and the sequence.
+    /// Activates a plan, which assigns a rank to each task, and the sequence of the tasks.
     pub(super) fn plan(&mut self, processor_of: &[usize], sequence: &[usize]) {
         self.take_announcements_back();
         self.supply.plan(&self.graph, processor_of, sequence);
     }
 
-    /// Recomputes the dependency counters of all tasks, and refills the pools with the tasks that can be ordered.
+    /// Recounts for each task the parents that are not done and those that are not ordered, and offers all tasks that can be ordered to the supply.
     fn recount(&mut self) {
         self.supply.clear();
         let graph = self.graph.clone();
@@ -262,6 +268,7 @@ impl Master {
         self.release(task);
         self.took = (self.took.0 + done.took, self.took.1 + 1);
         let run_time = Duration::from_nanos(done.took);
+        self.count_time(task, run_time);
         self.measured[task] = Some(Measured { rank, run_time, peak_memory: done.peak_memory });
         if let Some(replanning) = &mut self.replanning {
             let Done { bytes, peak_memory: peak, .. } = done;
@@ -284,7 +291,7 @@ impl Master {
         self.fewer_readers(task);
     }
 
-    /// Updates the parents of a task that has ended and does not read its inputs any more. Returns the parents that have no readers left.
+    /// Counts one reader less for each parent of a task that has ended. Returns the parents whose values no task needs any more.
     fn fewer_readers(&mut self, task: usize) -> Vec<usize> {
         let graph = self.graph.clone();
         let mut unneeded = Vec::new();
@@ -298,7 +305,7 @@ impl Master {
         unneeded
     }
 
-    /// Drops a value that no task needs any more.
+    /// Drops the value of a task, which no other task needs any more.
     fn drop_value(&mut self, task: usize) {
         if let State::Done(rank) = self.tasks[task].state {
             self.tasks[task].state = State::Dropped;
@@ -309,12 +316,11 @@ impl Master {
         }
     }
 
-    /// Records that rank 0 has the result of the task, in the journal or as the files of a command.
+    /// Records that the journal holds the value of the task, or that rank 0 has the files of its command.
     pub(super) fn has_journalled(&mut self, task: usize) {
         self.journalled[task] = true;
     }
 
-    /// Returns true if the rank is lost.
     pub(super) fn is_lost(&self, rank: usize) -> bool {
         self.ranks[rank].is_lost
     }
@@ -380,19 +386,18 @@ impl Master {
         matches!(self.tasks[task].state, State::Done(_))
     }
 
-    /// Returns the tasks that have failed for good.
     pub(super) fn failed(&self) -> &[FailedTask] {
         &self.failed
     }
 
-    /// Returns the orders that are due for each rank.
+    /// Removes and returns the orders that have to be sent, by rank.
     pub(super) fn take_orders(&mut self) -> impl Iterator<Item = (usize, Orders)> + '_ {
         let has_urgent_change = |(_, rank): &(usize, &mut Rank)| !rank.orders.is_empty() && !rank.is_lost;
         let ranks = self.ranks.iter_mut().enumerate().filter(has_urgent_change);
         ranks.map(|(rank, state)| (rank, std::mem::take(&mut state.orders)))
     }
 
-    /// Returns a text that names the ranks and tasks for which the run waits.
+    /// Returns a text that names the ranks with ordered tasks and one task of each, for messages about a run that makes no progress.
     pub(super) fn waits_for(&self) -> String {
         let held = |(rank, state): (usize, &Rank)| {
             let first = state.outstanding.iter().next()?;

@@ -8,26 +8,26 @@
 //! rank of the parent.
 
 use super::{Master, Rank, State, Task};
-use crate::workflow::messages::{ANNOUNCED, Order};
+use crate::workflow::messages::{ANNOUNCED, Exceeded, Order};
 
-/// Minimum number of orders of a rank, for each task that it runs at once: the running task, and one more so that the rank need not wait
-/// for an order.
+/// Minimum number of tasks that are ordered on a rank, for each task that the rank runs at once: the running task, and one more, so that the rank
+/// need not wait for an order.
 const LEAST_AHEAD: usize = 2;
-/// Nanoseconds of work that a rank is ordered in advance: much longer than a message takes, so that the rank does not run out of orders,
-/// and short enough that no rank waits long for another at the end of the run.
+/// Work in nanoseconds for which tasks are ordered on a rank in advance: much longer than a message takes, so that the rank always has an ordered
+/// task, and short enough that no rank waits long for another at the end of the run.
 const AHEAD: f64 = 2e6;
-/// Maximum number of orders of a rank. With very short tasks, more orders do not make messages cheaper.
+/// Maximum number of tasks ordered on a rank. Even with very short tasks, more orders per message would not save noticeable time.
 const MOST_AHEAD: usize = 1024;
 
 impl Master {
-    /// Puts a waiting task into a pool, or among the urgent tasks, if it can be ordered now.
+    /// Makes a waiting task available to be ordered on a rank, if all its parents are ordered or done.
     pub(super) fn consider(&mut self, task: usize) {
         let Task { state, undone, unplaced, is_urgent, .. } = self.tasks[task];
         if state != State::Waiting || unplaced > 0 {
             return;
         }
         let is_ready = undone == 0;
-        // A task that holds a named limit has to be able to begin at once.
+        // A task that holds a named limit is not ordered before all its parents are done, because it would hold the limit while it waits for them.
         if !is_ready && !self.graph.needs(task).limits.is_empty() {
             return;
         }
@@ -39,7 +39,7 @@ impl Master {
         }
     }
 
-    /// Returns the rank that holds, or will hold, most bytes of a task's inputs.
+    /// Returns the rank that holds, or will hold, the most bytes of a task's inputs.
     fn home(&self, task: usize) -> Option<usize> {
         let mut best: Option<(u64, usize)> = None;
         let place = |parent: usize| match self.tasks[parent].state {
@@ -57,17 +57,17 @@ impl Master {
         best.map(|(_, rank)| rank)
     }
 
-    /// Returns the number of orders that a rank gets if tasks are not short.
+    /// Returns the number of tasks that are ordered on a rank if tasks are not short.
     fn least_ahead(&self) -> usize {
         LEAST_AHEAD * self.at_once
     }
 
-    /// Returns true if tasks are so short that ranks get many orders in advance.
+    /// Returns true if tasks are so short that many of them are ordered on a rank in advance.
     fn are_short(&self) -> bool {
         self.ahead() > self.least_ahead()
     }
 
-    /// Returns the number of orders that a rank gets.
+    /// Returns the number of tasks that are ordered on a rank in advance, the running tasks included.
     fn ahead(&self) -> usize {
         let least = self.least_ahead();
         match self.took {
@@ -79,13 +79,15 @@ impl Master {
         }
     }
 
-    /// Orders tasks on all ranks that have room for more orders.
+    /// Orders tasks on all ranks that have fewer orders than they should have in advance.
     pub(super) fn fill(&mut self) {
         if self.is_stopping {
             return;
         }
+        self.consider_held_back();
         for task in std::mem::take(&mut self.supply.urgent) {
             if self.tasks[task].state == State::Waiting
+                && !self.is_too_long(task)
                 && let Some(rank) = self.least_busy(task)
                 && !self.order(task, rank)
             {
@@ -112,10 +114,11 @@ impl Master {
         }
     }
 
-    /// Orders tasks on a rank until it has `ahead` orders. Returns true if any task was ordered.
+    /// Orders tasks on a rank until `ahead` tasks are ordered on it. Returns true if any task was ordered.
     fn fill_rank(&mut self, rank: usize, ahead: usize) -> bool {
         let has = |master: &Master| master.ranks[rank].outstanding.len();
-        // One message with several orders is cheaper than several messages, which matters if tasks are short.
+        // A rank with many orders gets new ones only when half of them are done: one message with several orders is cheaper than several messages,
+        // which matters if tasks are short.
         let enough = if ahead > self.least_ahead() { ahead / 2 } else { ahead - 1 };
         if self.ranks[rank].is_lost || has(self) > enough {
             return false;
@@ -130,10 +133,14 @@ impl Master {
                 self.supply.take(rank, is_idle, is_waiting)
             };
             let Some(task) = next else { break };
-            // If a parent has to be run again, it is ordered first, and then this task is considered again.
+            // The task is skipped if one of its parents has to be run again. It becomes available again when that parent is ordered.
             let Task { state, unplaced, .. } = self.tasks[task];
-            if state != State::Waiting || unplaced > 0 {
+            if state != State::Waiting || unplaced > 0 || self.is_too_long(task) {
                 continue;
+            }
+            if self.is_too_late_on(rank, task) {
+                self.consider(task);
+                break;
             }
             if self.order(task, rank) {
                 has_ordered = true;
@@ -144,7 +151,7 @@ impl Master {
         has_ordered
     }
 
-    /// Releases the named limits of a task, and considers the tasks that waited for them.
+    /// Returns the named limits that a task held, and makes the tasks available that waited for them.
     pub(super) fn release(&mut self, task: usize) {
         let graph = self.graph.clone();
         for woken in self.supply.release_limits(&graph.needs(task).limits) {
@@ -158,13 +165,13 @@ impl Master {
         (first..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost)
     }
 
-    /// Returns the rank with the fewest orders among those that may try a task, preferably not the rank on which the task has failed.
+    /// Returns the rank with the fewest ordered tasks among those that may try a task, preferably not the rank on which the task has failed.
     fn least_busy(&self, task: usize) -> Option<usize> {
         let failed_on = self.tasks[task].failed_on;
         self.ranks_for(task).min_by_key(|&rank| (Some(rank) == failed_on, self.ranks[rank].outstanding.len()))
     }
 
-    /// Orders a task on a rank, unless a named limit is too small. Returns true if the task was ordered.
+    /// Orders a task on a rank, unless the task needs more of a named limit than is left. Returns true if the task was ordered.
     pub(super) fn order(&mut self, task: usize, rank: usize) -> bool {
         let graph = self.graph.clone();
         if !self.supply.take_limits(&graph.needs(task).limits) {
@@ -180,7 +187,8 @@ impl Master {
         let sources = sources.collect();
         let (attempt, is_suspect) = (attempts.failed, attempts.is_suspect());
         let order = Order { task, attempt, exceeded, place, is_announced: false, is_suspect, sources };
-        // If the task was announced to this rank, the order replaces the announcement; an announcement to another rank is withdrawn.
+        // The order of a task that was announced to this rank replaces the announcement. If the task was announced to another rank, that
+        // announcement is withdrawn.
         if self.tasks[task].announced_to == Some(rank) {
             self.tasks[task].announced_to = None;
             self.ranks[rank].announced -= 1;
@@ -213,14 +221,16 @@ impl Master {
         true
     }
 
-    /// Counts `bytes` for the value of a task on `rank`, instead of the bytes counted before. Each value counts on the rank that computes it: the
-    /// master does not know the copies on ranks that read a value, and each rank starts tasks according to the memory that it really holds.
+    /// Counts `bytes` for the value of a task on `rank`, instead of the bytes that were counted for it before. A value counts on the rank that
+    /// computes it: the master does not know the copies on ranks that read it, and each rank starts tasks according to the memory that is really in
+    /// use.
     pub(super) fn count(&mut self, task: usize, rank: usize, bytes: u64) {
         let before = std::mem::replace(&mut self.tasks[task].counted, bytes);
         self.ranks[rank].values = self.ranks[rank].values.saturating_sub(before).saturating_add(bytes);
     }
 
-    /// Returns true if a task frees memory: its inputs, each divided by the number of tasks that still read it, are larger than its value.
+    /// Returns true if a task frees memory when it ends: its inputs, each divided by the number of tasks that still read that input, are larger
+    /// than its value.
     fn frees_memory(&self, task: usize) -> bool {
         let share = |parent: usize| self.tasks[parent].counted / u64::from(self.tasks[parent].readers.max(1));
         let inputs: u64 = self.graph.parents(task).map(share).fold(0, u64::saturating_add);
@@ -229,7 +239,7 @@ impl Master {
 
     /// Announces the next tasks of the plan to ranks that have few announced tasks.
     fn announce(&mut self) {
-        // Short tasks are ordered far in advance, so that announcements would add nothing.
+        // Nothing is announced if tasks are short: short tasks are ordered far in advance, so announcements would add nothing.
         if !self.supply.is_planned() || self.are_short() {
             return;
         }
@@ -261,14 +271,21 @@ impl Master {
             return;
         }
         let place = self.supply.place(task);
-        let order =
-            Order { task, attempt: 0, exceeded: 0, place, is_announced: true, is_suspect: false, sources };
+        let order = Order {
+            task,
+            attempt: 0,
+            exceeded: Exceeded::default(),
+            place,
+            is_announced: true,
+            is_suspect: false,
+            sources,
+        };
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].announced += 1;
         self.tasks[task].announced_to = Some(rank);
     }
 
-    /// Withdraws the announcement of a task, if there is one.
+    /// Withdraws the announcement that a rank will run a task, if there is one.
     pub(super) fn take_announcement_back(&mut self, task: usize) {
         if let Some(rank) = self.tasks[task].announced_to.take() {
             self.ranks[rank].announced -= 1;
@@ -281,9 +298,9 @@ impl Master {
         (0..self.tasks.len()).for_each(|task| self.take_announcement_back(task));
     }
 
-    /// Recalls as many tasks as idle ranks could begin at once. A rank returns only tasks that have not begun.
+    /// Recalls ordered tasks from busy ranks, as many as idle ranks could begin at once. A rank returns only tasks that have not begun.
     fn recall(&mut self) {
-        // Short tasks end before a recall pays. With a plan, the plan decides which rank waits.
+        // Nothing is recalled if tasks are short, because they end before a recall pays, or with a plan, because the plan decides which rank waits.
         if self.supply.is_planned() || self.are_short() {
             return;
         }
@@ -299,7 +316,8 @@ impl Master {
         }
     }
 
-    /// Returns the last task of the rank with the most runnable orders, if the rank has more of them than it runs at once.
+    /// Returns the rank with the most ordered tasks whose inputs exist, and the last of these tasks; `None` if no rank has more of them than it
+    /// runs at once.
     fn last_of_the_fullest(&self) -> Option<(usize, usize)> {
         let able = |rank: usize| {
             let able = self.ranks[rank].outstanding.iter().copied().filter(|&task| {

@@ -12,7 +12,7 @@ use crate::workflow::messages::{Content, Done, Orders, Report};
 use crate::workflow::recorder::Recorder;
 use crate::workflow::worker::{Settings, WorkflowWorker};
 
-/// Returns a chain of tasks on rank 0, and a task on rank 1 that reads the first and the last output of the chain.
+/// Returns a workflow with a chain of tasks on rank 0, and a task on rank 1 that reads the first and the last output of the chain.
 fn chain() -> (Arc<Graph>, Master) {
     let mut builder = Description::builder("chain");
     for name in ["0", "1", "2", "3", "4", "reads"] {
@@ -72,7 +72,7 @@ fn done(task: usize, took: u64) -> Report {
     Report { done: vec![done], ..Report::default() }
 }
 
-/// Returns a parent and three children on three ranks, each of which runs `at_once` tasks at a time.
+/// Returns the master of a workflow with a parent and three children, on three ranks that each run `at_once` tasks at a time.
 fn fan(at_once: usize) -> Master {
     let mut builder = Description::builder("fan");
     for name in ["parent", "a", "b", "c"] {
@@ -124,7 +124,7 @@ fn task_is_recalled_once_and_may_have_begun() {
     all_orders(&mut master);
     master.on_report(0, done(0, LONG)).unwrap();
     assert_eq!(all_orders(&mut master)[&0].recalled, [3]);
-    // Task 3 has begun, so it is not returned.
+    // Task 3 has begun on rank 0, so the rank does not return the recalled order.
     for task in [1, 3, 2] {
         master.on_report(0, done(task, LONG)).unwrap();
         assert!(all_orders(&mut master).values().all(|orders| orders.recalled.is_empty()));
@@ -152,7 +152,7 @@ fn stopped_run_recalls_all_orders_and_waits_for_begun_tasks() {
     assert!(master.is_finished() && master.is_cut());
     assert!(all_orders(&mut master).values().all(|orders| orders.orders.is_empty()));
     assert_eq!(master.progress(), (1, 4));
-    // A second request changes nothing.
+    // A second request to stop changes nothing.
     master.stop();
     assert!(all_orders(&mut master).is_empty());
 }

@@ -12,7 +12,8 @@ use crate::workflow::forecast::Forecast;
 use crate::workflow::planning::{Clusters, ReplanQuestion, TaskProgress};
 
 impl Master {
-    /// Activates the first plan, for the ranks of `clusters`, at time `now`. `takes` is the expected time to compute a new plan.
+    /// Activates the first plan at time `now`. `clusters` describes the ranks as the planner modelled them, and `takes` is the expected time to
+    /// compute a new plan.
     pub(in crate::workflow) fn has_planned(
         &mut self,
         plan: Plan,
@@ -21,7 +22,7 @@ impl Master {
         now: Duration,
     ) {
         let lost = self.lost().last().copied();
-        // A plan that uses a rank that has died meanwhile is not activated.
+        // The plan is not activated if a rank has died while it was computed.
         if lost.is_none() {
             self.plan(&plan.processor_of, &plan.sequence);
         }
@@ -38,21 +39,21 @@ impl Master {
         });
     }
 
-    /// Returns the active plan, if there is one, with the ranks as the plan models them.
+    /// Returns the active plan, if there is one, and the ranks as the planner modelled them.
     pub(in crate::workflow) fn active_plan(&self) -> Option<(&Plan, &Cluster)> {
         let replanning = self.replanning.as_ref()?;
         self.supply.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
     }
 
-    /// Returns the question for the planner at time `now` and its cause, if there is a cause and planning is short enough. Its time is compared with
-    /// the time since the planner was last asked or answered, and with the remaining time.
+    /// Returns a question for the planner at time `now` and the cause for a new plan, if there is a cause and planning is fast enough. The planning
+    /// time is compared with the time since the planner was last asked or answered, and with the remaining time of the run.
     pub(in crate::workflow) fn replan_question(
         &mut self,
         now: Duration,
     ) -> Option<(Cause, Box<ReplanQuestion>)> {
         let replanning = self.replanning.as_mut().filter(|replanning| replanning.requested.is_none())?;
         let cause = match replanning.lost {
-            // After a loss there is no active plan, so the interval since the last plan does not matter.
+            // After the loss of a rank the time since the last plan is not checked, because no plan is active.
             Some(rank) => Cause::Lost(rank),
             None if is_affordable(replanning.takes, now.saturating_sub(replanning.at)) => {
                 Cause::Deviation(replanning.forecast.deviation()?)
@@ -64,7 +65,7 @@ impl Master {
         let replanning = self.replanning.as_ref()?;
         let left = self.left_at_least(replanning);
         if left.is_zero() || !is_affordable(replanning.takes, left) {
-            // The remaining run is too short for a plan: ranks run any task that is ready.
+            // No new plan is computed, because the remaining run is too short for it: ranks run any task that is ready.
             self.replanning.as_mut()?.lost = None;
             return None;
         }
@@ -83,7 +84,7 @@ impl Master {
         Some((cause, Box::new(request)))
     }
 
-    /// Handles the answer of the planner, which arrives at time `now` and took `takes` to compute.
+    /// Handles the planner's answer, which arrives at time `now`; the planner needed the time `takes`.
     pub(in crate::workflow) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -96,7 +97,7 @@ impl Master {
         let is_stale = replanning.requested.take() != Some(lost);
         let Replanned { plan, kept } = match found {
             Ok(found) if !is_stale => found,
-            // If a rank was lost meanwhile, its loss causes another question.
+            // An answer for ranks of which one was lost meanwhile is discarded. The loss is the cause of another question.
             _ => return Change::None,
         };
         let makespan = plan.makespan;
@@ -131,7 +132,7 @@ impl Master {
             State::Waiting => TaskProgress::Waiting,
             State::Ordered(rank) => TaskProgress::Ordered(rank),
             State::Done(rank) => TaskProgress::Ended(rank),
-            // No task reads the value any more, so that its rank does not matter.
+            // The task counts as ended on rank 0. The rank does not matter, because no task reads the value any more.
             State::Dropped | State::Failed | State::Skipped => TaskProgress::Ended(0),
         }
     }

@@ -1,4 +1,4 @@
-//! State of replanning, and what a new plan is computed for.
+//! State of replanning: the current plan, the measurements that may require a new one, and the reason for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use armature_planner::workflow::Plan;
 use crate::workflow::forecast::{Deviation, Forecast};
 use crate::workflow::planning::Clusters;
 
-/// Reason for a new plan.
+/// Reason for computing a new plan during a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::workflow) enum Cause {
-    /// This rank is lost, and its loss has ended the plan.
+    /// This rank is lost, so the plan, which has tasks for it, is no longer used.
     Lost(usize),
     /// Measurements of tasks or ranks differ from the assumptions of the plan.
     Deviation(Deviation),
@@ -27,7 +27,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// State of replanning during a run.
+/// Plan of a run, and everything on which the decision about a new plan depends.
 #[derive(Debug)]
 pub(super) struct Replanning {
     pub(super) forecast: Forecast,
@@ -41,14 +41,15 @@ pub(super) struct Replanning {
     pub(super) requested: Option<usize>,
 }
 
-/// Result of replanning.
+/// Result of asking the planner for a new plan during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) enum Change {
-    /// A new plan replaces the current one. Predicted time to the end of the run, in seconds.
+    /// A new plan replaces the current one. The number is the predicted time to the end of the run in seconds.
     Fresh(f64),
-    /// The current plan stays, because no other plan ends the run sufficiently earlier. Predicted time to the end of the run, in seconds.
+    /// The current plan stays, because no other plan ends the run sufficiently earlier. The number is the predicted time to the end of the run in
+    /// seconds.
     Kept(f64),
-    /// The answer is not used: no plan was found, or a rank was lost meanwhile.
+    /// The planner's answer is not used: the planner found no plan, or a rank was lost meanwhile.
     None,
 }
 

@@ -6,53 +6,53 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use crate::workflow::graph::Graph;
 
-/// Sort key of a task in a pool: priority, place in the plan or in the sequence without a plan, task.
+/// Sort key of a task: its priority, its place in the plan or, without a plan, in the order by the longest path to the end, and its number.
 pub(super) type Key = (Reverse<i64>, usize, usize);
 
-/// Tasks that can be ordered on one rank.
+/// Tasks that can be ordered now and that belong to one rank, by the plan or by their inputs.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// Tasks whose inputs all exist.
+    /// Tasks whose parents are all done.
     ready: BTreeSet<Key>,
-    /// Ready tasks that free memory.
+    /// Those tasks in `ready` that free memory when they end.
     freeing: BTreeSet<Key>,
-    /// Tasks with parents that are ordered and not done.
+    /// Tasks whose parents are all ordered or done, at least one of them not done.
     ahead: BTreeSet<Key>,
 }
 
-/// Active plan.
+/// Assignment of tasks to ranks, and their sequence, in the active plan.
 #[derive(Debug)]
 struct Planned {
     /// Rank of each task.
     rank_of: Vec<usize>,
-    /// By rank: planned tasks that have not been taken, in the sequence of the plan.
+    /// By rank: tasks of the plan that have not been ordered, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
-    /// By rank: planned tasks that have not been considered for an announcement.
+    /// By rank: tasks of the plan that have not been considered for an announcement, in the sequence of the plan.
     unannounced: Vec<VecDeque<usize>>,
 }
 
-/// The supply. The module documentation describes it.
+/// Tasks that can be ordered, and the state of named limits.
 #[derive(Debug)]
 pub(in crate::workflow) struct Supply {
-    /// Sort keys by task.
+    /// Sort key of each task.
     keys: Vec<Key>,
     planned: Option<Planned>,
-    /// Number of places in the plans so far, one for each planned task. The places of a later plan are higher, so that orders of an earlier plan stay
-    /// first.
+    /// Number of places given out by all plans so far: each planned task has one. Places of a later plan are higher, so that tasks ordered under an
+    /// earlier plan run first.
     places: usize,
     pools: Vec<Pool>,
-    /// Tasks without a home rank, which is the rank with most of a task's inputs.
+    /// Tasks that any rank may run, because no rank holds an input of them.
     anywhere: BTreeSet<Key>,
-    /// Urgent tasks. They stay here while they wait for a named limit.
+    /// Tasks for which orders of other tasks wait. A task stays in this list while it waits for a named limit.
     pub(super) urgent: Vec<usize>,
-    /// By limit: the remaining amount, and the tasks that wait for it.
+    /// By named limit: the amount that is left, and the tasks that wait for the limit.
     limits: Vec<(u64, BTreeSet<Key>)>,
     /// Tasks that have begun to wait for a named limit since the last call of `take_held`, with the limit; `None` if there is no event log.
     held: Option<Vec<(usize, usize)>>,
 }
 
 impl Supply {
-    /// Creates an empty supply without a plan: the tasks with the longest path to the end come first.
+    /// Creates an empty supply without a plan: tasks are sorted by the length of the path to the end, longest first.
     pub(super) fn new(graph: &Graph, ranks: usize) -> Self {
         let mut levels = vec![0.0_f64; graph.len()];
         for &task in graph.dag.topological_order().iter().rev() {
@@ -77,7 +77,7 @@ impl Supply {
         supply
     }
 
-    /// Activates a plan: tasks run on the ranks and in the sequence of the plan. Empties the pools; the caller fills them again.
+    /// Activates a plan: tasks run on the ranks and in the sequence of the plan. Removes all tasks from the supply; the caller adds them again.
     pub(super) fn plan(&mut self, graph: &Graph, processor_of: &[usize], sequence: &[usize]) {
         self.clear();
         let mut rest = vec![BTreeSet::new(); self.pools.len()];
@@ -91,7 +91,7 @@ impl Supply {
         self.planned = Some(Planned { rank_of: processor_of.to_vec(), rest, unannounced });
     }
 
-    /// Discards the plan: every rank may run every task.
+    /// Discards the plan, after which every rank may run every task.
     pub(super) fn unplan(&mut self, graph: &Graph) {
         self.planned = None;
         self.keys.iter_mut().for_each(|key| key.0 = Reverse(graph.needs(key.2).priority));
@@ -107,7 +107,7 @@ impl Supply {
         self.planned.as_ref().map(|planned| planned.rank_of[task])
     }
 
-    /// Returns the next task of a rank in the plan that this function has not returned before.
+    /// Returns the next task of a rank that may be announced, in the sequence of the plan. Each task is returned once.
     pub(super) fn next_to_announce(&mut self, rank: usize) -> Option<usize> {
         self.planned.as_mut()?.unannounced[rank].pop_front()
     }
@@ -117,12 +117,11 @@ impl Supply {
         self.planned.is_some()
     }
 
-    /// Returns the sort key of a task.
     pub(super) fn key(&self, task: usize) -> Key {
         self.keys[task]
     }
 
-    /// Removes all tasks.
+    /// Removes all tasks from the supply.
     pub(super) fn clear(&mut self) {
         self.pools.fill(Pool::default());
         self.anywhere.clear();
@@ -139,12 +138,12 @@ impl Supply {
         fits
     }
 
-    /// Returns the first limit of which less than the requested amount is left.
+    /// Returns the first limit of which less is left than `amounts` requests.
     fn short_of(&self, amounts: &[(usize, u64)]) -> Option<usize> {
         amounts.iter().find(|&&(limit, amount)| self.limits[limit].0 < amount).map(|&(limit, _)| limit)
     }
 
-    /// Lets a task wait for the first limit that is too small for it.
+    /// Adds a task to those that wait for the first named limit of which less is left than the task needs.
     pub(super) fn wait(&mut self, task: usize, amounts: &[(usize, u64)]) {
         let Some(limit) = self.short_of(amounts) else { return };
         self.limits[limit].1.insert(self.keys[task]);
@@ -153,7 +152,7 @@ impl Supply {
         }
     }
 
-    /// Returns amounts to their limits. Returns waiting tasks, at most as many as can run with the returned amounts.
+    /// Returns the named limits that a task held. The result contains waiting tasks, at most as many as can run with the returned amounts.
     pub(super) fn release_limits(&mut self, amounts: &[(usize, u64)]) -> Vec<usize> {
         let mut woken = Vec::new();
         for &(limit, amount) in amounts {
@@ -177,8 +176,8 @@ impl Supply {
         self.held.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Adds a task to its pool, or moves it from the tasks with missing inputs to the ready tasks. `home` is the rank with most of its
-    /// inputs; `is_freeing` is true if the task frees memory.
+    /// Adds a task whose parents are all ordered or done, or moves it to the ready tasks when all parents are done. `home` is the rank with most of
+    /// the task's inputs; `is_freeing` is true if the task frees memory when it ends.
     pub(super) fn add(&mut self, task: usize, is_ready: bool, is_freeing: bool, home: Option<usize>) {
         let key = self.keys[task];
         let home = self.planned.as_ref().map(|planned| planned.rank_of[task]).or(home);
@@ -198,8 +197,8 @@ impl Supply {
         }
     }
 
-    /// Removes and returns the next task for a rank. With a plan, this is the rank's next task in the plan for which `is_waiting` returns
-    /// true, if it can be ordered. Without a plan, a rank that `is_idle` may take a task from the pool of another rank.
+    /// Removes and returns the next task to be ordered on a rank. With a plan, this is the first task in the rank's sequence for which `is_waiting`
+    /// returns true, if that task can be ordered now. Without a plan, a rank that `is_idle` may take a task that belongs to another rank.
     pub(super) fn take(
         &mut self,
         rank: usize,
@@ -208,7 +207,7 @@ impl Supply {
     ) -> Option<usize> {
         if let Some(key) = self.first(rank) {
             if let Some(Planned { rest, .. }) = &mut self.planned {
-                // Skip tasks that are not waiting: they were ordered, have failed, or were done by an earlier run.
+                // Tasks in the sequence of the plan that do not wait are skipped: they were ordered, have failed, or were done by an earlier run.
                 while let Some(&next) = rest[rank].first()
                     && (next.1 < key.1 || next == key)
                 {
@@ -228,8 +227,8 @@ impl Supply {
         Some(self.remove(longest, key))
     }
 
-    /// Removes and returns the next task for a rank that is short of memory, without a plan: a task that frees memory, from the pool of the
-    /// rank or, if it `is_idle`, of another rank, unless a task of higher priority comes first. Only an idle rank takes any other task.
+    /// Removes and returns the next task for a rank that is short of memory, without a plan: a task that frees memory and belongs to the rank or,
+    /// if the rank `is_idle`, to another rank, unless a task of higher priority comes first. Only an idle rank gets a task that frees no memory.
     pub(super) fn take_when_short(&mut self, rank: usize, is_idle: bool) -> Option<usize> {
         let first_of = |other: usize| Some((*self.pools[other].freeing.first()?, other));
         let others =
@@ -242,13 +241,13 @@ impl Supply {
         }
     }
 
-    /// Returns the first task in the pool of the rank and among the tasks for any rank.
+    /// Returns the first task among those of the rank and those for any rank.
     fn first(&self, rank: usize) -> Option<Key> {
         let Pool { ready, ahead, .. } = &self.pools[rank];
         [ready.first(), ahead.first(), self.anywhere.first()].into_iter().flatten().min().copied()
     }
 
-    /// Removes a task from the pool of `rank`, or from the tasks for any rank. Returns the task.
+    /// Removes a task from those of `rank` or from those for any rank, and returns it.
     fn remove(&mut self, rank: usize, key: Key) -> usize {
         let pool = &mut self.pools[rank];
         pool.freeing.remove(&key);

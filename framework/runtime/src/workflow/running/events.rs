@@ -1,4 +1,4 @@
-//! Additional work of a rank: the event log, the measurement of its speed, and the time limits of closures.
+//! Event log of a rank, measurement of its speed, and time limits of closures.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::workflow::root::{Answered, Root};
 use crate::workflow::user_code::too_long;
 
 impl Running<'_, '_> {
-    /// Opens the event log in `directory`, if there is one.
+    /// Opens the event log in `directory`; `None` means that there is no event log.
     pub(in crate::workflow) fn log_events(&mut self, directory: Option<&Path>, endpoint: &Endpoint) {
         let Some(directory) = directory else { return };
         let offset = -endpoint.clock().now().as_secs_f64();
@@ -26,14 +26,14 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Sets the time of the worker's event log.
+    /// Sets the time at which the worker records its next events.
     pub(super) fn set_event_time(&mut self, at: &Moment) {
         if self.events.is_on() {
             self.worker.trace.set_time(at.now());
         }
     }
 
-    /// Handles the death of a rank and, on rank 0, reports it to all living ranks.
+    /// Handles the death of a rank. Rank 0 also sends a message about the death to all living ranks.
     pub(super) fn report_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.lose_files(lost, out)?;
         if let Some(root) = &self.root {
@@ -60,7 +60,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Writes an answer of the planner to the event log, and the plan if it is a new one.
+    /// Writes the event of a planner's answer to the event log, and the plan if it is a new one.
     pub(super) fn log_planned(&mut self, event: Event, at: &Moment) {
         if !self.events.is_on() {
             return;
@@ -72,7 +72,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Handles the measured speed of a rank, or the echo of a probe message.
+    /// Handles the measured speed of a rank, or a rank's answer to a message that measures a link.
     pub(super) fn on_probe_answer(
         &mut self,
         from: usize,

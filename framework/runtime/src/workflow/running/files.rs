@@ -13,7 +13,7 @@ use crate::workflow::files::{Files, Piece, PieceRequest, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
-    /// Begins a command, at once or when its inputs have arrived.
+    /// Begins a command at once, or when its input files have arrived.
     pub(super) fn begin_command(
         &mut self,
         task: usize,
@@ -31,7 +31,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// Starts a command whose inputs have all arrived.
+    /// Starts the process of a command whose input files have all arrived.
     fn start_command(&mut self, task: usize, started: Started, out: &mut Outgoing<'_>) -> Result<()> {
         let fetch_outputs = self.files.as_ref().map_or(Ok(()), |files| {
             let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
@@ -44,14 +44,14 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Reports that a command cannot begin.
+    /// Reports that a command cannot begin, as a failed try of its task.
     fn abandon(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
         self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;
         self.worker.on_failed(task, (Reason::Error, why), Duration::ZERO, out)
     }
 
-    /// Handles the end of a command on this rank. If files are sent, rank 0 has to fetch its outputs before the task is done.
+    /// Handles the end of a command on this rank. If files are sent, rank 0 has to fetch the output files before the task counts as done.
     pub(super) fn on_ended(&mut self, mut ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return self.settle_command(ended, out) };
         let task = ended.task;
@@ -73,15 +73,15 @@ impl Running<'_, '_> {
         out.send(0, content)
     }
 
-    /// Records that the outputs of a command are complete on this rank and on rank 0.
+    /// Records that the output files of a task are complete on this rank and on rank 0.
     pub(super) fn have_written(&mut self, task: usize) {
         if let Some(files) = &mut self.files {
             files.transfers.have(files.table.outputs(task));
         }
     }
 
-    /// Concludes an ended command after `after_command`, if there is one: completes the task if the command ran on this rank, and otherwise sends
-    /// [`Content::Kept`] to its rank.
+    /// Ends the try of a command, after `after_command` if the program has set that function: completes the task if its command ran on this rank,
+    /// and otherwise sends [`Content::Kept`] to the rank of the command.
     pub(super) fn conclude(
         &mut self,
         ended: &Try,
@@ -96,17 +96,16 @@ impl Running<'_, '_> {
         }
         let failure = ended.failure().or(failure);
         if failure.is_none() {
-            // Rank 0 has the outputs, so the task is done even if the rank of the command dies before it reports the task.
+            // Rank 0 has the output files, so the task counts as done even if the rank of the command dies before it reports the task.
             root.master.has_journalled(ended.task);
         }
         out.send(ended.rank, Content::Kept(ended.task, failure))
     }
 
-    /// Handles a message about files.
+    /// Handles a message about the transfer of files.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if files are not sent in this run, if the message is only for rank 0, or if it does not describe an ended
-    /// command.
+    /// [`ErrorKind::Wire`] if files are not sent in this run, if the message is only for rank 0, or if it does not describe an ended command.
     pub(super) fn on_file_message(
         &mut self,
         from: usize,
@@ -154,10 +153,10 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// Handles a piece of a file.
+    /// Handles a piece of a file that another rank has sent.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the piece belongs to the output of commands of another rank and cannot be written.
+    /// [`ErrorKind::Io`] if the piece belongs to the standard output of another rank's commands and cannot be written.
     fn on_piece(&mut self, from: usize, piece: &Piece) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         let Piece { head, bytes } = piece;
@@ -168,7 +167,7 @@ impl Running<'_, '_> {
             (Some(name), _) => files.folder.write(name, head, bytes.bytes()),
             (None, Some(directory)) => {
                 let written = files.folder.write_output(directory, from, head, bytes.bytes());
-                // All tasks are done at this time, so an error of a transfer would not fail any task. It ends the job instead.
+                // An error of this transfer ends the job: all tasks are done at this time, so no task can fail instead.
                 Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
             }
             (None, None) => Err("no task requested it".to_string()),
@@ -180,7 +179,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Handles transfers that have ended, and requests the next pieces.
+    /// Handles transfers of files that have ended, and requests the next pieces of files.
     pub(super) fn move_files(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         for settled in files.transfers.take_settled() {
@@ -213,7 +212,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Handles the death of a rank.
+    /// Stops the transfers of files from and to a rank that has died.
     pub(super) fn lose_files(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         files.transfers.on_lost(lost);
@@ -221,7 +220,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// Fetches the output of the commands of other ranks to rank 0, when all tasks have ended. Returns true if rank 0 has all of it.
+    /// Fetches the standard output of other ranks' commands to rank 0, when all tasks have ended. Returns true if rank 0 has all of it.
     pub(super) fn has_all_output(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let (Some(files), Some(root)) = (&mut self.files, &self.root) else { return Ok(true) };
         if !std::mem::replace(&mut files.has_requested_output, true) && self.commands.collected().is_some() {
@@ -234,7 +233,7 @@ impl Running<'_, '_> {
 }
 
 impl Files {
-    /// Returns the requested piece.
+    /// Returns the requested piece of a file on this rank.
     fn piece(&self, request: PieceRequest) -> Piece {
         match self.table.name_of(request.file) {
             Some(name) => self.folder.read(name, request),

@@ -8,22 +8,22 @@ use crate::rank::protocol::Outgoing;
 use crate::workflow::messages::{Content, Sizes};
 use crate::workflow::value::Value;
 
-/// The exchange. The module documentation describes it.
+/// Requests of a rank for values, and requests of other ranks that are not answered.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// Request that has not been sent, because it may get further values: rank, values, and the maximum size for which each value needs no
-    /// second request.
+    /// Request that has not been sent, because further values may be added to it: the rank, and for each value the maximum size for sending it at
+    /// once.
     request: Option<(usize, Sizes)>,
-    /// By task: ranks that wait for a value that this rank does not have yet, and the maximum size for which each needs no second request.
+    /// By task whose value this rank does not have yet: the ranks that wait for the value, each with the maximum size for sending it at once.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
-    /// Values on disk that have to be sent: task, receiving rank.
+    /// Values that have to be read from disk and sent: task, receiving rank.
     pub(super) serving: VecDeque<(usize, usize)>,
-    /// Total size in bytes of the values that were sent.
+    /// Total size in bytes of the values that this rank has sent.
     pub(super) sent: u64,
 }
 
 impl Exchange {
-    /// Requests a value, which is sent at once if it is not larger than `room` bytes.
+    /// Requests a value from the rank `source`, which sends it at once if it is not larger than `room` bytes and asks back otherwise.
     pub(super) fn request(
         &mut self,
         task: usize,
@@ -41,7 +41,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends the request to which values were added, if there is one.
+    /// Sends the request for values that was kept back so that further values could be added, if there is one.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         match self.request.take() {
             Some((to, values)) if !out.endpoint().is_lost(to) => out.send(to, Content::Want(values)),
@@ -49,15 +49,15 @@ impl Exchange {
         }
     }
 
-    /// Sends a message behind all requests. A message to a lost rank is dropped.
+    /// Sends a message after all pending requests for values. A message to a lost rank is dropped.
     pub(super) fn send(&mut self, to: usize, content: Content, out: &mut Outgoing<'_>) -> Result<()> {
         self.send_request(out)?;
         if out.endpoint().is_lost(to) { Ok(()) } else { out.send(to, content) }
     }
 
-    /// Answers a request of another rank: sends the value, or its size if it is larger than `room` bytes. A request for a value that is not
-    /// here waits until the value is computed on this rank, which may never happen. If the value was here and has been dropped, the
-    /// requesting rank is informed, because it may have reserved memory for it.
+    /// Answers the request of another rank for a value: sends the value, or its size if it is larger than `room` bytes. A request for a value that
+    /// is not on this rank waits until the value is computed here, which may never happen. If the value was on this rank and has been dropped, the
+    /// requesting rank is informed, because it may have reserved memory for the value.
     pub(super) fn answer(
         &mut self,
         (to, task, room): (usize, usize, u64),
@@ -90,14 +90,14 @@ impl Exchange {
         waiting.into_iter().try_for_each(|(to, room)| self.answer((to, task, room), values, out))
     }
 
-    /// Ends the wait of a rank for a value.
+    /// Forgets that `rank` waits for the value of a task.
     pub(super) fn stop_waiting(&mut self, task: usize, rank: usize) {
         if let Some(waiting) = self.waiting.get_mut(&task) {
             waiting.retain(|&(other, _)| other != rank);
         }
     }
 
-    /// Sends a value. Its memory counts until it has been sent.
+    /// Sends a value to another rank. The memory of the value counts until the transport has sent it.
     pub(super) fn send_value(
         &mut self,
         to: usize,

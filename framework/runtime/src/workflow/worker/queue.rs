@@ -1,17 +1,17 @@
-//! Orders of a rank that have not begun, announced ones included.
+//! Orders and announcements of tasks that have not begun on a rank.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::trace::Trace;
 use super::values::Availability;
-use crate::workflow::messages::Order;
+use crate::workflow::messages::{Exceeded, Order};
 
-/// Position of an order in the queue. Orders without a place in a plan come first, by priority and then by arrival; all others follow by
-/// place.
+/// Position of an order in a rank's queue. Orders without a place in the plan come first, sorted by priority and then by arrival; the others
+/// follow, sorted by their place.
 pub(super) type Key = (Option<usize>, Reverse<i64>, u64);
 
-/// Order that has not begun.
+/// Order or announcement of a task that has not begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     pub(super) task: usize,
@@ -19,22 +19,22 @@ pub(super) struct Queued {
     pub(super) is_announced: bool,
     pub(super) is_suspect: bool,
     pub(super) attempt: u32,
-    pub(super) exceeded: u32,
+    pub(super) exceeded: Exceeded,
     /// Number of inputs that are not known to exist on any rank.
     missing: usize,
-    /// Number of inputs that are not in memory on this rank, inputs that do not exist included.
+    /// Number of inputs of the task that are not in memory on this rank, those included that do not exist.
     absent: usize,
 }
 
-/// The queue. The module documentation describes it.
+/// Orders and announcements of a rank, sorted by their positions.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
-    /// By task: position of its order.
+    /// By task: position of its order in the queue.
     keys: Vec<Option<Key>>,
-    /// Orders whose inputs are all in memory.
+    /// Positions of the orders whose inputs are all in memory.
     ready: BTreeSet<Key>,
-    /// Orders whose inputs all exist on some rank.
+    /// Positions of the orders whose inputs all exist on some rank.
     available: BTreeSet<Key>,
     next_number: u64,
 }
@@ -44,7 +44,7 @@ impl Queue {
         Queue { keys: vec![None; tasks], ..Queue::default() }
     }
 
-    /// Adds an order; `inputs` are the presences of its inputs.
+    /// Adds an order. `inputs` says for each input whether it exists on some rank and whether it is in memory on this rank.
     pub(super) fn insert(
         &mut self,
         order: &Order,
@@ -70,7 +70,6 @@ impl Queue {
             .insert(key, Queued { task, is_announced, is_suspect, attempt, exceeded, missing, absent });
     }
 
-    /// Removes and returns the order of a task.
     pub(super) fn remove(&mut self, task: usize) -> Option<Queued> {
         let key = self.keys[task].take()?;
         self.ready.remove(&key);
@@ -78,7 +77,6 @@ impl Queue {
         self.orders.remove(&key)
     }
 
-    /// Returns the order of a task.
     pub(super) fn get(&self, task: usize) -> Option<&Queued> {
         self.orders.get(&self.keys[task]?)
     }
@@ -88,7 +86,7 @@ impl Queue {
         self.orders.values()
     }
 
-    /// Updates the orders of `readers` after the presence of their input has changed.
+    /// Updates the orders of the tasks `readers` after their input has begun or ceased to exist on some rank, or to be in memory on this rank.
     pub(super) fn input_changed(
         &mut self,
         input: usize,
@@ -121,8 +119,8 @@ impl Queue {
         }
     }
 
-    /// Returns the orders that may begin as far as their inputs are concerned, the first one first. With a plan, only the next order of the
-    /// plan may begin.
+    /// Returns the orders whose inputs are all in memory and which may begin now, in the order of the queue. Of the orders with a place in the
+    /// plan, only the first may begin.
     pub(super) fn ready(&self) -> impl Iterator<Item = &Queued> {
         let next = self.next_by_plan().filter(|key| self.ready.contains(key));
         let ready = self.ready.iter().take_while(|key| key.0.is_none()).copied().chain(next);
@@ -133,21 +131,21 @@ impl Queue {
         self.ready.len()
     }
 
-    /// Returns the first order whose inputs all exist on some rank, if it may begin before all others.
+    /// Returns the first order that may begin as soon as its inputs are in memory, if these all exist on some rank.
     pub(super) fn first_available(&self) -> Option<&Queued> {
         let key = self.available.first().copied().filter(|key| key.0.is_none());
         let key = key.or_else(|| self.next_by_plan().filter(|key| self.available.contains(key)))?;
         self.orders.get(&key)
     }
 
-    /// Returns the next order in the sequence of the plan.
+    /// Returns the position of the first order with a place in the plan, announcements excluded.
     fn next_by_plan(&self) -> Option<Key> {
         let first = (Some(0), Reverse(i64::MAX), 0);
         let mut planned = self.orders.range(first..);
         planned.find(|(_, order)| !order.is_announced).map(|(key, _)| *key)
     }
 
-    /// Returns the position of the first order among those of `tasks`.
+    /// Returns the lowest position of an order among those of `tasks`.
     pub(super) fn first_of(&self, tasks: impl Iterator<Item = usize>) -> Option<Key> {
         tasks.filter_map(|task| self.keys[task]).min()
     }

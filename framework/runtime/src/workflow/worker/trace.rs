@@ -5,41 +5,41 @@ use std::time::Duration;
 
 use crate::observe::{Event, Held, TaskBegan, TaskWait, WaitedFor, shortest_part};
 
-/// Times at which an order passed the stages before its beginning.
+/// Times at which an ordered task passed the stages before its beginning.
 #[derive(Clone, Copy, Debug)]
 struct Stations {
     ordered: Duration,
-    /// Time at which the last of its inputs was computed, and the task that computed it.
+    /// Time at which the last input of the task was computed, and the task that computed that input.
     inputs_computed: (Duration, Option<usize>),
-    /// Time at which all inputs were in memory.
+    /// Time at which all inputs of the task were in memory.
     gathered: Duration,
-    /// Time at which the order was first found not to fit into memory after its inputs were there.
+    /// Time at which the task was first found not to fit into memory although its inputs were there.
     short: Option<Duration>,
 }
 
-/// The record. The module documentation describes it.
+/// Times and events of a rank's tasks, for the event log.
 #[derive(Debug, Default)]
 pub(in crate::workflow) struct Trace {
-    /// Current time; `None` without an event log.
+    /// Time of the next event; `None` without an event log.
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,
-    /// Tasks that were passed to user code or to the command starter and have not begun, with the time.
+    /// Tasks that were passed to user code or to the command starter and have not begun, with the time of the passing.
     dispatched: HashMap<usize, (Duration, TaskBegan)>,
-    /// Closures that were passed to user code, in order. The first one is running.
+    /// Closures that were passed to user code, in order. The first closure is running.
     closures: VecDeque<usize>,
-    /// End times of command processes whose end is not in the log yet.
+    /// By task: end time of a command's process, until the end of the task is in the log.
     stopped: HashMap<usize, Duration>,
-    /// Time of the first report of held memory.
+    /// Time of the first log event about occupied memory.
     begin: Option<Duration>,
-    /// Time of the last report of held memory, and the reported bytes.
+    /// Time of the last log event about occupied memory, and the bytes in that event.
     last_report: Option<(Duration, u64)>,
-    /// Peak of held memory since the last report, in bytes.
+    /// Peak of occupied memory in bytes since the last log event about it.
     most: u64,
 }
 
 impl Trace {
-    /// Enables the record, and sets its time to `now`.
+    /// Sets the time for the next events to `now`. Recording begins with the first call.
     pub(in crate::workflow) fn set_time(&mut self, now: Duration) {
         self.now = Some(now);
     }
@@ -51,8 +51,8 @@ impl Trace {
         }
     }
 
-    /// Records the bytes that the rank holds, and the memory limit. A report is written when the value has changed and the last report is
-    /// old enough.
+    /// Records the bytes that values and tasks occupy on the rank. An event is written if the bytes have changed and the last event is old enough;
+    /// `budget` is the memory limit in the event.
     pub(super) fn holds(&mut self, bytes: u64, budget: u64) {
         let Some(now) = self.now else { return };
         self.most = self.most.max(bytes);
@@ -69,7 +69,6 @@ impl Trace {
         }
     }
 
-    /// Returns the events since the last call.
     pub(super) fn take(&mut self) -> Vec<(Duration, Event)> {
         std::mem::take(&mut self.events)
     }
@@ -83,7 +82,7 @@ impl Trace {
         }
     }
 
-    /// Records that the last input of a task was computed, by the task `last`.
+    /// Records that the last missing input of a task was computed, which is the value of the task `last`.
     pub(super) fn inputs_computed(&mut self, task: usize, last: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             (stations.inputs_computed, stations.gathered) = ((now, Some(last)), now);
@@ -97,15 +96,15 @@ impl Trace {
         }
     }
 
-    /// Records that a task could begin, but does not fit into memory.
+    /// Records that the inputs of a task are in memory but the task does not fit into memory.
     pub(super) fn short(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             stations.short.get_or_insert(now);
         }
     }
 
-    /// Records that a task, which reads the values of `parents`, was passed to user code or to the command starter. It begins when the
-    /// tasks before it have ended. `name` returns the name of a task.
+    /// Records that a task, which reads the values of `parents`, was passed to user code or to the command starter. The task begins when the tasks
+    /// that were passed before it have ended. `name` returns the name of a task.
     pub(super) fn dispatched(
         &mut self,
         task: usize,
@@ -153,14 +152,14 @@ impl Trace {
         self.events.push((now, Event::TaskBegan(began)));
     }
 
-    /// Records that the process of a command has ended.
+    /// Records that the process of a task's command has ended.
     pub(in crate::workflow) fn stops(&mut self, task: usize) {
         if let Some(now) = self.now {
             self.stopped.insert(task, now);
         }
     }
 
-    /// Records that a task has ended, with its `event`. The next closure begins.
+    /// Records that a task has ended, with the event `event`. If the task is a closure, the next closure begins.
     pub(super) fn ended(&mut self, task: usize, event: impl FnOnce() -> Event) {
         let Some(now) = self.now else { return };
         self.begins(task);
@@ -178,7 +177,7 @@ impl Trace {
 mod tests {
     use super::*;
 
-    /// A task that was passed on in advance begins when the task before it has ended.
+    /// Tests that a task which is passed to user code in advance begins, in the log, when the task before it has ended.
     #[test]
     fn tasks_in_one_slot_do_not_overlap() {
         let (mut trace, mut last_report) = (Trace::default(), Vec::new());
@@ -207,7 +206,8 @@ mod tests {
             trace.stops(2);
             trace.begins(3);
         });
-        // The outputs of the command reach rank 0 later. Task 1 ends, and no task follows it.
+        // Command 2 has stopped at 11 ms but counts as ended at 20 ms, when its outputs are on rank 0. Task 1 ends at 21 ms, and no task follows
+        // it.
         at(20, &mut trace, &mut |trace| trace.ended(2, || end(2)));
         at(21, &mut trace, &mut |trace| trace.ended(1, || end(3)));
         let expected = [
@@ -229,7 +229,7 @@ mod tests {
         trace.holds(5, 10);
         assert!(trace.take().is_empty(), "there is no log");
         let mut last_report = Vec::new();
-        // A report is written only if the last report is old enough, and contains the peak since the last report.
+        // An event about occupied memory is written only if the last one is old enough, and contains the peak since the last one.
         for (ms, bytes) in [(0, 0), (1, 7), (2, 3), (12, 3), (13, 3), (30, 3), (31, 9), (32, 3)] {
             trace.set_time(Duration::from_millis(ms));
             trace.holds(bytes, 10);

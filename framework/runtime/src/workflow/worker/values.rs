@@ -1,4 +1,4 @@
-//! Values on a rank: their locations, the memory that they occupy, and those that are being sent.
+//! Values on a rank: their locations, the memory that they occupy, and the values that are being sent to other ranks.
 //!
 //! A value that is being sent stays in memory until the transport has sent it, even if it is dropped or spilled meanwhile, because MPI
 //! reads a large message only when its receiver is ready.
@@ -8,35 +8,35 @@ use std::ops::{Index, IndexMut};
 
 use crate::workflow::value::Value;
 
-/// Maximum size in bytes of a value that is sent without reserved memory if memory is limited. Such values may exceed the limit until
-/// another value is spilled. With a smaller size, each small value would cost a round trip; a larger size would be noticeable with the
+/// Maximum size in bytes of a value that is sent without reserved memory if memory is limited. Such values may exceed the limit until another value
+/// is written to disk. With a smaller maximum, small values would cost a round trip each; a larger maximum would be a noticeable part of the
 /// smallest sensible memory limit.
 const SENT_UNASKED: u64 = 64 << 10;
-/// Divisor of the memory limit: the resulting part is the maximum total size of the values that may arrive without reserved memory at a
-/// time. It is smaller than the accuracy with which users choose a limit.
+/// Divisor of the memory limit: values that may arrive without reserved memory at the same time have at most this part of the limit as their total
+/// size. The part is smaller than the accuracy with which users choose a limit.
 const UNASKED_PART: u64 = 16;
 
 /// Location of a value, as far as this rank knows.
 #[derive(Debug, Default)]
 pub(super) enum Location {
-    /// Not on this rank.
+    /// The value is not on this rank and has not been requested.
     #[default]
     Absent,
-    /// Not on this rank; the given rank was asked to send the value when it is computed.
+    /// The value is not on this rank; the given rank was asked to send it when it is computed.
     Wanted(usize),
-    /// On the given rank, which sends the value on a second request, once memory for the value is free on this rank.
+    /// The given rank has the value, and sends it on a second request, once memory for it is free on this rank.
     Offered(usize),
-    /// In transit from the given rank; memory is reserved for the value.
+    /// The value is in transit from the given rank; memory is reserved for it.
     Arriving(usize),
     Memory(Value),
-    /// Being written to disk; still in memory.
+    /// The value is being written to disk, and is still in memory.
     Spilling,
     Disk,
-    /// Being read from disk; memory is reserved for it.
+    /// The value is being read from disk; memory is reserved for it.
     Loading,
 }
 
-/// Presence of a value: whether it exists on some rank and can be fetched when memory is free, and whether it is in memory on this rank.
+/// Two properties of a value: whether it exists on some rank so that it can be fetched, and whether it is in memory on this rank.
 pub(super) type Availability = (bool, bool);
 
 impl Location {
@@ -57,12 +57,12 @@ impl Location {
     }
 }
 
-/// State of a value.
+/// State of a value on this rank.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) location: Location,
     pub(super) bytes: u64,
-    /// Bytes of the value that may arrive without reserved memory.
+    /// Size in bytes up to which the requested value may arrive without reserved memory.
     pub(super) granted: u64,
     /// Number of orders on this rank, queued or begun, that read the value.
     pub(super) uses: u32,
@@ -70,15 +70,15 @@ pub(super) struct Held {
     pub(super) pins: u32,
     /// Rank that sent the value; `None` if it was computed on this rank.
     pub(super) from: Option<usize>,
-    /// True if the value was computed on this rank. It is kept until the master reports that it is not needed any more.
+    /// True if the value was computed on this rank, which keeps it until the master reports that no task needs it any more.
     pub(super) is_origin: bool,
-    /// True if a copy is on disk.
+    /// True if a copy of the value is on disk.
     pub(super) is_on_disk: bool,
-    /// True if the value is dropped as soon as the disk operation on it ends.
+    /// True if the value is dropped as soon as it has been written to disk or read from disk.
     is_doomed: bool,
-    /// True if the value was computed on this rank and the master has reported that it is not needed any more.
+    /// True if the value was computed on this rank and the master has reported that no task needs it any more.
     pub(super) is_unneeded: bool,
-    /// Number of times that the value left memory while it was being sent.
+    /// Number of times that the value was removed from memory on this rank while it was being sent.
     copies: u32,
 }
 
@@ -87,36 +87,36 @@ pub(super) struct Held {
 struct Leaving {
     task: usize,
     to: usize,
-    /// Number of the copy that is being sent: the value of `Held::copies` when sending began.
+    /// Number of the copy of the value that is being sent: `Held::copies` at the time when sending began.
     copy: u32,
     bytes: u64,
-    /// Number of the message with the value.
+    /// Number of the message that contains the value.
     number: u64,
 }
 
-/// The values, by task. The module documentation describes them.
+/// All values of a workflow on a rank, by task.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     /// Maximum number of bytes that values and running tasks may occupy.
     budget: u64,
     all: Vec<Held>,
-    /// Values in memory, if memory is limited.
+    /// Tasks whose values are in memory, if memory is limited.
     in_memory: BTreeSet<usize>,
-    /// Bytes of values in memory, and of reserved memory.
+    /// Bytes of all values in memory, plus the bytes that are reserved for arriving values.
     held: u64,
     /// Bytes that running tasks may occupy in addition to their inputs.
     working: u64,
-    /// Bytes of values that may arrive without reserved memory.
+    /// Bytes of requested values that may arrive without reserved memory.
     granted: u64,
-    /// Values that are being sent, if memory is limited.
+    /// Values that are being sent to other ranks, if memory is limited.
     leaving: Vec<Leaving>,
-    /// Bytes that are in memory only because they are being sent.
+    /// Bytes of values that are in memory only because they are being sent.
     leaving_bytes: u64,
-    /// Peak of the bytes that were occupied or reserved.
+    /// Peak of the bytes that were occupied or reserved on this rank.
     pub(super) most_held: u64,
     /// Size in bytes of the largest value that was computed on this rank.
     pub(super) largest: u64,
-    /// Values whose copies on disk can be removed.
+    /// Tasks whose values on disk can be removed.
     pub(super) forgotten: Vec<usize>,
 }
 
@@ -140,8 +140,8 @@ impl Values {
         Values { budget, all, ..Values::default() }
     }
 
-    /// Changes the location of a value, and counts its bytes. Returns its presence before and after if it has changed for the orders that
-    /// read the value.
+    /// Changes the location of a value, and counts the bytes that it occupies. If orders on this rank read the value and its availability has
+    /// changed, returns the availability before and after.
     pub(super) fn set(&mut self, task: usize, location: Location) -> Option<(Availability, Availability)> {
         let held = &mut self.all[task];
         let before = std::mem::replace(&mut held.location, location);
@@ -174,19 +174,19 @@ impl Values {
         (self.all[task].is_origin, self.all[task].is_unneeded) = (true, false);
     }
 
-    /// Handles the master's report that no task needs the value of `task` any more. This rank no longer owns the value.
+    /// Handles the master's report that no task needs the value of `task` any more: this rank no longer has to keep the value.
     pub(super) fn disown(&mut self, task: usize) {
         (self.all[task].is_origin, self.all[task].is_unneeded) = (false, true);
         self.drop_if_unused(task);
     }
 
-    /// Registers that an order on this rank does not read the value any more.
+    /// Counts one reader less for a value, after an order on this rank has ended or was withdrawn.
     pub(super) fn unuse(&mut self, task: usize) {
         self.all[task].uses -= 1;
         self.drop_if_unused(task);
     }
 
-    /// Drops a value that no order on this rank reads, unless this rank is its owner.
+    /// Drops a value that no order on this rank reads, unless the value was computed on this rank and is needed elsewhere.
     fn drop_if_unused(&mut self, task: usize) {
         let held = &mut self.all[task];
         if held.uses > 0 || held.is_origin {
@@ -197,7 +197,7 @@ impl Values {
                 held.is_doomed = true;
                 return;
             }
-            // A value in transit arrives although no order reads it, and its memory stays reserved until then.
+            // A value in transit is not dropped: it arrives although no order reads it, and its memory stays reserved until then.
             Location::Arriving(_) => return,
             _ => {}
         }
@@ -207,15 +207,15 @@ impl Values {
         self.set(task, Location::Absent);
     }
 
-    /// Handles the end of a disk operation on a value, which may not be needed any more.
+    /// Handles the end of writing a value to disk or reading it, after which a value that is not needed any more is dropped.
     pub(super) fn disk_operation_ended(&mut self, task: usize) {
         if std::mem::take(&mut self.all[task].is_doomed) {
             self.drop_if_unused(task);
         }
     }
 
-    /// Releases the memory reserved for a value that no order on this rank reads, if `is_stale` returns true for the rank from which the
-    /// value is in transit.
+    /// Releases the memory reserved for a value in transit that no order on this rank reads, if `is_stale` returns true for the rank that sends the
+    /// value.
     pub(super) fn expect_no_more(&mut self, task: usize, is_stale: impl Fn(usize) -> bool) {
         let held = &self.all[task];
         if held.uses == 0 && matches!(held.location, Location::Arriving(from) if is_stale(from)) {
@@ -223,8 +223,8 @@ impl Values {
         }
     }
 
-    /// Returns the size up to which a value may arrive without reserved memory: that of a small value, or less if the values allowed so far
-    /// already reach their maximum.
+    /// Returns the size in bytes up to which a requested value may arrive without reserved memory: [`SENT_UNASKED`], or less if the values
+    /// requested so far already use up their part of the memory limit.
     pub(super) fn grant(&mut self, task: usize) -> u64 {
         if self.budget == u64::MAX {
             return u64::MAX;
@@ -237,7 +237,7 @@ impl Values {
         room
     }
 
-    /// Returns the value for a task that begins, and keeps it in memory until the task has ended.
+    /// Returns the value for a task that begins. The value stays in memory until the task has ended.
     pub(super) fn pin(&mut self, task: usize) -> Option<Value> {
         self.all[task].pins += 1;
         match &self.all[task].location {
@@ -246,13 +246,12 @@ impl Values {
         }
     }
 
-    /// Occupies memory for a running task.
     pub(super) fn occupy(&mut self, memory: u64) {
         self.working += memory;
         self.update_peak();
     }
 
-    /// Releases the memory of a task that has ended.
+    /// Releases the memory that a task occupied in addition to its inputs.
     pub(super) fn release(&mut self, memory: u64) {
         self.working -= memory;
     }
@@ -262,25 +261,25 @@ impl Values {
         self.held.saturating_add(self.working).saturating_add(self.leaving_bytes)
     }
 
-    /// Updates the peak of occupied memory. Has to be called whenever more memory is occupied.
+    /// Updates the peak of occupied memory. Has to be called whenever the occupied memory has grown.
     fn update_peak(&mut self) {
         self.most_held = self.most_held.max(self.taken());
     }
 
-    /// Returns true if `bytes` bytes fit in addition to the occupied and reserved memory.
+    /// Returns true if `bytes` bytes fit into memory in addition to the occupied and reserved bytes.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.taken().saturating_add(bytes) <= self.budget
     }
 
-    /// Returns true if `bytes` bytes will fit once all values that are being sent have left the memory. In this case the rank waits and spills
-    /// nothing.
+    /// Returns true if `bytes` bytes will fit into memory once all values that are being sent have been sent. In this case the rank waits, and
+    /// writes no value to disk.
     pub(super) fn will_fit(&self, bytes: u64) -> bool {
         (self.taken() - self.leaving_bytes).saturating_add(bytes) <= self.budget
     }
 
-    /// Returns the value in memory that is needed last, according to `next_use`; it returns `None` for a value that no order on this rank
-    /// reads. Values of size 0, inputs of running tasks and `spared` values are excluded, and so are values that are being sent, because
-    /// they would stay in memory after a spill.
+    /// Returns the task whose value should be removed from memory: the value that is needed last. `next_use` returns the position of the first
+    /// order that reads a value, or `None` if no order on this rank reads it. Empty values, inputs of running tasks and values for which `spared`
+    /// returns true are excluded, and so are values that are being sent, because they would stay in memory.
     pub(super) fn victim<K: Ord>(
         &self,
         spared: impl Fn(usize) -> bool,
@@ -290,14 +289,14 @@ impl Values {
             let held = &self.all[task];
             held.bytes > 0 && held.pins == 0 && !spared(task) && !self.is_leaving(task)
         });
-        // A value that no order on this rank reads is kept for other ranks, which request values one by one; it is spilled first. Among
-        // equals the largest is spilled.
+        // Values that no order on this rank reads are removed first: they are kept only for other ranks, which request values one by one. Among
+        // equals the largest value is removed.
         candidates.max_by_key(|&task| {
             (next_use(task).map_or((true, None), |key| (false, Some(key))), self.all[task].bytes)
         })
     }
 
-    /// Counts a value that is being sent to a rank in message `number`.
+    /// Records that a value is being sent to the rank `to` in the message `number`.
     pub(super) fn leaves(&mut self, task: usize, to: usize, bytes: u64, number: u64) {
         if self.budget == u64::MAX {
             return;
@@ -310,7 +309,7 @@ impl Values {
         }
     }
 
-    /// Counts the memory of a value that this rank does not hold any more but is still sending.
+    /// Counts the memory of a value that was removed from memory on this rank while it is still being sent.
     fn count_leaving(&mut self, task: usize) {
         let held = &mut self.all[task];
         let is_it = |leaving: &&Leaving| leaving.task == task && leaving.copy == held.copies;
@@ -320,18 +319,18 @@ impl Values {
         }
     }
 
-    /// Returns true if the copy of the value that this rank holds is being sent.
+    /// Returns true if the value in memory on this rank is being sent.
     fn is_leaving(&self, task: usize) -> bool {
         self.leaving.iter().any(|leaving| leaving.task == task && leaving.copy == self.all[task].copies)
     }
 
-    /// Removes the values that have been sent: those for whose message numbers `has_left` returns true. Returns true if there were any.
+    /// Forgets the values that have been sent: `has_left` returns true for the numbers of their messages. Returns true if there were any.
     pub(super) fn have_left(&mut self, mut has_left: impl FnMut(u64) -> bool) -> bool {
         self.forget_leaving(|leaving| has_left(leaving.number))
     }
 
-    /// Handles the death of a rank. Values that were being sent to it may stay in memory forever, and no task waits for that memory.
-    /// Returns true if there were any.
+    /// Handles the death of a rank. The memory of values that were being sent to it is no longer counted, because they may never be sent and no
+    /// task may wait for their memory. Returns true if there were any.
     pub(super) fn on_lost(&mut self, rank: usize) -> bool {
         (0..self.all.len()).for_each(|task| self.expect_no_more(task, |from| from == rank));
         self.forget_leaving(|leaving| leaving.to == rank)
@@ -355,7 +354,6 @@ impl Values {
         self.leaving.len() < before
     }
 
-    /// Returns the values in memory.
     #[cfg(test)]
     pub(super) fn in_memory(&self) -> impl Iterator<Item = &Value> {
         self.all.iter().filter_map(|held| match &held.location {

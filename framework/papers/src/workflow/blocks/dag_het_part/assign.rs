@@ -1,4 +1,4 @@
-//! Step 2: assignment of blocks to processors with enough memory.
+//! Step 2 of the planner DagHetPart: assignment of blocks to processors with enough memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,20 +12,20 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, halves};
 
-/// Blocks on processors, and blocks without one.
+/// Blocks that have a processor, and blocks that have none.
 pub(super) struct Assigned {
     pub(super) placed: Vec<Placed>,
     pub(super) left: Vec<Traversal>,
 }
 
-/// Blocks by memory need; among equal ones the earlier comes first.
+/// Numbers of blocks in the order of their memory need, the largest first. Among blocks with equal needs the one with the smaller number comes first.
 type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 
-/// Assigns the block with the largest need to the free processor with the most memory. A block that does not fit is divided while there are fewer
-/// than `most_blocks` blocks.
+/// Assigns blocks to processors: repeatedly the block with the largest memory need to the free processor with the most memory. A block that does not
+/// fit is divided while there are fewer than `most_blocks` blocks.
 ///
-/// In the paper the number of blocks is unlimited, and remaining blocks are divided until they fit the smallest memory, which gives thousands of
-/// blocks of single tasks. Here [`merge`](super::merge::merge) divides the blocks that it cannot merge.
+/// In the paper of Kulagina et al. the number of blocks is unlimited, and remaining blocks are divided until they fit the smallest memory, which
+/// gives thousands of blocks of single tasks. Here [`merge`](super::merge::merge) divides the blocks that it cannot merge.
 pub(super) fn assign(
     problem: Problem<'_>,
     blocks: Vec<Traversal>,
@@ -58,7 +58,7 @@ pub(super) fn assign(
     Assigned { placed, left: fitting.left }
 }
 
-/// Divides a block of several tasks into halves.
+/// Divides a block of several tasks into two blocks of about equal work.
 pub(super) fn divide(problem: Problem<'_>, block: Traversal, random: &mut Random) -> [Traversal; 2] {
     let mut tasks = block.order;
     tasks.sort_unstable();
@@ -72,9 +72,9 @@ struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
     most_blocks: usize,
-    /// Number of blocks that have not been divided.
+    /// Number of blocks, without those that have been divided.
     count: usize,
-    /// All blocks, including divided ones, by number.
+    /// All blocks by number; the entry of a block that has left the queue is empty.
     blocks: Vec<Traversal>,
     queue: Queue,
     left: Vec<Traversal>,
@@ -91,8 +91,8 @@ impl Fitting<'_> {
         Some(std::mem::take(&mut self.blocks[block]))
     }
 
-    /// Returns the block if it fits `memory`. Otherwise divides the block and queues its halves, or adds the block to `left` if it must not be
-    /// divided.
+    /// Returns the block if its memory need is at most `memory`. Otherwise divides the block and queues its halves. A block of one task, and any
+    /// block when there are already `most_blocks` blocks, is added to `left` instead.
     fn fit(&mut self, block: Traversal, memory: u64) -> Option<Traversal> {
         if block.peak <= memory {
             return Some(block);

@@ -1,4 +1,4 @@
-//! Graph of fixed blocks, for fast queries about processors.
+//! Graph of blocks that no longer change, for fast computation of the makespan on given processors.
 
 use armature_planner::workflow::{Cluster, Workflow};
 
@@ -9,9 +9,9 @@ use crate::workflow::blocks::quotient::longer;
 pub(super) struct Fixed<'a> {
     cluster: &'a Cluster,
     works: Vec<f64>,
-    /// For each block, the receivers of its files with sizes.
+    /// For each block, the blocks that read its files, with the sizes of the files.
     outputs: Vec<Vec<(usize, u64)>>,
-    /// Blocks in reverse order: readers before the blocks from which they read.
+    /// Blocks in reverse order: each block comes before the blocks whose files it reads.
     backwards: Vec<usize>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Fixed<'a> {
         Fixed { cluster, works, outputs, backwards }
     }
 
-    /// Returns the time from the start of each block, on its processor, to the end of all of its successors.
+    /// Returns for each block the time from its start to the end of all blocks that depend on it, with block `b` on processor `processors[b]`.
     fn bottom_weights(&self, processors: &[usize]) -> Vec<f64> {
         let mut bottom = vec![0.0; self.works.len()];
         for &block in &self.backwards {
@@ -63,12 +63,12 @@ impl<'a> Fixed<'a> {
         self.cluster.transfer_time(processors[block], processors[to], size) + bottom[to]
     }
 
-    /// Returns the latest end of a block: equation 2 of the paper.
+    /// Returns the time at which the last block ends: equation 2 of the paper of Kulagina et al.
     pub(super) fn makespan(&self, processors: &[usize]) -> f64 {
         self.bottom_weights(processors).into_iter().fold(0.0, f64::max)
     }
 
-    /// Returns the blocks on the longest path; among equal paths the one with the smallest numbers.
+    /// Returns the blocks on the longest path; among equally long paths the one with the smallest block numbers.
     pub(super) fn critical_path(&self, processors: &[usize]) -> Vec<usize> {
         let bottom = self.bottom_weights(processors);
         let mut path = Vec::new();

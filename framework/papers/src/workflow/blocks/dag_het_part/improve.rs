@@ -1,10 +1,11 @@
-//! Step 4: swaps and moves of blocks while the makespan decreases.
+//! Step 4 of the planner DagHetPart: blocks are swapped between processors and moved while the makespan decreases.
 
 use super::fixed::Fixed;
 use super::problem::Problem;
 use crate::workflow::blocks::placement::Placed;
 
-/// Swaps blocks, moves blocks of the critical path to faster idle processors, and swaps again. Returns the blocks and the makespan.
+/// Swaps blocks between processors, moves blocks of the critical path to faster idle processors, and swaps again. Returns the blocks and the
+/// makespan.
 pub(super) fn improve(problem: Problem<'_>, mut blocks: Vec<Placed>) -> (Vec<Placed>, f64) {
     let fixed = Fixed::new(problem.graph, problem.cluster, &blocks);
     let mut places = Places {
@@ -41,7 +42,7 @@ impl Places<'_> {
         self.peaks[block] <= self.problem.cluster.processors()[processor].memory
     }
 
-    /// Carries out the best swap of two blocks until no swap is an improvement.
+    /// Repeatedly carries out the best swap of the processors of two blocks, until no swap is an improvement.
     fn swap(&mut self) {
         let mut makespan = self.makespan();
         loop {
@@ -63,8 +64,8 @@ impl Places<'_> {
         }
     }
 
-    /// Moves blocks of the critical path, each at most once, to the fastest idle processor that they fit, if that is faster and the makespan does
-    /// not increase.
+    /// Moves blocks of the critical path, each at most once, to the fastest idle processor with enough memory, if that processor is faster and the
+    /// makespan does not increase.
     fn move_to_idle(&mut self) {
         let mut moved = vec![false; self.processors.len()];
         while let Some((block, processor)) = self.next_move(&moved) {
@@ -81,7 +82,7 @@ impl Places<'_> {
         path.into_iter().find_map(|block| {
             let speed = processors[self.processors[block]].speed;
             let idle = (0..processors.len()).filter(|p| !self.processors.contains(p));
-            // Among processors of equal speed, the one with the least memory is preferred, and then the smallest number.
+            // Among idle processors of equal speed, the one with the least memory is preferred, and then the one with the smallest number.
             let target =
                 idle.filter(|&p| self.fits(block, p) && processors[p].speed > speed).max_by(|&a, &b| {
                     let by_speed = processors[a].speed.total_cmp(&processors[b].speed);

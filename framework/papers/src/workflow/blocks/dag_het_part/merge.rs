@@ -1,4 +1,4 @@
-//! Step 3: merging of blocks without a processor.
+//! Step 3 of the planner DagHetPart: blocks without a processor are merged with other blocks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -12,13 +12,13 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
 use crate::workflow::least_memory;
 
-/// Maximum number of retries of a block that cannot be merged before its neighbours are merged, as in the paper.
+/// Maximum number of retries of a block that cannot be merged before its neighbours are merged, as in the paper of Kulagina et al.
 const MOST_RETRIES: usize = 2;
 
-/// Places all blocks on processors; returns `None` if a block cannot be merged.
+/// Gives all blocks a processor, by merging those without one with other blocks. Returns `None` if that is impossible for a block.
 ///
-/// Blocks with the largest needs come first. A block that cannot be merged is retried after all others if it has a neighbour without a processor.
-/// In the end the block is divided.
+/// Blocks with the largest memory needs come first. A block that cannot be merged is retried after all others if it has a neighbour without a
+/// processor. If the retries fail as well, the block is divided.
 pub(super) fn merge(
     problem: Problem<'_>,
     assigned: Assigned,
@@ -56,7 +56,7 @@ struct Merging<'a> {
     free: BTreeSet<usize>,
 }
 
-/// Possible merger of a block with others, the first of which has a processor.
+/// Possible merger of several blocks, and the makespan after it. The first block is the one that remains.
 struct Choice {
     makespan: f64,
     blocks: Vec<usize>,
@@ -86,11 +86,11 @@ impl<'a> Merging<'a> {
         self.quotient.is_alive(block) && self.quotient.processor(block).is_none()
     }
 
-    /// Merges a block with the smallest makespan: with a block that is not on the critical path, or else with any block, or assigns it to a free
-    /// processor. Returns true if that was possible.
+    /// Merges a block with a neighbour such that the makespan is smallest. Neighbours that are not on the critical path are tried first, then those
+    /// that are. If no merger is possible, the block is assigned to a free processor. Returns true if the block has a processor.
     fn place(&mut self, block: usize) -> bool {
         let processors = self.problem.cluster.processors();
-        // The merged block needs at least as much memory.
+        // Only neighbours on processors with at least the memory that the block needs alone are tried.
         let large = |other: usize| {
             let processor = self.quotient.processor(other);
             processor.is_some_and(|processor| processors[processor].memory >= self.traversals[block].peak)
@@ -121,8 +121,8 @@ impl<'a> Merging<'a> {
         false
     }
 
-    /// Returns the possible mergers of a block with another one, including a third block if the first two would otherwise depend on each other in a
-    /// cycle.
+    /// Returns the possible mergers of a block with another block. If the merged block and a third block would depend on each other in a cycle, the
+    /// third block is included.
     fn choices(&self, block: usize, other: usize) -> Vec<Choice> {
         let choice = |blocks: Vec<usize>, processor: usize| {
             let merged = Merged { blocks: &blocks, processor };
@@ -142,7 +142,7 @@ impl<'a> Merging<'a> {
             .collect()
     }
 
-    /// Returns an order of all tasks of `blocks` whose peak is at most `memory`, if one is found.
+    /// Returns an order of all tasks of `blocks` with a peak memory of at most `memory`, if one is found.
     fn traversal_within(&self, blocks: &[usize], memory: u64) -> Option<Traversal> {
         let Problem { graph, model, .. } = self.problem;
         let tasks: Vec<usize> =
@@ -167,7 +167,7 @@ impl<'a> Merging<'a> {
         true
     }
 
-    /// Divides a block. Returns the halves with their memory needs.
+    /// Divides a block into two. Returns the memory need and the number of each half, for the queue.
     fn divide(&mut self, block: usize, random: &mut Random) -> [(u64, Reverse<usize>); 2] {
         let halves = divide(self.problem, std::mem::take(&mut self.traversals[block]), random);
         self.quotient.divide(block, &[0, 1].map(|half: usize| halves[half].order.clone()));

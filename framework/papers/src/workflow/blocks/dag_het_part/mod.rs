@@ -1,4 +1,4 @@
-//! DagHetPart: a partition that is fitted to the processors.
+//! Planner DagHetPart: a partition of the workflow into blocks that is fitted to the processors.
 
 mod assign;
 mod fixed;
@@ -22,34 +22,34 @@ pub struct DagHetPart {
     /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks are tried up to the number of processors; with a smaller
     /// maximum, the numbers of blocks are spread evenly over this range.
     pub most_partitions: usize,
-    /// Number of threads; 0 uses all cores. The plan does not depend on it.
+    /// Number of threads of the planner; 0 uses all cores. The plan does not depend on the number.
     pub threads: usize,
-    /// Seed of the random choices.
+    /// Seed of the random choices of the partitioner.
     pub seed: u64,
 }
 
 impl Default for DagHetPart {
-    /// Returns parameters that try all partitions, on all cores of this machine.
+    /// Returns parameters with which the planner tries all partitions, on all cores of this machine.
     fn default() -> Self {
         DagHetPart { most_partitions: usize::MAX, threads: 0, seed: 0 }
     }
 }
 
-/// Maximum number of blocks per processor into which a partition is divided before the blocks that do not fit are merged. The time of merging grows
-/// with the square of this number.
+/// Maximum number of blocks per processor into which a partition is divided before the blocks that fit no processor are merged. The time of merging
+/// grows with the square of this number.
 const BLOCKS_TO_MERGE: usize = 4;
-/// Maximum number of blocks per processor after the division of blocks that could not be merged.
+/// Maximum number of blocks per processor after blocks that could not be merged have been divided.
 const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
-/// Blocks on processors, and the makespan.
+/// Blocks on processors, and the makespan of this plan.
 type Improved = (Vec<Placed>, f64);
 
-/// Plans with the heuristic of the paper. The workflow is partitioned into blocks with small files between them. The blocks with the largest memory
-/// needs are assigned to the processors with the most memory, and are divided if they do not fit. Blocks without a processor are merged with
-/// others. Finally blocks are swapped between processors. The best result over all initial numbers of blocks is returned.
+/// Plans with the heuristic of the paper of Kulagina et al. The workflow is partitioned into blocks with small files between them. The blocks with
+/// the largest memory needs are assigned to the processors with the most memory, and are divided if they do not fit. Blocks without a processor are
+/// merged with others. Finally blocks are swapped between processors. The best result over all initial numbers of blocks is returned.
 ///
-/// The plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well, which is not in the paper. Therefore a plan is found whenever
-/// `dag_het_mem` finds one, and the plan is never longer than that of `dag_het_mem`.
+/// The plan of [`dag_het_mem`](super::dag_het_mem()) is improved as well, which is not in the paper. Therefore a plan is found whenever `dag_het_mem`
+/// finds one, and the plan is never longer than that of `dag_het_mem`.
 ///
 /// ```
 /// use armature_papers::workflow::{DagHetPart, dag_het_mem, dag_het_part};
@@ -84,7 +84,7 @@ pub fn dag_het_part(
     let all: Vec<usize> = (0..graph.len()).collect();
     let dag = Dag::of_tasks(graph, &all);
     let baseline = dag_het_mem::blocks(graph, cluster, model);
-    // Large numbers of blocks take longest, so they come first; the baseline comes last.
+    // Partitions into many blocks take longest to plan, so they come first; the blocks of the planner DagHetMem come last.
     let numbers = numbers_of_blocks(cluster.len().min(graph.len()), options.most_partitions);
     let starts: Vec<Option<usize>> = numbers.rev().map(Some).chain([None]).collect();
     let candidates = answers(&starts, options.threads, |&start| match start {
@@ -95,7 +95,8 @@ pub fn dag_het_part(
     let best = best.map(|(blocks, _)| plan(graph, cluster, model, &blocks));
     let baseline = baseline.map(|blocks| plan(graph, cluster, model, &blocks));
     match (best, baseline) {
-        // Blocks are compared by sums in another order, so a block plan that is better by these sums may be worse in the last digit.
+        // The planner of blocks computes a makespan with sums in another order than a plan does. A block plan that is better by these sums may
+        // therefore be worse than the plan of DagHetMem in the last digit, so the makespans of the plans are compared again.
         (Some(best), Ok(baseline)) if baseline.makespan < best.makespan => Ok(baseline),
         (Some(best), _) => Ok(best),
         (None, Err(error)) => Err(error),
@@ -108,10 +109,10 @@ fn earlier(best: Improved, next: Improved) -> Improved {
     if next.1 < best.1 { next } else { best }
 }
 
-/// Returns the blocks that result from a partition into `number` blocks, if all find a processor.
+/// Returns the blocks that result from a partition into `number` blocks, if each block finds a processor.
 ///
-/// Blocks that do not fit are divided at once as in the paper, but only up to a few for each processor, or only if they cannot be merged. Often one
-/// of the two variants finds a plan where the other does not.
+/// Two variants are tried: blocks that fit no processor are divided at once as in the paper of Kulagina et al., up to a few blocks for each
+/// processor, or only if they cannot be merged. Often one variant finds a plan where the other does not.
 fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> Option<Improved> {
     let processors = problem.cluster.len();
     let mut random = Random::new(seed ^ number as u64);
@@ -126,7 +127,7 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
         let next = merged.map(|merged| improve::improve(problem, merged));
         best = best.into_iter().chain(next).reduce(earlier);
         if all_fit {
-            // A larger maximum number of blocks would not divide any block either.
+            // All blocks fit, so the variant with a larger maximum number of blocks would not divide any block either.
             break;
         }
     }

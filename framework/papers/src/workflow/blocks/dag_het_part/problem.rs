@@ -1,8 +1,7 @@
-//! Input of the planner.
+//! Input of the planner DagHetPart.
 
 use armature_planner::workflow::{Cluster, MemoryModel, Workflow};
 
-/// Input of each step.
 #[derive(Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) graph: &'a Workflow,

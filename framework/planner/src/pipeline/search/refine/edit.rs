@@ -1,8 +1,8 @@
-//! Change of a mapping, described so that it can be evaluated before it is applied.
+//! Edit: a change of a mapping, described so that it can be evaluated before it is applied.
 
 use std::ops::Range;
 
-/// Ranges of blocks and their replacements. Working memory is kept when an edit is cleared.
+/// Change of a mapping: ranges of its blocks, and the new blocks that replace them. Working memory is kept when an edit is cleared.
 #[derive(Clone, Debug, Default)]
 pub(in crate::pipeline) struct Edit {
     cuts: Vec<Cut>,
@@ -10,7 +10,7 @@ pub(in crate::pipeline) struct Edit {
     hosts: Vec<usize>,
 }
 
-/// Range of old blocks, and the new blocks that replace it.
+/// Range of blocks of the mapping, and the range of new blocks that replaces it.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Cut {
     pub(in crate::pipeline) old: Range<usize>,
@@ -24,7 +24,7 @@ struct NewBlock {
 }
 
 impl Edit {
-    /// Removes all cuts and the new blocks, so that the edit changes nothing.
+    /// Removes all replacements, so that the edit changes nothing.
     pub(in crate::pipeline) fn clear(&mut self) -> &mut Self {
         self.cuts.clear();
         self.blocks.clear();
@@ -32,14 +32,14 @@ impl Edit {
         self
     }
 
-    /// Removes the blocks `old`; the blocks added next replace them. Ranges must not overlap.
+    /// Removes the blocks `old` of the mapping; the new blocks added next replace them. Ranges of removed blocks must not overlap.
     pub(in crate::pipeline) fn cut(&mut self, old: Range<usize>) -> &mut Self {
         let new = self.blocks.len()..self.blocks.len();
         self.cuts.push(Cut { old, new });
         self
     }
 
-    /// Adds a block to the latest cut.
+    /// Adds a new block to the range that was removed last.
     pub(in crate::pipeline) fn block(
         &mut self,
         stages: Range<usize>,
@@ -54,7 +54,7 @@ impl Edit {
         self
     }
 
-    /// Returns the cuts, from the first block to the last.
+    /// Returns the replaced ranges of blocks, from the first block of the mapping to the last.
     pub(in crate::pipeline) fn cuts(&mut self) -> &[Cut] {
         if !self.cuts.is_sorted_by_key(|cut| cut.old.start) {
             self.cuts.sort_unstable_by_key(|cut| cut.old.start);
@@ -62,18 +62,18 @@ impl Edit {
         &self.cuts
     }
 
-    /// Returns all removed blocks.
+    /// Returns the numbers of all blocks of the mapping that the edit removes.
     pub(in crate::pipeline) fn old_blocks(&self) -> impl Iterator<Item = usize> {
         self.cuts.iter().flat_map(|cut| cut.old.clone())
     }
 
-    /// Returns stages and hosts of new block `i`.
+    /// Returns the stages and the hosts of new block `i`.
     pub(in crate::pipeline) fn new_block(&self, i: usize) -> (&Range<usize>, &[usize]) {
         let block = &self.blocks[i];
         (&block.stages, &self.hosts[block.hosts.clone()])
     }
 
-    /// Returns all new blocks.
+    /// Returns the stages and the hosts of all new blocks.
     pub(in crate::pipeline) fn new_blocks(&self) -> impl Iterator<Item = (&Range<usize>, &[usize])> {
         (0..self.blocks.len()).map(|i| self.new_block(i))
     }

@@ -1,7 +1,7 @@
-//! Placement of blocks with one host where items wait least.
+//! Placement of unreplicated blocks on processors where items wait least.
 //!
-//! In the model the placement of a short serial stage has almost no effect. A processor, however, finishes its current item before it turns to
-//! another one. On a slow processor that also runs long items, the whole stream repeatedly waits for these items: the items in flight accumulate
+//! In the model the placement of a short serial stage has almost no effect. A real processor, however, finishes its current item before it runs
+//! another block. On a slow processor that also runs long items, the whole stream repeatedly waits for these items: the items in flight accumulate
 //! there, and the other processors run out of work.
 
 use super::edit::Edit;
@@ -9,13 +9,14 @@ use super::search::Search;
 use super::state::State;
 use crate::range::is_less;
 
-/// Waits shorter than this multiple of the production time are covered by the items in flight, because a window has at least as many items.
+/// Waiting times of an item that are shorter than this multiple of the production time do not matter, because the window of the pipeline holds at
+/// least as many items in flight, which keep the other processors busy.
 const SHORT: f64 = 4.0;
-/// Maximum ratio of the new wait to the old one for a move; smaller improvements are within the error of item times.
+/// Maximum ratio of the new waiting time to the old one for which a block is moved; smaller improvements are within the error of item times.
 const WORTH_MOVING: f64 = 0.9;
 
-/// Moves blocks with one host that share it with other blocks to processors where an item finishes sooner, if the production time does not exceed
-/// `limit`.
+/// Moves unreplicated blocks that share their host with other blocks to processors where an item finishes sooner, if the production time does not
+/// exceed `limit`.
 pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, limit: f64) -> State {
     let mut edit = Edit::default();
     let mut places: Vec<(f64, usize)> = Vec::new();
@@ -52,7 +53,7 @@ pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, li
     state
 }
 
-/// Returns the longest time that an item of a block other than `b` takes on each processor; 0 if there is no other block.
+/// Returns for each processor the longest time of an item of any block except `b`; 0 without such a block.
 fn longest_items(state: &State, b: usize) -> Vec<f64> {
     let mut longest = vec![0.0; state.uses.len()];
     for (_, piece) in state.pieces.iter().enumerate().filter(|&(i, _)| i != b) {
@@ -77,14 +78,16 @@ mod tests {
 
     #[test]
     fn short_serial_stage_avoids_a_slow_host() {
-        // The latency of a message counts as time of the host, and is cheapest on the slowest host.
+        // Without the latency pass, the last stage would be placed on the slow host: the set-up time of its messages occupies the host, and a second
+        // of the slowest host is worth least.
         let link = Link { bandwidth: 1e9, setup: 0.02 };
         let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).unwrap().with_overlap(true);
         let (spec, platform) = (spec(), platform.with_ext_on(0).unwrap());
         let planned = plan(&platform, &spec, &PlanOptions::default()).unwrap();
         let out = planned.mapping.blocks.last().unwrap();
         let rank = planned.mapping.block_of(1).unwrap();
-        // An item of `rank` takes 90 s on host 4 and 4.5 s on other hosts; all hosts are needed.
+        // An item of stage `rank` takes 90 s on the slow host 4 and 4.5 s on the other hosts. The stage uses all hosts, so an item of the last stage
+        // could wait for 90 s on host 4.
         assert_eq!(planned.mapping.blocks[rank].hosts, [0, 1, 2, 3, 4], "{:?}", planned.mapping);
         assert_ne!(out.hosts, [4]);
         let slow = Mapping::parse("load@0 | rank@0,1,2,3,4 | out@4", &spec).unwrap();

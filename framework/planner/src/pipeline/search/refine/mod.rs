@@ -1,8 +1,8 @@
-//! Refined: local search from the mappings of the other planners.
+//! Refined planner: local search from the mappings of the other planners.
 //!
-//! Each start is improved step by step: the moves of each kind around the slowest blocks are evaluated ([`moves`]), and the best one is made, until
-//! no move is an improvement. The rest of the budget goes into random changes of the best mapping ([`perturbation`]), which are improved in the
-//! same way. At the end blocks with one host move to where items wait least ([`latency`]).
+//! Each start mapping is improved step by step: the moves of each kind around the slowest blocks are evaluated ([`moves`]), and the best move is
+//! made, until no move is an improvement. The rest of the budget is used for random changes of the best mapping ([`perturbation`]), after each of
+//! which the mapping is improved in the same way. At the end unreplicated blocks are moved to processors where items wait least ([`latency`]).
 
 mod edit;
 mod latency;
@@ -19,7 +19,7 @@ use search::Search;
 pub(in crate::pipeline) use state::Problem;
 use state::State;
 
-/// Result of the search.
+/// Result of the local search.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Refined {
     pub(in crate::pipeline) blocks: Vec<Block>,
@@ -28,17 +28,17 @@ pub(in crate::pipeline) struct Refined {
     pub(in crate::pipeline) complete: bool,
 }
 
-/// Relative increase of the production time that is accepted for a shorter latency; it is below the error of works and speeds. With a larger value,
-/// streams without long waits would be slower; with a smaller one, no wait could be shortened.
+/// Relative increase of the production time that is accepted for shorter waiting times of items. The increase is below the error of measured works
+/// and speeds. With a larger value, streams without long waiting times would be slower; with a smaller one, no waiting time could be shortened.
 const SLOWER_FOR_LATENCY: f64 = 0.02;
-/// Improves the given valid mappings within a budget of evaluations.
+/// Improves the given valid start mappings within a budget of evaluated mappings, and returns the best one.
 pub(in crate::pipeline) fn refine(
     problem: Problem<'_>,
     starts: &[Vec<Block>],
     budget: usize,
     stop: &Stop<'_>,
 ) -> Refined {
-    // Half of the budget is for the starts, and a twentieth for the latency pass at the end.
+    // Half of the budget is for the improvement of the start mappings, and a twentieth for shorter waiting times at the end.
     let (for_starts, for_latency) = (budget / 2, budget / 20);
     let mut search = Search::new(problem, for_starts, stop);
     let mut states: Vec<State> = starts.iter().map(|start| search.judge.state(start)).collect();
@@ -47,7 +47,7 @@ pub(in crate::pipeline) fn refine(
     let mut best: Option<State> = None;
     let count = states.len();
     for (i, start) in states.into_iter().enumerate() {
-        // Every start gets its share of the budget, so that the first cannot use up everything.
+        // Every start mapping gets its share of the budget, so that the first one cannot use up everything.
         let part = for_starts.saturating_sub(search.judge.effort) / (count - i);
         search.limit = search.judge.effort + part;
         let local = descend(&mut search, start);
@@ -62,10 +62,10 @@ pub(in crate::pipeline) fn refine(
     {
         let perturbed = perturbation::perturbed(&mut search, current, 1 + perturbations % 4);
         perturbations += 1;
-        // The limit ends the loop if a perturbation finds nothing to change.
+        // Every perturbation counts as an evaluation, so that the budget also ends the loop if no perturbation finds a permitted change.
         search.judge.effort += 1;
         let local = descend(&mut search, perturbed);
-        // Among mappings of equal speed, the one with fewer blocks is preferred.
+        // A mapping replaces the best one if it is faster, or if it is about as fast and has fewer blocks.
         let (time, before) = (local.score.time, current.score.time);
         if is_less(time, before) || (local.pieces.len() < current.pieces.len() && !is_less(before, time)) {
             best = Some(local);
@@ -73,7 +73,7 @@ pub(in crate::pipeline) fn refine(
     }
     search.limit = budget;
     let settled = best.map(|best| {
-        // The result must not be slower than the best start.
+        // Shortening the waiting times must not make the result slower than the best start mapping.
         let slowest = best_start.min(best.score.time * (1.0 + SLOWER_FOR_LATENCY));
         latency::shorten(&mut search, best, slowest)
     });
@@ -108,9 +108,9 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
     state
 }
 
-/// Returns the slowest blocks, and those that share a processor with them.
+/// Returns the slowest blocks, and the blocks that share a processor with them.
 fn focus_of(state: &State) -> Vec<usize> {
-    // Blocks of equal time differ by rounding errors, and all of them must be relieved.
+    // Blocks whose time equals the production time except for rounding errors count as slowest, because all of them must become faster.
     let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();
@@ -133,7 +133,7 @@ mod tests {
     use crate::pipeline::{Mapping, PipelineSpec, StageSpec};
     use crate::platform::{Link, Platform};
 
-    /// Returns the improved mapping and the times of its blocks.
+    /// Returns the mapping that results from `improve`, as text, and the times of its blocks.
     fn improved(
         platform: &Platform,
         spec: &PipelineSpec,
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn group_takes_hosts_from_another_group() {
-        // Only hosts 0 to 3 can receive the wide items of `seg`; all hosts can run the other stages.
+        // Only hosts 0 to 3 have links that are fast enough for the large items of stage `seg`; all hosts can run the other stages.
         let spec = PipelineSpec::new(0.0)
             .stage(StageSpec::new("load", 0.01, 10.0).serial().pinned(0))
             .stage(StageSpec::new("seg", 2.0, 0.0))
@@ -170,7 +170,7 @@ mod tests {
             }
         }
         let platform = platform.with_overlap(true).with_ext_on(0).unwrap();
-        // Replicated blocks share all their hosts or none, so `seg` cannot get a second host that `rank` also has.
+        // A single move cannot give stage `seg` a second host that stage `rank` also uses, because replicated blocks share all their hosts or none.
         let from = "load@0 | seg@1 | order@0 | rank@0,1,2,3,4,5,6,7";
         let (hosts, times) = improved(&platform, &spec, from, descend);
         assert!(times.iter().all(|&time| time < 1.05), "{hosts}: {times:?}");

@@ -1,16 +1,16 @@
-//! Neighbourhood of a mapping: all small changes that might relieve a bottleneck.
+//! Moves of the local search: all small changes of a mapping that might make its slowest blocks faster.
 //!
 //! Only the slowest blocks, and those that share a processor with them, are worth changing. Each move therefore changes one block of this set (the
-//! *focus*), and possibly another block that gives a stage or host to the focus or takes one from it.
+//! *focus*), and possibly another block that gives a stage or host to the block in focus or takes one from it.
 
 use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
 
-/// Maximum number of stages that one move shifts across a border.
+/// Maximum number of stages that one move shifts from a block to its neighbour.
 const LONGEST_SHIFT: usize = 12;
 
-/// Kinds of moves, cheap ones first.
+/// Kinds of moves of the local search, those with the fewest evaluations first.
 pub(in crate::pipeline) const FAMILIES: [Family; 8] = [
     shift_borders,
     shift_chains,
@@ -22,7 +22,7 @@ pub(in crate::pipeline) const FAMILIES: [Family; 8] = [
     free_by_merging,
 ];
 
-/// Offers all moves of one kind around a block to the search, until the budget is spent.
+/// Function that offers all moves of one kind around a block to the search, until the budget is spent.
 pub(in crate::pipeline) type Family = fn(&mut Search<'_>, &State, usize, &mut Edit);
 
 fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
@@ -36,12 +36,12 @@ fn hosts(state: &State, b: usize) -> impl Iterator<Item = usize> {
     state.pieces[b].hosts.iter().copied()
 }
 
-/// Returns the hosts of block `b` except one.
+/// Returns the hosts of block `b` except the host `removed`.
 fn hosts_without(state: &State, b: usize, removed: usize) -> impl Iterator<Item = usize> {
     hosts(state, b).filter(move |&p| p != removed)
 }
 
-/// Shifts stages across the border between `b` and a neighbour, in both directions.
+/// Offers moves that shift stages between block `b` and a neighbouring block, in both directions.
 fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let borders = b.saturating_sub(1)..usize::min(b + 1, state.pieces.len() - 1);
     for left in borders {
@@ -60,7 +60,8 @@ fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
     }
 }
 
-/// Shifts a stage from `b` to its neighbour, which passes one on to its own neighbour, and so on up to a block that keeps it.
+/// Offers moves that shift a stage from block `b` to the next block, and a stage from each further block to its next block, up to a block that keeps
+/// the additional stage.
 fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     for end in b + 2..state.pieces.len() {
         edit.clear().cut(b..end + 1);
@@ -86,7 +87,7 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// Adds a host to `b`, which is unused or keeps its other blocks.
+/// Offers moves that add a host to block `b`: an unused processor, or one that also keeps its other blocks.
 fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     if search.may_replicate(stages) {
@@ -101,7 +102,7 @@ fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// Adds a host to `b`, unused or taken from another block, or removes one.
+/// Offers moves that add a host to block `b`, also one that is removed from another block, or that remove a host from block `b`.
 fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     add_replicas(search, state, b, edit);
     let stages = &state.pieces[b].stages;
@@ -125,7 +126,8 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                 return;
             }
             if search.rules().share {
-                // The other blocks of the host may determine the production time.
+                // The reduction to this single host is offered as well, because the other blocks of the removed hosts may determine the production
+                // time.
                 edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
                 if !search.offer(state, edit) {
                     return;
@@ -135,8 +137,9 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
     }
 }
 
-/// Adds a host to `b` and removes all hosts of `b` from other replicated blocks, or lets `b` and another block share all their hosts. In the
-/// intermediate steps the blocks would share some of their hosts, so no sequence of single changes has this effect.
+/// Offers moves that add a host to block `b` and remove all hosts of `b` from other replicated blocks, or that let `b` and another block share all
+/// their hosts. In the intermediate steps the blocks would share some of their hosts, which is not permitted, so no sequence of single changes has
+/// the same effect.
 fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     if !search.shares() || !search.may_replicate(&piece.stages) {
@@ -172,7 +175,7 @@ fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit)
     }
 }
 
-/// Replaces a host of `b` by an unused one, or exchanges it with a host of another block.
+/// Offers moves that replace a host of block `b` by an unused processor, or exchange it with a host of another block.
 fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     for old in hosts(state, b) {
@@ -200,7 +203,7 @@ fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut E
     }
 }
 
-/// Merges `b` with one or both neighbours, on the hosts of either, of both, or on one of them.
+/// Offers moves that merge block `b` with one or both neighbours, on the hosts of one of the merged blocks, on all their hosts, or on a single host.
 fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let count = state.pieces.len();
     let runs = [b.checked_sub(1).map(|a| a..b + 1), Some(b..b + 2), b.checked_sub(1).map(|a| a..b + 2)];
@@ -232,7 +235,7 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     }
 }
 
-/// Splits `b` in two: one part moves to another processor, or the hosts are divided.
+/// Offers moves that split block `b` in two: one part moves to another processor, or the hosts are divided between the parts.
 fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     let (start, end) = (piece.stages.start, piece.stages.end);
@@ -264,7 +267,8 @@ fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     }
 }
 
-/// Moves either part of `b` to `p`, which is removed from `donor`; the other part stays.
+/// Offers two moves: the stages of block `b` before stage `at`, or those from stage `at` on, move to processor `p`, which is removed from block
+/// `donor`. Returns false once the budget is spent.
 fn offer_halves(
     search: &mut Search<'_>,
     state: &State,
@@ -293,7 +297,7 @@ fn offer_halves(
     true
 }
 
-/// Merges two other blocks, and uses the processors that become free for `b`.
+/// Offers moves that merge two other blocks, and use the processors that become free for block `b`.
 fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     let (start, end) = (piece.stages.start, piece.stages.end);

@@ -1,13 +1,14 @@
-//! Perturbation, which leaves a local optimum by a few changes without evaluation, from a fixed random sequence.
+//! Perturbation of a mapping: a few random changes, with which the search leaves a local optimum. The sequence of random numbers is fixed.
 
 use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
 
-/// Maximum number of attempts to find a permitted change. With pinned stages most changes are forbidden; if none is found, the change is skipped.
+/// Maximum number of attempts to find a permitted random change. With pinned stages most changes are forbidden; if no permitted one is found, the
+/// change is skipped.
 const ATTEMPTS: usize = 20;
 
-/// Returns the state after `changes` arbitrary changes.
+/// Returns the mapping after `changes` random changes.
 pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, changes: usize) -> State {
     let mut state = state.clone();
     let mut edit = Edit::default();
@@ -27,17 +28,17 @@ pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, cha
 
 type Kind = fn(&mut Search<'_>, &State, usize, &mut Edit) -> bool;
 
-/// Kinds of changes. Each function writes a change of block `b` into the edit, and returns false if there is none.
+/// Kinds of random changes. Each function writes a change of block `b` into the edit, and returns false if there is none.
 const KINDS: [Kind; 5] = [move_border, exchange_host, move_host, merge, split];
 
-/// Writes a random change into the edit; returns false if there is none of the selected kind.
+/// Writes a random change into the edit; returns false if the selected kind of change is impossible.
 fn arbitrary(search: &mut Search<'_>, state: &State, edit: &mut Edit) -> bool {
     let b = search.sequence.below(state.pieces.len());
     edit.clear();
     KINDS[search.sequence.below(KINDS.len())](search, state, b, edit)
 }
 
-/// Returns the hosts of block `b` except one.
+/// Returns the hosts of block `b` except the host `removed`.
 fn without(state: &State, b: usize, removed: usize) -> impl Iterator<Item = usize> {
     state.pieces[b].hosts.iter().copied().filter(move |&p| p != removed)
 }
@@ -47,7 +48,7 @@ fn any_host(search: &mut Search<'_>, state: &State, b: usize) -> usize {
     state.pieces[b].hosts[search.sequence.below(state.pieces[b].hosts.len())]
 }
 
-/// Moves the border after the block.
+/// Moves stages between block `b` and the next block.
 fn move_border(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let Some(next) = state.pieces.get(b + 1) else { return false };
     let piece = &state.pieces[b];
@@ -58,7 +59,7 @@ fn move_border(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit
     true
 }
 
-/// Exchanges a host with another block, or replaces it by an unused processor.
+/// Exchanges a host of block `b` with a host of another block, or replaces it by an unused processor.
 fn exchange_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let pieces = &state.pieces;
     let old = any_host(search, state, b);
@@ -71,7 +72,7 @@ fn exchange_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
     new != old
 }
 
-/// Moves a host to another block, or removes it.
+/// Moves a host of block `b` to another block, or removes it.
 fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let pieces = &state.pieces;
     if pieces[b].hosts.len() == 1 {
@@ -87,7 +88,7 @@ fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) 
     true
 }
 
-/// Merges the block with the next one.
+/// Merges block `b` with the next block.
 fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let Some(next) = state.pieces.get(b + 1) else { return false };
     let stages = state.pieces[b].stages.start..next.stages.end;
@@ -101,7 +102,7 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> b
     true
 }
 
-/// Splits the block in two.
+/// Splits block `b` in two.
 fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let piece = &state.pieces[b];
     if piece.stages.len() == 1 {

@@ -1,7 +1,7 @@
-//! Current mapping of the search, and the incremental evaluator of edits.
+//! Current mapping of the local search, and the incremental evaluation of edits (changes of the mapping).
 //!
-//! An edit changes a few blocks. Only these blocks and their neighbours (whose links change) get new times; other times are looked up. Then all
-//! block times go through [`ProductionTime`], or through a maximum while no processor is shared.
+//! An edit changes a few blocks. Times per item are computed only for these blocks and their neighbours (whose links change); other times are looked
+//! up. The production time then follows from the times of all blocks by [`ProductionTime`], or is their maximum while no processor is shared.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 use crate::range::is_less;
 
-/// Quality of a mapping: its production time, then the number of blocks with a similar time.
+/// Quality of a mapping: first its production time, then a measure of the number of blocks that are about as slow.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Score {
     pub(in crate::pipeline) time: f64,
-    /// Σ (block time / scale)⁸ with one scale for all edits of a mapping. It distinguishes mappings with equal bottlenecks, so that the search can
-    /// relieve one of several at a time.
+    /// Sum of (block time / scale)⁸ over all blocks, with one scale for all edits of a mapping. The sum distinguishes mappings with equal production
+    /// times, so that the search can make one of several slowest blocks faster at a time.
     pub(in crate::pipeline) crowd: f64,
 }
 
@@ -33,26 +33,26 @@ impl Score {
     }
 }
 
-/// Block with its times.
+/// Block of stages with its hosts and times.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Piece {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
-    /// Seconds that an item takes on each host.
+    /// Seconds that an item takes on each host of the block.
     pub(in crate::pipeline) times: Vec<f64>,
-    /// Time of the block without sharing of hosts.
+    /// Seconds per item of the block if its hosts had no other block.
     pub(in crate::pipeline) alone: f64,
-    /// Time of the block with the other load of its hosts.
+    /// Seconds per item of the block, given the other load of its hosts.
     pub(in crate::pipeline) time: f64,
 }
 
-/// Data that all mappings of one search have in common.
+/// Pipeline, costs and rules, which all mappings of one search have in common.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Problem<'a> {
     pub(in crate::pipeline) spec: &'a PipelineSpec,
     pub(in crate::pipeline) costs: &'a Costs,
     pub(in crate::pipeline) rules: Rules,
-    /// Number of stages in 0..k that may be replicated.
+    /// For each stage k, the number of stages before it that may be replicated; the last entry counts all stages.
     replicable_before: Vec<usize>,
     any_pinned: bool,
 }
@@ -67,7 +67,7 @@ impl<'a> Problem<'a> {
         Problem { spec, costs, rules, replicable_before, any_pinned }
     }
 
-    /// Applies [`Rules::allow`] without a loop over the stages.
+    /// Returns the result of [`Rules::allow`], usually without a loop over the stages.
     fn allows(&self, stages: &Range<usize>, hosts: &[usize]) -> bool {
         match hosts {
             [] => false,
@@ -82,7 +82,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Mapping with the data to evaluate its edits.
+/// Mapping with the data that are needed to evaluate its edits.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct State {
     pub(in crate::pipeline) pieces: Vec<Piece>,
@@ -93,14 +93,14 @@ pub(in crate::pipeline) struct State {
     pub(in crate::pipeline) score: Score,
 }
 
-/// Number of links and blocks whose evaluation takes about as long as that of an ordinary mapping.
+/// Number of links and blocks whose evaluation takes about as long as that of a mapping without shared processors.
 const WORTH_ONE_MAPPING: usize = 128;
 
-/// Block of the mapping after an edit.
+/// Block of the mapping that would result from an edit.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     source: Source,
-    /// Range of the block's times in `Judge::fresh`, if they were computed again.
+    /// Range of the block's times in `Judge::fresh`, if the times were computed again for this edit.
     fresh: Option<(usize, usize)>,
 }
 
@@ -110,7 +110,7 @@ enum Source {
     New(usize),
 }
 
-/// Evaluates edits, and reuses its working memory.
+/// Evaluates edits of mappings, and reuses its working memory.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Judge<'a> {
     pub(in crate::pipeline) problem: Problem<'a>,
@@ -121,7 +121,7 @@ pub(in crate::pipeline) struct Judge<'a> {
     generation: u64,
     /// Number of evaluated mappings.
     pub(in crate::pipeline) evaluations: usize,
-    /// Number of evaluated mappings, weighted by the number of links between replicas: a measure of time.
+    /// Number of evaluated mappings, weighted by the number of links between replicas, which is a measure of the computing time of the search.
     pub(in crate::pipeline) effort: usize,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Creates the state of a valid mapping.
+    /// Creates the search state of a valid mapping.
     pub(in crate::pipeline) fn state(&mut self, blocks: &[Block]) -> State {
         let pieces = blocks.iter().map(|block| (block.stages.clone(), block.hosts.clone())).collect();
         self.state_of(pieces)
@@ -172,7 +172,7 @@ impl<'a> Judge<'a> {
         State { pieces, uses, crowded, score: Score { time, crowd } }
     }
 
-    /// Returns the state after an edit.
+    /// Returns the search state after an edit of the mapping.
     pub(in crate::pipeline) fn apply(&mut self, state: &State, edit: &mut Edit) -> State {
         let mut blocks = Vec::with_capacity(state.pieces.len() + 2);
         let keep = |piece: &Piece| (piece.stages.clone(), piece.hosts.clone());
@@ -190,7 +190,7 @@ impl<'a> Judge<'a> {
         self.state_of(blocks)
     }
 
-    /// Returns the score after an edit; `None` if the rules forbid the edit or it cannot improve the state.
+    /// Returns the score of the mapping after an edit; `None` if the rules forbid the edit or the edit cannot improve the mapping.
     pub(in crate::pipeline) fn judge(&mut self, state: &State, edit: &mut Edit) -> Option<Score> {
         self.evaluations += 1;
         self.effort += 1;
@@ -250,20 +250,20 @@ impl<'a> Judge<'a> {
         self.problem.may_replicate(stages)
     }
 
-    /// Returns true if the rules permit an edit, whatever its score.
+    /// Returns true if the rules permit an edit of the mapping, whatever its score.
     pub(in crate::pipeline) fn allows(&mut self, state: &State, edit: &mut Edit) -> bool {
         edit.new_blocks().all(|(stages, hosts)| self.problem.allows(stages, hosts) && self.distinct(hosts))
             && (self.problem.rules.share || self.crowded_after(state, edit) == 0)
     }
 
-    /// Returns true if replicated blocks share only some of their processors, for which the model gives no guarantee.
+    /// Returns true if two replicated blocks have only some of their processors in common, for which the model gives no guarantee.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, state: &State) -> bool {
         let hosted: Vec<_> =
             state.pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
         self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted)
     }
 
-    /// Returns the seconds that an item of block `b` would take if `p` were its only host.
+    /// Returns the seconds that an item of block `b` would take if processor `p` were its only host.
     pub(in crate::pipeline) fn item_time(&mut self, state: &State, b: usize, p: usize) -> f64 {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
@@ -274,27 +274,27 @@ impl<'a> Judge<'a> {
         self.fresh[0]
     }
 
-    /// Returns true if no host occurs twice.
+    /// Returns true if no host occurs twice in the list.
     fn distinct(&mut self, hosts: &[usize]) -> bool {
         self.generation += 1;
         hosts.iter().all(|&p| std::mem::replace(&mut self.seen[p], self.generation) != self.generation)
     }
 
-    /// Returns the number of processors that would host several blocks after the edit.
+    /// Returns an estimate of the number of processors that would host several blocks after the edit; 0 only if there is none.
     fn crowded_after(&self, state: &State, edit: &mut Edit) -> usize {
         if !self.problem.rules.share || state.crowded == 0 {
-            // Usually no processor is shared, so only the processors of the edit are checked.
+            // No processor hosts several blocks before the edit, so only the processors of the edit's new blocks are checked.
             let clash = edit.new_blocks().flat_map(|(_, hosts)| hosts).any(|&p| {
                 let new = edit.new_blocks().filter(|(_, hosts)| hosts.contains(&p)).count() as u32;
                 new + state.uses[p] - taken_out(state, edit, p) > 1
             });
             return usize::from(clash);
         }
-        // The number need not be exact: processors that are shared outside the edit stay shared.
+        // Processors that host several blocks before the edit are assumed to do so after it, because the number need not be exact.
         state.crowded
     }
 
-    /// Lists the blocks after the edit.
+    /// Lists the blocks of the mapping that would result from the edit.
     fn lay_out(&mut self, state: &State, edit: &mut Edit) {
         self.entries.clear();
         let old = |i: usize| Entry { source: Source::Old(i), fresh: None };
@@ -307,7 +307,7 @@ impl<'a> Judge<'a> {
         self.entries.extend((next..state.pieces.len()).map(old));
     }
 
-    /// Computes the times of new blocks, and of old blocks with a new neighbour on either side.
+    /// Computes the times of the edit's new blocks, and of other blocks that have a new neighbour on either side.
     fn compute_times(&mut self, state: &State, edit: &Edit) {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
@@ -356,7 +356,7 @@ fn hosts<'b>(state: &'b State, edit: &'b Edit, source: Source) -> &'b [usize] {
     }
 }
 
-/// Returns the number of blocks on `p` that an edit removes.
+/// Returns the number of blocks on processor `p` that an edit removes.
 fn taken_out(state: &State, edit: &Edit, p: usize) -> u32 {
     edit.old_blocks().filter(|&b| state.pieces[b].hosts.contains(&p)).count() as u32
 }

@@ -1,4 +1,4 @@
-//! Tests that edits are evaluated like the resulting mappings.
+//! Tests that the evaluation of an edit (change of a mapping) agrees with that of the resulting mapping.
 
 use super::*;
 use crate::pipeline::{Mapping, StageSpec};

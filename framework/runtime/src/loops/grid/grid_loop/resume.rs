@@ -51,7 +51,7 @@ impl LoopState {
                 earlier = findings.load(checkpoint, &manifest, position)?;
             }
             let start = first[..position.rank].iter().sum::<u64>();
-            // Includes one row of each neighbour, for the halo rows.
+            // Reads one more row on each side of this rank's rows, for its halo rows.
             let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
             let mut found = load(&checkpoint.dir, &manifest, &wanted)?;
             if self.settings.is_periodic && position.across().is_some() {

@@ -1,4 +1,4 @@
-//! State of a loop over a grid, and its runs, without the type of its values.
+//! State and runs of a loop over a grid, independent of the type of its values.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::controller::LoopController;
 use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::grid::NAME;
-use crate::loops::grid::chain::Chain;
 use crate::loops::grid::checkpoint::{CheckpointWriter, Resumed};
 use crate::loops::grid::convergence::{Checks, UntilDone, share};
+use crate::loops::grid::coordinator::GridCoordinator;
 use crate::loops::grid::findings::Findings;
 use crate::loops::grid::kernel::{Kernel, Work};
 use crate::loops::grid::neighbours::Position;
@@ -28,7 +28,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Config, Driver as Choice};
 
-/// State of a loop over a grid that lasts from run to run.
+/// State of a loop over a grid that is kept from run to run.
 #[derive(Debug)]
 pub(in crate::loops::grid) struct LoopState {
     pub(in crate::loops::grid) name: String,
@@ -37,42 +37,42 @@ pub(in crate::loops::grid) struct LoopState {
     pub(in crate::loops::grid) settings: Settings,
     /// Name of the type of the values, and its size in bytes.
     pub(super) value: (&'static str, usize),
-    /// Number of runs so far.
+    /// Number of runs of the loop so far.
     runs: u64,
-    /// Edges and width with which the rows have been created.
+    /// Kind of edges and number of columns with which the rows have been created.
     pub(super) initialised: Option<(Edges, usize)>,
     /// Rows read from a checkpoint, until this rank's rows are created from them.
     pub(super) found: Vec<LoadedPiece>,
     /// On rank 0, the number of rows of each rank that has any.
     pub(super) held: Vec<u64>,
-    /// On rank 0, what the previous run has learned.
+    /// On rank 0, the distribution of rows and the speeds of the ranks that the previous run has learned.
     learned: Option<Learned>,
-    /// Duration of a piece in the previous run.
+    /// Duration of a piece of a sweep in the previous run.
     piece_time: Option<Duration>,
 }
 
-/// Passes of a run.
+/// Number of sweeps of a run, and options that only some loops have.
 pub(in crate::loops::grid) struct Passes<'d> {
     /// Number of sweeps; the maximum number in a loop until convergence.
     pub(in crate::loops::grid) sweeps: u64,
     pub(in crate::loops::grid) until: Option<UntilDone<'d>>,
-    /// Findings of user code in the rows, if they belong in checkpoints.
+    /// Results that user code has gathered (findings), if they are written to checkpoints.
     pub(in crate::loops::grid) findings: Option<Findings>,
 }
 
-/// Run that all ranks have joined.
+/// Run of a loop over a grid that all ranks have joined.
 pub(super) struct Run<'d> {
     pub(super) position: Position,
-    /// Number of sweeps that no earlier job has done.
+    /// Number of sweeps that this run has to do, without those that an earlier job has done.
     pub(super) sweeps: u64,
-    /// True if there is nothing to compute.
+    /// True if the run has nothing to compute: no sweep, row or column.
     pub(super) is_empty: bool,
     pub(super) resumed: Resumed,
     passes: Passes<'d>,
 }
 
 /// Coordinator, checkpoint writer and convergence checks of a rank, and the number of sweeps that an earlier job has done.
-type Watched<'d> = (Option<Chain>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
+type Watched<'d> = (Option<GridCoordinator>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
 
 impl LoopState {
     pub(super) fn new(name: &str, shape: Shape, kind: LoopKind, value: (&'static str, usize)) -> Self {
@@ -91,7 +91,7 @@ impl LoopState {
         }
     }
 
-    /// Begins a run on all ranks, and looks for a checkpoint. `has_rows` is true if this rank has rows already.
+    /// Begins a run on all ranks, and looks for a checkpoint. `has_rows` is true if this rank has its rows already.
     pub(super) fn begin<'d>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -117,7 +117,7 @@ impl LoopState {
         Ok(Run { position, sweeps, is_empty, resumed, passes })
     }
 
-    /// Runs all sweeps, on a rank with rows with a worker that has them. `work` computes the worker's pieces.
+    /// Runs all sweeps. A rank with rows has a worker, whose pieces of a sweep `work` computes.
     pub(super) fn finish<'w>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -156,12 +156,12 @@ impl LoopState {
             let eager = self.settings.forced.is_some();
             let now = endpoint.clock().now();
             let of_run = Coordinator::new(name, controller, snapshots, self.held.clone(), now);
-            Some(Chain::new(of_run, sweeps, eager, now).after(self.kind.passes(), before))
+            Some(GridCoordinator::new(of_run, sweeps, eager, now).after(self.kind.passes(), before))
         } else {
             None
         };
         if is_empty {
-            let finish = |coordinator: Chain| coordinator.finish(self.units(), 0, size).0;
+            let finish = |coordinator: GridCoordinator| coordinator.finish(self.units(), 0, size).0;
             return Ok((coordinator.map(finish), None));
         }
         let checks = passes.until.map(|UntilDone { until, mine, is_done }| {
@@ -181,20 +181,20 @@ impl LoopState {
             let is_stopped = last.is_some_and(|last| last.is_converged);
             let (summary, learned) = coordinator.finish(self.units(), block_size, size);
             self.held.clone_from(&learned.held);
-            // After a stop the state may include a movement that was not made.
+            // Discards the learned distribution of rows after a stop, because it may include a movement that was not made.
             self.learned = (!is_stopped).then_some(learned);
             summary
         });
         Ok((summary, last))
     }
 
-    /// Adds the loop and the rank to an error, and reports it to all ranks.
+    /// Adds the names of the loop and of the rank to an error, and reports the error to all ranks.
     pub(super) fn reported<R>(&self, endpoint: &mut Endpoint, result: Result<R>) -> Result<R> {
         let rank = endpoint.rank();
         result.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
-    /// Runs all sweeps on a rank that has rows. Returns the coordinator on rank 0, the verdict of the last check, and the block size.
+    /// Runs all sweeps on a rank that has rows. Returns the coordinator on rank 0, the last verdict about convergence, and the block size.
     fn sweep<'w>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -203,7 +203,7 @@ impl LoopState {
         worker: &'w mut (dyn Worker + 'w),
         work: &'w mut Work<'w>,
         (coordinator, checkpoints, checks, before): Watched<'_>,
-    ) -> Result<(Option<Chain>, Option<CheckResult>, u64)> {
+    ) -> Result<(Option<GridCoordinator>, Option<CheckResult>, u64)> {
         let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
         let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
         let kernel = Kernel::new(work, clock, before);
@@ -216,8 +216,8 @@ impl LoopState {
                 Participant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
             let result =
                 driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
-            // The scope waits for the compute thread, which may be in user code for long. A failure is reported before the scope ends, so that the
-            // other ranks do not wait for the compute thread.
+            // A failure is reported to the other ranks before the end of the scope, which waits for the compute thread: that thread may be in user
+            // code for a long time.
             result.inspect_err(|error| endpoint.report(error))?;
             let (coordinator, piece_time, last, block_size) = participant.finish();
             self.piece_time = piece_time;
@@ -225,7 +225,7 @@ impl LoopState {
         })
     }
 
-    /// Adds the loop and the rank to an error, unless the error came from another rank.
+    /// Adds the names of the loop and of the rank to an error, unless the error came from another rank.
     pub(super) fn here(&self, error: Error, rank: usize) -> Error {
         match error.kind() {
             ErrorKind::Peer => error,
@@ -233,7 +233,7 @@ impl LoopState {
         }
     }
 
-    /// Returns the neighbours of the first and the last computed row.
+    /// Returns the kind of rows above the first and below the last computed row of the grid, such as fixed edges.
     pub(super) fn edges(&self) -> Edges {
         match self.kind {
             LoopKind::Table => Edges::Above,
@@ -250,7 +250,7 @@ impl LoopState {
         }
     }
 
-    /// Returns the kept columns that a sweep computes.
+    /// Returns the columns that a sweep computes, among those that ranks keep of their rows.
     pub(in crate::loops::grid) fn inner(&self) -> Range<usize> {
         match self.kind {
             LoopKind::Table => 1..self.width(),
@@ -258,12 +258,12 @@ impl LoopState {
         }
     }
 
-    /// Returns the number of computed rows.
+    /// Returns the number of computed rows of the grid.
     pub(super) fn units(&self) -> u64 {
         self.edges().units(self.shape)
     }
 
-    /// Checks that edges and width have not changed since the rows were created.
+    /// Checks that the options that determine edges and columns have not changed since the rows were created.
     fn check_initialised(&self) -> Result<()> {
         match self.initialised {
             Some(initialised) if initialised != (self.edges(), self.width()) => {
@@ -274,7 +274,7 @@ impl LoopState {
         }
     }
 
-    /// Describes an operation on the grid; all ranks must announce the same.
+    /// Describes an operation on the grid, for the check that all ranks call the same operation.
     pub(super) fn announcement(&self, what: &str) -> Announcement {
         let Shape { rows, columns } = self.shape;
         let what = Announcement::new(what).with("shape", format_args!("{rows} x {columns}"));

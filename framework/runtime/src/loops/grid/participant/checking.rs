@@ -6,14 +6,14 @@ use crate::loops::grid::messages::Coordination;
 use crate::loops::until::CheckResult;
 
 impl Participant<'_, '_> {
-    /// Sends the residual before a sweep if a check is due, and waits for the verdict.
+    /// Sends the rank's residual before a sweep if a convergence check is due, and waits for the verdict of rank 0.
     pub(super) fn check(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = self.before_sweep(sweep);
         self.send_residual(sweep, out)
     }
 
-    /// Sends the residual if a check is due. After the last sweep, this is called when the rank has received everything that it needs from other
-    /// ranks.
+    /// Sends the rank's residual if a convergence check is due. After the last sweep, this is called when the rank has received everything that it
+    /// needs from other ranks.
     pub(super) fn send_residual(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         match &self.checks {
             Some(checks) if checks.is_due(sweep) => {
@@ -25,12 +25,12 @@ impl Participant<'_, '_> {
         }
     }
 
-    /// Returns the phase of the rank when it is certain that this sweep takes place.
+    /// Returns the phase of the rank when it is certain that sweep `sweep` takes place.
     fn before_sweep(&self, sweep: u64) -> Phase {
         if self.coordinator.is_some() { Phase::Deciding(sweep) } else { Phase::Sweeping }
     }
 
-    /// Adds a residual on rank 0. The last residual leads to a verdict, which is sent to all ranks with rows.
+    /// Adds a residual on rank 0. The last missing residual leads to a verdict, which is sent to all ranks with rows.
     pub(super) fn collect(
         &mut self,
         from: usize,
@@ -45,7 +45,7 @@ impl Participant<'_, '_> {
         Ok(())
     }
 
-    /// Continues according to the verdict of rank 0.
+    /// Continues or ends the run, according to the verdict of rank 0 about convergence.
     pub(super) fn on_check_result(&mut self, check_result: CheckResult) {
         let Phase::Checking(sweep) = self.phase else { return };
         self.times.end_wait();
@@ -67,7 +67,7 @@ impl Participant<'_, '_> {
         self.phase = Phase::Sweeping;
     }
 
-    /// Describes what the rank waits for at a check.
+    /// Describes what the rank waits for at a convergence check.
     pub(super) fn check_state(&self, sweep: u64) -> String {
         match self.checks.as_ref().map(Checks::missing) {
             Some(missing) if !missing.is_empty() => {

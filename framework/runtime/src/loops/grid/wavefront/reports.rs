@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use super::{Phase, Wavefront};
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Returns the fraction of the sweep that is done, measured in columns.
+    /// Returns the fraction of the present sweep that this rank has done, measured in columns.
     pub(super) fn part(&self) -> f64 {
         match &self.phase {
             Phase::Sweeping(()) => (self.column - self.inner.start) as f64 / self.inner.len() as f64,
@@ -13,7 +13,7 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Describes what the rank waits for, and from which rank.
+    /// Describes which message this rank waits for, and from which rank.
     pub(super) fn waiting(&self) -> String {
         let from = |rank: Option<usize>| rank.map_or(String::new(), |rank| format!(" from rank {rank}"));
         match &self.phase {

@@ -13,22 +13,22 @@ use crate::loops::metrics::Sample;
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::Progress;
 
-/// State of a rank, from its reports.
+/// State of a rank as rank 0 knows it, from the rank's reports.
 #[derive(Clone, Debug, Default)]
 struct WorkerState {
-    /// Round of the rank's last report.
+    /// Number of the last directive that the rank had carried out at its last report.
     round: Option<u64>,
-    /// Number of units computed in this pass; a unit that was computed several times counts each time.
+    /// Number of computations of units on the rank in this pass; a unit that was computed several times counts each time.
     done: u64,
-    /// Estimated number of undone computations of units on the rank, counted as in `done`.
+    /// Estimated number of computations of units that the rank still has to do in this pass.
     undone: u64,
     held: u64,
-    /// Units per second.
+    /// Units per second that the rank computes.
     rate: Option<f64>,
-    /// Time of `done`, `undone`, `held` and `rate` on rank 0's clock, in seconds.
+    /// Time on rank 0's clock, in seconds, for which `done`, `undone`, `held` and `rate` hold.
     at: f64,
-    /// Lead of rank 0's clock over the rank's clock in seconds, from the report with the shortest delay. A report may wait on rank 0 until a block is
-    /// done.
+    /// Seconds by which rank 0's clock is ahead of the rank's clock, from the report with the shortest delay. A report may wait on rank 0 until a
+    /// block is done.
     ahead: Option<f64>,
     total: RankReport,
 }
@@ -38,7 +38,7 @@ impl WorkerState {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Returns the seconds of computing that the rank has left.
+    /// Returns the seconds that the rank still has to compute at time `now`, if it keeps its rate.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -47,8 +47,8 @@ impl WorkerState {
         }
     }
 
-    /// Extrapolates the undone work to `now` with the reported rate. At least one unit stays undone, because only the rank itself can report that it
-    /// has finished.
+    /// Extrapolates the number of undone computations to time `now` with the reported rate. At least one computation stays undone, because only the
+    /// rank itself can report that it has finished.
     fn extrapolate(&mut self, now: f64) {
         if let Some(rate) = self.rate.filter(|_| self.undone > 0) {
             let done = ((now - self.at).max(0.0) * rate).round() as u64;
@@ -57,32 +57,32 @@ impl WorkerState {
     }
 }
 
-/// Coordinator of a DOALL loop. It sends nothing itself.
-pub(super) struct Star {
+/// Coordinator of a DOALL loop. It sends no messages itself.
+pub(super) struct DoAllCoordinator {
     pub(super) of_run: Coordinator,
     workers: Vec<WorkerState>,
     units: u64,
     passes: u64,
-    /// Number of times that each unit is computed in a pass.
+    /// Number of times that each unit is computed in a pass. It exceeds one if passes that need not wait for each other count as one pass.
     times: u64,
-    /// Present pass, from 1.
+    /// Number of the present pass, from 1.
     pass: u64,
     round: u64,
-    /// True if every rank has to answer the last directive, even a rank that has nothing to do.
+    /// True if every rank has to answer the last directive, even a rank without units to compute.
     all_answer: bool,
-    /// True if a rank has run out of units since the last decision.
+    /// True if a rank has run out of units since the last decision about movements.
     starved: bool,
-    /// True if busy ranks were asked to report soon.
+    /// True if ranks that still compute were asked to report soon, because another rank has no units left.
     report_soon: bool,
-    /// True if ranks report at every hook.
+    /// True if ranks report after every block.
     eager: bool,
 }
 
-impl Star {
+impl DoAllCoordinator {
     /// Creates the coordinator for `passes` passes, in each of which a unit is computed `times` times.
     pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
-        Star {
+        DoAllCoordinator {
             workers: of_run.first.iter().map(worker).collect(),
             units: of_run.first.iter().sum(),
             of_run,
@@ -124,7 +124,7 @@ impl Star {
             return Ok(None);
         }
         if self.is_pass_finished() {
-            // A run that stops waits for the checkpoint that is being written, and then writes its last one.
+            // Waits until the checkpoint that is being written is complete. A run that was asked to stop then writes its last checkpoint.
             let is_waiting = self.is_stopping() && !self.of_run.is_stop_due();
             return if is_waiting { Ok(None) } else { self.next_pass(now).map(Some) };
         }
@@ -136,7 +136,8 @@ impl Star {
             self.extrapolate_all(now);
             let undone = self.undone();
             let ahead = match undone > u128::from(self.units) {
-                // A rank with fewer computations left than others is ahead of them or has fewer units. For the balancer both are the same.
+                // A rank with fewer computations left than other ranks has computed more, or has fewer units. The balancer need not distinguish the
+                // two cases.
                 true => Ahead::Passes(undone as f64 / self.units as f64),
                 false => Ahead::RestOfPass,
             };
@@ -158,19 +159,20 @@ impl Star {
         Ok(None)
     }
 
-    /// Extrapolates the undone work of all ranks to the same moment. Reports are of different moments, up to a block of the slowest rank apart.
+    /// Extrapolates the undone computations of all ranks to time `now`, because the reports of the ranks are of different times, up to a block of the
+    /// slowest rank apart.
     fn extrapolate_all(&mut self, now: Duration) {
         self.workers.iter_mut().for_each(|worker| worker.extrapolate(now.as_secs_f64()));
     }
 
-    /// Returns the number of undone computations in this pass on all ranks.
+    /// Returns the number of computations of units that all ranks together still have to do in this pass.
     fn undone(&self) -> u128 {
         self.workers.iter().map(|worker| u128::from(worker.undone)).sum()
     }
 
-    /// Decides on the distribution of the undone computations. The balancer counts units that are all to be computed equally often, at most the units
-    /// of the loop; beyond that, one of its units represents several computations of a unit. In this way the cost of a movement depends on the number
-    /// of moved units and not on how often they are still to be computed.
+    /// Decides how the remaining computations are distributed over the ranks. The balancer expects units that are all to be computed equally often.
+    /// If more computations than units remain, each of the balancer's units therefore represents several computations of a unit. The cost of a
+    /// movement then depends on the number of moved units and not on how often they are still to be computed.
     fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let (undone, units) = (self.undone(), u128::from(self.units));
         for (rank, worker) in self.workers.iter().enumerate() {
@@ -178,11 +180,11 @@ impl Star {
                 true => (u128::from(worker.undone) * units + undone / 2) / undone,
                 false => worker.undone.into(),
             };
-            // The value is at most the number of all units, so it fits into `u64`.
+            // The cast is lossless: `held` is at most the number of all units, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
-        // A rank without units would never be seen to become faster, so each rank keeps one. At the end of a pass a slow rank is better without
-        // units.
+        // Each rank keeps a unit, because rank 0 would never see that a rank without units becomes faster. Only at the end of a pass is a slow rank
+        // better without units.
         self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
         let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {
@@ -193,7 +195,7 @@ impl Star {
         Ok(instruction)
     }
 
-    /// Returns the ranks whose reports are missing for a decision.
+    /// Returns the ranks whose reports rank 0 needs for a decision and does not have.
     fn waited_for(&self) -> impl Iterator<Item = (usize, &WorkerState)> {
         self.workers
             .iter()
@@ -201,16 +203,16 @@ impl Star {
             .filter(|(_, worker)| worker.round != Some(self.round) && (self.all_answer || !worker.is_idle()))
     }
 
-    /// Returns true if all units are done and no movement is open.
+    /// Returns true if all units of the pass have been computed and no units are in transit.
     fn is_pass_finished(&self) -> bool {
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
     }
 
-    /// Moves units before the first report, based on what an earlier run has learned about the ranks.
+    /// Moves units at the start of a run, before the first report, based on what an earlier run has learned about the ranks.
     ///
     /// # Errors
-    /// The errors of [`step`](Star::step).
+    /// The errors of [`step`](DoAllCoordinator::step).
     pub(super) fn open(&mut self, learned: LoopBalancer) -> Result<Option<Directive>> {
         self.of_run.controller.resume(learned);
         if self.workers.len() == 1 {
@@ -228,12 +230,12 @@ impl Star {
         self.decide(Ahead::Passes((self.passes - self.pass + 1) as f64 * self.times as f64))
     }
 
-    /// Returns true if the job was asked to stop, and passes follow the present one.
+    /// Returns true if the job was asked to stop and the present pass is not the last one.
     fn is_stopping(&self) -> bool {
         self.of_run.stop_requested && self.pass < self.passes
     }
 
-    /// Returns the number of passes if the run has ended before its last pass.
+    /// Returns the number of passes done if the run has ended before its last pass.
     pub(super) fn stopped_after(&self) -> Option<u64> {
         (self.of_run.ended.is_some() && self.is_stopping()).then_some(self.pass)
     }
@@ -246,7 +248,7 @@ impl Star {
             let instruction = Instruction { moves: Vec::new(), period: 0.0 };
             return Ok(Directive { save, ..self.directive(Command::End, instruction) });
         }
-        // Every unit is done, and no unit is in transit.
+        // A checkpoint can be written now: every unit has been computed in this pass, and no unit is in transit.
         let save = self.of_run.snapshot_due(self.pass, now);
         self.pass += 1;
         self.of_run.controller.close_movement();
@@ -270,14 +272,14 @@ impl Star {
         self.all_answer = what == Command::BeginPass || !moves.is_empty();
         (self.starved, self.report_soon) = (false, false);
         if what == Command::BeginPass {
-            // No rank counts as idle until it reports so.
+            // After a directive that begins a pass, no rank counts as idle until the rank reports so.
             self.workers.iter_mut().for_each(|worker| worker.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
         Directive { round: self.round, what, moves, period, save: None }
     }
 
-    /// Describes the ranks that the coordinator waits for, with their undone units.
+    /// Describes the ranks whose reports the coordinator waits for, with the numbers of units that they still have to compute.
     pub(super) fn waits_for(&self) -> String {
         let list: Vec<String> = self
             .waited_for()
@@ -289,15 +291,15 @@ impl Star {
         };
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
-            // This is a fault of the protocol: no report is missing, but the pass has not ended.
+            // The protocol has a fault if no report is missing and the pass has not ended.
             true => format!("for units that no rank reports, in {pass}"),
         }
     }
 
-    /// Returns the progress of the run, after `before` passes of earlier runs. `at_most` is the limit on all passes together, if the number of passes
-    /// is not fixed.
+    /// Returns the progress of the run, after `before` passes of earlier runs. In a loop until convergence, `at_most` is the maximum number of all
+    /// passes together.
     pub(super) fn progress(&self, before: u64, at_most: Option<u64>) -> Progress {
-        // Number of computations of units in a number of passes, saturated.
+        // Converts a number of passes to a number of computations of units, saturating.
         let each = |passes: u64| passes.saturating_mul(self.times).saturating_mul(self.units);
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         let pass = before + self.pass;
@@ -315,7 +317,7 @@ impl Star {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
-    /// Returns the work of each rank; the time from its last report to the end counts as waiting.
+    /// Returns the work of each rank in the run; the time from a rank's last report to the end counts as waiting.
     fn totals(&self) -> Vec<RankReport> {
         let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {
@@ -333,5 +335,5 @@ impl Star {
 }
 
 #[cfg(test)]
-#[path = "star_tests.rs"]
+#[path = "coordinator_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Coordinator of a loop over a grid, whose directives go down the chain of ranks. It turns reports into directives.
+//! Coordinator of a loop over a grid. It turns reports of the ranks into directives, which go from rank to rank along a chain.
 
 use std::time::Duration;
 
@@ -13,40 +13,40 @@ use crate::loops::summary::{RankReport, Summary};
 use crate::observe::{Event, Progress};
 use crate::rank::blocked_ranks::ranks_of;
 
-/// State of a run over a grid on rank 0.
-pub(super) struct Chain {
+/// State of rank 0's coordinator in a run over a grid.
+pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
-    /// Number of rows of each rank that has any, after all ordered movements.
+    /// Number of rows of each rank that has any, after all movements that were ordered.
     held: Vec<u64>,
     sweeps: u64,
-    /// Name of the sweeps, and the number of sweeps that an earlier job has done.
+    /// Name of the sweeps for users, such as "panels", and the number of sweeps that an earlier job has done.
     earlier: (&'static str, u64),
     /// True if the run was stopped before its last sweep.
     is_stopped: bool,
     /// True if a directive has ended the run before its last sweep.
     is_ending: bool,
-    /// True if movements are drawn at random, as often as possible.
+    /// For tests: true if rows move at random, as often as possible.
     eager: bool,
-    /// Time at which the last sweep began.
+    /// Time at which rank 0 began its last sweep.
     sweep_began: Option<Duration>,
-    /// Sweep before which reports were last requested, and the time of the request.
+    /// Sweep before which rank 0 last requested reports, and the time of the request.
     requested: (u64, Duration),
     totals: Vec<Option<RankReport>>,
-    /// Number of sweeps that each rank has done, as last reported. Nothing is reported in a simulator.
+    /// Number of sweeps that each rank has done, as last reported. In a simulator ranks report no progress.
     done: Vec<Option<f64>>,
     /// First sweep covered by the next reports, which ranks send after sweep `report_after`.
     report_from: u64,
     report_after: u64,
-    /// Block size in the present sweep.
+    /// Block size (columns of a strip) in the present sweep.
     grain: u64,
     /// Sweeps that began with a new block size and are not covered by any report so far.
     regrained: Vec<u64>,
 }
 
-impl Chain {
+impl GridCoordinator {
     pub(super) fn new(of_run: Coordinator, sweeps: u64, eager: bool, now: Duration) -> Self {
         let held = of_run.first.clone();
-        Chain {
+        GridCoordinator {
             of_run,
             totals: vec![None; held.len()],
             done: vec![None; held.len()],
@@ -68,7 +68,7 @@ impl Chain {
     /// Processes a message of a rank at time `now`.
     ///
     /// # Errors
-    /// If the pieces that the ranks have written do not make a checkpoint.
+    /// If the pieces that the ranks have written do not make a complete checkpoint.
     pub(super) fn on_message(&mut self, rank: usize, message: ToCoordinator, now: Duration) -> Result<()> {
         match message {
             ToCoordinator::Saved(pass, saved) => self.of_run.on_saved(rank, pass, saved, now)?,
@@ -83,41 +83,41 @@ impl Chain {
                     *done = Some(sweeps);
                 }
             }
-            // Residuals are processed by the checks for convergence.
+            // Residuals are ignored here; the convergence checks process them.
             ToCoordinator::Residual(..) => {}
         }
         Ok(())
     }
 
-    /// Ends the run before this sweep. A movement ordered for a later sweep is not made.
+    /// Ends the run before sweep `sweep`. A movement that was ordered for a later sweep is not made.
     pub(super) fn stop(&mut self, sweep: u64) {
         self.sweeps = sweep;
         self.is_stopped = true;
     }
 
-    /// Describes what is kept of a run that ends before this sweep.
+    /// Describes the progress that a checkpoint keeps of a run that ends before sweep `sweep`.
     pub(super) fn kept(&self, sweep: u64) -> String {
         let (what, before) = self.earlier;
         self.of_run.kept(before + sweep, before + self.sweeps, what)
     }
 
-    /// Returns the ranks that have not reported that they are done.
+    /// Returns the ranks that have not reported the end of their last sweep.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
     }
 
-    /// Returns true if this rank has reported that it is done.
+    /// Returns true if rank `rank` has reported the end of its last sweep.
     pub(super) fn is_done(&self, rank: usize) -> bool {
         self.totals.get(rank).is_some_and(Option::is_some)
     }
 
-    /// Records the beginning of a sweep and returns the duration of the sweep before it, in seconds.
+    /// Records that rank 0 begins a sweep, and returns the duration of the sweep before it in seconds.
     pub(super) fn begin_sweep(&mut self, sweep: u64, now: Duration) -> Option<f64> {
         let before = self.sweep_began.replace(now).filter(|_| sweep > 0)?;
         Some(now.saturating_sub(before).as_secs_f64())
     }
 
-    /// Returns the number of rows of the rank with the most rows.
+    /// Returns the largest number of rows of a rank.
     pub(super) fn most(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
@@ -129,9 +129,9 @@ impl Chain {
         }
     }
 
-    /// Keeps rates of different block sizes apart: with another block size the rates of the ranks change, and not all by the same factor. If the
-    /// reports cover sweeps of two block sizes, they are discarded, and the returned value is the time in seconds after which ranks are to report
-    /// again.
+    /// Keeps rates that were measured with different block sizes apart: with another block size the rates of the ranks change, and not all by the
+    /// same factor. If the reports cover sweeps of two block sizes, they are discarded, and the returned value is the time in seconds after which
+    /// ranks report again.
     fn separate_grains(&mut self) -> Option<f64> {
         let (from, after) = (self.report_from, self.report_after);
         let (reported, later) = self.regrained.iter().partition::<Vec<u64>, _>(|&&sweep| sweep <= after);
@@ -148,7 +148,8 @@ impl Chain {
         self.of_run.controller.record(|| Event::Grain { block, reason });
     }
 
-    /// Returns the directive that rank 0 issues before it begins `sweep`, if one is due. Rows can move `delay` sweeps later.
+    /// Returns the directive that rank 0 issues before it begins `sweep`, if one is due. Rows that the directive orders to move do so `delay` sweeps
+    /// later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Directive>> {
         let before = sweep + delay;
         if before >= self.sweeps || self.is_ending {
@@ -166,7 +167,7 @@ impl Chain {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
         }
-        // All reports are of the present distribution of rows.
+        // The last movement is complete, because all reports are of the present distribution of rows.
         self.of_run.controller.close_movement();
         let postpone = self.separate_grains().or_else(|| self.of_run.controller.postpone());
         let Instruction { moves, period } = match postpone {
@@ -175,20 +176,20 @@ impl Chain {
         };
         let (last, when) = std::mem::replace(&mut self.requested, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // Ranks report after the number of sweeps that fills the period: at least one, and at most the sweeps of the run.
+        // The next reports are due after the number of sweeps that fills the period: at least one, and at most the sweeps of the run.
         let count = match period / seconds {
             _ if self.eager => 1,
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // No rank reports before all ranks can have received the directive.
+        // The reports are due after a sweep before which all ranks have received the directive.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
         } else {
             let rounds = block_moves(&self.held, &moves)
                 .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            // All additions precede the subtractions, because a rank may pass on more rows than it has.
+            // All additions of rows precede the subtractions, because a rank may pass on more rows than it has.
             moves.iter().for_each(|m| self.held[m.to] += m.units);
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })
@@ -198,20 +199,20 @@ impl Chain {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// Sets the number of sweeps that an earlier job has done, and the name of the sweeps.
+    /// Sets the number of sweeps that an earlier job has done, and the name of the sweeps for users.
     pub(super) fn after(self, what: &'static str, before: u64) -> Self {
-        Chain { earlier: (what, before), ..self }
+        GridCoordinator { earlier: (what, before), ..self }
     }
 
-    /// Describes the ranks that are still in the last sweep when rank 0 has done it.
+    /// Describes the ranks that are still in the last sweep of the run when rank 0 has done it.
     fn not_through(&self) -> String {
         let mut others = self.missing();
         others.retain(|&rank| rank > 0);
         if others.is_empty() { String::new() } else { format!("waits for {}", ranks_of(&others)) }
     }
 
-    /// Returns the progress of the run, which is that of the slowest rank. `sweep` and `part` are the progress of rank 0. With `is_checked` the
-    /// number of sweeps is only a maximum, because the loop may converge earlier.
+    /// Returns the progress of the run, which is that of the slowest rank. `sweep` and `part` are the progress of rank 0. If `is_checked` is true,
+    /// the number of sweeps is only a maximum, because the loop may converge earlier.
     pub(super) fn progress(&self, (sweep, part): (u64, f64), is_checked: bool) -> Progress {
         let (what, before) = self.earlier;
         let others = self.done.iter().zip(&self.totals).skip(1).filter(|(_, total)| total.is_none());

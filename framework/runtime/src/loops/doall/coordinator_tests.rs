@@ -8,27 +8,31 @@ use crate::loops::controller::LoopController;
 use crate::session::Config;
 use armature_planner::loops::Reach;
 
-fn coordinator(held: &[u64], passes: u64) -> Star {
-    leader_on(&endpoint(), held, passes)
+fn coordinator(held: &[u64], passes: u64) -> DoAllCoordinator {
+    coordinator_on(&endpoint(), held, passes)
 }
 
 fn endpoint() -> Endpoint {
     Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO)
 }
 
-fn leader_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> Star {
-    leader_of(endpoint, held, (passes, 1))
+fn coordinator_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> DoAllCoordinator {
+    coordinator_of(endpoint, held, (passes, 1))
 }
 
-fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Star {
+fn coordinator_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> DoAllCoordinator {
     let settings = Settings::new().quantum(Duration::ZERO);
     let controller =
         LoopController::new("rows", &settings, &Config::new(), endpoint, Reach::Anywhere, held).unwrap();
-    Star::new(Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO), passes, false)
+    DoAllCoordinator::new(
+        Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO),
+        passes,
+        false,
+    )
 }
 
-/// Returns the report of a rank that has `undone` units left and has done `done` units in this pass, the last `units`
-/// of them in `seconds`.
+/// Returns the report of a rank that still has to compute `undone` units and has computed `done` units in this pass, the last `units` of them in
+/// `seconds`.
 fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Report {
     let sample =
         Sample { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Sample::default() };
@@ -38,7 +42,8 @@ fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movement
 
 const NOW: Duration = Duration::from_secs(1);
 
-/// Nothing moves: when rank 0 reports, a block later than rank 1, both ranks have done equally much.
+/// No unit moves. When rank 0 reports, a block later than rank 1, both ranks have computed equally much, because the report of rank 1 is
+/// extrapolated.
 #[test]
 fn progress_since_the_last_report_is_extrapolated() {
     let mut coordinator = coordinator(&[500, 500], 9);
@@ -51,7 +56,7 @@ fn progress_since_the_last_report_is_extrapolated() {
     assert_eq!(on_message(1, 2.2, 0.3, report(0, 200, 300, 100.0, 0.1, 0)), None);
     let directive = on_message(0, 0.3, 0.3, report(0, 300, 200, 300.0, 0.3, 0)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // Only rank 1 itself can report that it has run out of units.
+    // By extrapolation rank 1 has computed all its units, but only rank 1 itself can report that.
     assert_eq!(on_message(0, 0.45, 2.0, report(1, 450, 50, 150.0, 0.15, 0)), None);
     assert!(coordinator.waits_for().contains("rank 1 (200 units left)"), "{}", coordinator.waits_for());
 }
@@ -60,7 +65,7 @@ fn progress_since_the_last_report_is_extrapolated() {
 fn idle_rank_triggers_reports_and_gets_units() {
     let mut coordinator = coordinator(&[50, 50], 1);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
-    // Rank 1 has not reported yet.
+    // Rank 0 has no units left, and rank 1 has not reported, so rank 1 is asked to report soon.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what), (0, Command::ReportSoon));
     assert_eq!(coordinator.step(NOW).unwrap(), None, "once is enough");
@@ -70,11 +75,11 @@ fn idle_rank_triggers_reports_and_gets_units() {
     assert_eq!((directive.round, directive.what), (1, Command::Continue));
     let Transfer { from, to, units, of } = directive.moves[0];
     assert!((from, to, of, directive.moves.len()) == (1, 0, 40, 1) && units > 20, "{directive:?}");
-    // Both ranks have to answer the directive, although rank 0 was idle.
+    // Both ranks have to answer a directive that moves units, although rank 0 was idle.
     coordinator.on_report(1, &report(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(1, 50 + units, 0, units as f64, 0.5, 1), NOW);
-    // The remaining units are divided again.
+    // The units that rank 1 has left are divided between both ranks again.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what, directive.moves.len()), (2, Command::Continue, 1));
     let units = units + directive.moves[0].units;
@@ -92,7 +97,7 @@ fn idle_rank_triggers_reports_and_gets_units() {
 #[test]
 fn pass_ends_when_all_units_are_done() {
     let endpoint = endpoint();
-    let mut coordinator = leader_on(&endpoint, &[50, 50], 2);
+    let mut coordinator = coordinator_on(&endpoint, &[50, 50], 2);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
     coordinator.step(NOW).unwrap();
     coordinator.on_report(1, &report(0, 50, 0, 50.0, 4.0, 0), NOW);
@@ -103,9 +108,8 @@ fn pass_ends_when_all_units_are_done() {
     assert_eq!(coordinator.step(NOW).unwrap().map(|directive| directive.what), Some(Command::ReportSoon));
     coordinator.on_report(1, &report(1, 20, 0, 20.0, 1.6, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
-    // The next run begins with the rates that this run has measured, and can move units although this run ended with a
-    // movement.
-    let mut again = leader_on(&endpoint, &[50, 50], 1);
+    // The next run begins with the rates of the ranks that this run has measured. It can move units at once, although this run ended with a movement.
+    let mut again = coordinator_on(&endpoint, &[50, 50], 1);
     let directive = again.open(coordinator.finish(1, 1).1.balancer).unwrap().unwrap();
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
@@ -113,7 +117,7 @@ fn pass_ends_when_all_units_are_done() {
 /// Forty passes need not wait for each other. Rank 1 has half of the units and is three times as slow as rank 0.
 #[test]
 fn remaining_nowait_passes_are_redistributed() {
-    let mut coordinator = leader_of(&endpoint(), &[50, 50], (1, 40));
+    let mut coordinator = coordinator_of(&endpoint(), &[50, 50], (1, 40));
     assert!(
         coordinator.waits_for().ends_with("rank 1 (2000 units left), in passes 1 to 40"),
         "{}",
@@ -125,13 +129,13 @@ fn remaining_nowait_passes_are_redistributed() {
     };
     assert_eq!(on_message(0, NOW, report(0, 600, 1_400, 600.0, 1.0, 0)), None);
     let directive = on_message(1, NOW, report(0, 200, 1_800, 200.0, 1.0, 0)).unwrap();
-    // The remaining work is 3,200 passes of single units, of which rank 1 should have 800. The excess moves as whole
-    // units with 32 passes left.
+    // In total, 3,200 computations of units remain, and rank 1, with a quarter of the total speed, should have 800 of them. The excess moves as 31
+    // units with 32 remaining passes each.
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 31 * 32, of: 1_800 }]);
     assert_eq!(on_message(1, NOW, report(1, 202, 800, 2.0, 0.01, 1)), None);
     let directive = on_message(0, NOW, report(1, 606, 2_392, 6.0, 0.01, 1)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // At the end the remaining work is counted exactly, and none of it has to stay on a slow rank.
+    // At the end of the run the remaining computations are counted exactly, and none of them has to stay on a slow rank.
     let late = 2 * NOW;
     assert_eq!(on_message(1, late, report(2, 1_001, 1, 2.0, 0.5, 1)), None);
     let directive = on_message(0, late, report(2, 2_998, 0, 6.0, 0.1, 1)).unwrap();
@@ -166,15 +170,15 @@ fn loop_without_units_waits_for_all_ranks() {
 #[test]
 fn run_stops_after_the_current_pass() {
     for asked_in in 1..=3 {
-        let mut star = coordinator(&[10], 3);
+        let mut coordinator = coordinator(&[10], 3);
         for pass in 1..=asked_in {
-            star.of_run.stop_requested = pass == asked_in;
-            let round = star.round;
-            star.on_report(0, &report(round, 10, 0, 10.0, 0.1, 0), NOW);
-            let directive = star.step(NOW).unwrap().unwrap();
+            coordinator.of_run.stop_requested = pass == asked_in;
+            let round = coordinator.round;
+            coordinator.on_report(0, &report(round, 10, 0, 10.0, 0.1, 0), NOW);
+            let directive = coordinator.step(NOW).unwrap().unwrap();
             let expected = if pass < asked_in { Command::BeginPass } else { Command::End };
             assert_eq!(directive.what, expected, "in pass {pass}, asked in {asked_in}");
         }
-        assert_eq!(star.stopped_after(), (asked_in < 3).then_some(asked_in));
+        assert_eq!(coordinator.stopped_after(), (asked_in < 3).then_some(asked_in));
     }
 }

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Types the commands of the guide "Your first job on a cluster" (docs/cluster.md) on a Slurm that runs, as somebody would who sees the repository for
+# the first time, and prints them with what they print.
+#
+#   ci/slurm/newcomer.sh DIR [BIN_DIR]
+#
+# DIR is a new directory that the nodes share. With BIN_DIR, which holds armature and mandelbrot, nothing is built, and the picture is small.
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+[ $# -ge 1 ] || die "usage: ci/slurm/newcomer.sh DIR [BIN_DIR]"
+built=${2:+$(realpath "$2")}
+mkdir "$1"
+cd "$1"
+script=$PWD/.block.sh
+began=$(seconds)
+blocks=0
+edits=(-e "s#https://example.org/armature#$ROOT armature#")
+if [ -n "$built" ]; then
+  edits+=(-e "s#^cargo build.*#mkdir -p target/release \\&\\& cp $built/armature $built/mandelbrot target/release/#")
+  edits+=(-e "s#--size 3000x2000 --iterations 200000#--size 900x600 --iterations 90000#")
+fi
+# The blocks of shell commands in the guide.
+while IFS= read -r -d '' block <&3; do
+  blocks=$((blocks + 1))
+  printf '%s' "$block" | sed "${edits[@]}" >"$script"
+  while IFS= read -r line <&4; do
+    printf '\n[%3s s] $ %s\n' "$(($(seconds) - began))" "$line"
+    eval "$line" || echo "(exit code $?)"
+  done 4<"$script"
+done 3< <(awk '/^## / { guide = /^## Your first job/ } guide && /^```sh$/ { block = 1; next } block && /^```$/ { block = 0; printf "%c", 0; next } block' \
+  "$ROOT/docs/cluster.md")
+[ "$blocks" -gt 0 ] || die "docs/cluster.md has no commands"
+printf '\n[%3s s] end\n' "$(($(seconds) - began))"

@@ -1,0 +1,59 @@
+//! Processes that the kernel kills because memory is short.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::event::Outcome;
+
+/// Exit code of a shell whose child was ended by SIGKILL.
+const CHILD_KILLED: i32 = 128 + KILL;
+/// Number of SIGKILL.
+const KILL: i32 = 9;
+
+/// Returns the number of processes that the kernel of this host has killed because memory was short, in any cgroup; `None` if the kernel does not
+/// count them.
+pub(super) fn kills() -> Option<u64> {
+    parse(&std::fs::read_to_string("/proc/vmstat").ok()?)
+}
+
+/// Returns [`kills`] at the time `now` or up to a second earlier, so that short commands do not pay for reading it.
+pub(super) fn recent_kills(now: Instant) -> Option<u64> {
+    static LAST: Mutex<Option<(Instant, Option<u64>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match *last {
+        Some((at, kills)) if now.saturating_duration_since(at) < Duration::from_secs(1) => kills,
+        _ => last.insert((now, kills())).1,
+    }
+}
+
+fn parse(vmstat: &str) -> Option<u64> {
+    vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+/// Returns true if a command was probably killed because memory was short: it was ended by SIGKILL, or its shell reports that of a child, and the
+/// number of kills has grown from `before` to `after` while it ran.
+pub(super) fn explains(outcome: &Outcome, before: Option<u64>, after: Option<u64>) -> bool {
+    let is_killed = matches!(outcome, Outcome::Signalled(KILL) | Outcome::Exited(CHILD_KILLED));
+    is_killed && before.zip(after).is_some_and(|(before, after)| after > before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kills_are_read_from_the_counters_of_the_kernel() {
+        assert_eq!(parse("nr_free_pages 7\noom_kill 3\ndrop_pagecache 0\n"), Some(3));
+        assert_eq!([parse("nr_free_pages 7\n"), parse("oom_kill many\n")], [None, None]);
+    }
+
+    #[test]
+    fn killed_command_is_out_of_memory_if_the_kernel_has_killed_meanwhile() {
+        let killed = [Outcome::Signalled(9), Outcome::Exited(137)];
+        assert!(killed.iter().all(|outcome| explains(outcome, Some(3), Some(4))));
+        assert!(killed.iter().all(|outcome| !explains(outcome, Some(3), Some(3))));
+        assert!(killed.iter().all(|outcome| !explains(outcome, None, Some(3))));
+        let others = [Outcome::Exited(1), Outcome::Signalled(15), Outcome::Exited(0)];
+        assert!(others.iter().all(|outcome| !explains(outcome, Some(3), Some(4))));
+    }
+}

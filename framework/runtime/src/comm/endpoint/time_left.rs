@@ -1,0 +1,29 @@
+//! Time until the batch system ends the job.
+
+use std::time::{Duration, SystemTime};
+
+use super::Endpoint;
+use crate::job_status::TIME_LIMIT;
+
+/// Time before the end of the job in which no task should run any more: the journal is synced, and the ranks leave.
+const RESERVE: Duration = Duration::from_secs(5);
+
+impl Endpoint {
+    /// Sets the time at which the job will be ended. Returns the time until then, or `None` if it has passed: then it is not that of this job.
+    pub(crate) fn ends_at(&mut self, end: SystemTime) -> Option<Duration> {
+        let left = end.duration_since(SystemTime::now()).ok()?;
+        self.end = Some(self.clock.now() + left);
+        Some(left)
+    }
+
+    /// Returns the time by which tasks have to end, on the clock of the rank, if the job has a time limit.
+    pub(crate) fn tasks_end_by(&self) -> Option<Duration> {
+        Some(self.end?.saturating_sub(RESERVE))
+    }
+
+    /// Asks the job to stop, because no task can end before the job is ended. Called on rank 0. `why` names the task, the time that it needs
+    /// and the time left.
+    pub(crate) fn stop_for_time_limit(&mut self, why: &str) {
+        self.stops.cause.get_or_insert_with(|| format!("{TIME_LIMIT} ({why})"));
+    }
+}

@@ -1,0 +1,62 @@
+//! Second copies of the last chunks: dispatch by rank 0 to idle workers, and to itself.
+
+use super::super::messages::{ChunkHeader, ToWorker};
+use super::super::state::Sent;
+use super::super::task_runner::Command;
+use super::super::task_source::Source;
+use super::MasterRank;
+use crate::comm::message::Encode;
+use crate::error::Result;
+use crate::observe::Event;
+use crate::rank::protocol::Outgoing;
+
+impl MasterRank {
+    /// Sends unfinished chunks to idle workers as well, if the farm allows it and no other tasks are left. Returns true if any was sent.
+    pub(super) fn send_second_copies(&mut self, source: &dyn Source, out: &mut Outgoing<'_>) -> Result<bool> {
+        let tasks = &self.state.tasks;
+        if !self.options.second_copies || !source.has_ended() || tasks.waiting() > 0 || tasks.is_empty() {
+            return Ok(false);
+        }
+        let copies = self.state.plan_copies(self.clock.now());
+        for &(id, worker) in &copies {
+            let Some(of) = self.state.tasks.holder(id) else { continue };
+            let Some(copy) = self.state.tasks.give_copy(id, worker, self.clock.now()) else { continue };
+            let (first, count) = (copy.first, copy.count.into());
+            log::debug!(
+                "farm {}: {count} tasks from {first} on of rank {of} go to rank {worker} as well",
+                self.name
+            );
+            self.record_event(|| Event::Copied { from: of, to: worker, first, tasks: count });
+            self.send_copy(copy, out)?;
+        }
+        Ok(!copies.is_empty())
+    }
+
+    fn send_copy(&mut self, copy: Sent, out: &mut Outgoing<'_>) -> Result<()> {
+        let Sent { id, worker, first, count, skip, attempts, kept, .. } = copy;
+        // The other rank may be slow because the tasks are long, so they run on a compute thread.
+        let header =
+            ChunkHeader { id, first, count, skip, attempt: attempts.failed, suspect: true, alone: false };
+        let payload = kept.payload;
+        if worker == 0 {
+            self.own_copies.push_back(Command::Chunk { header, payload, away: false });
+            return Ok(());
+        }
+        let message = if self.state.groups.is_leader(worker) {
+            ToWorker::Chunks { ahead: self.state.ahead(Some(0)), chunks: vec![(header, payload)] }
+        } else {
+            ToWorker::Chunk(header, payload)
+        };
+        let frame = message.encode(out.run())?;
+        out.send(worker, self.incumbent.add(worker, frame)?)
+    }
+
+    /// Returns the next command for rank 0 that belongs to a chunk that it holds: the rest of a begun chunk, or a second copy. Commands of
+    /// superseded chunks are dropped.
+    pub(super) fn next_of_own(&mut self) -> Option<Command> {
+        let rests = std::iter::from_fn(|| self.rests.pop_front().map(Command::Rest));
+        let copies = std::iter::from_fn(|| self.own_copies.pop_front());
+        let state = &mut self.state;
+        rests.chain(copies).find(|command| command.chunk().is_none_or(|id| state.keeps_own(id)))
+    }
+}

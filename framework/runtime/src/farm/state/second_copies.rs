@@ -1,0 +1,261 @@
+//! Second copies of outstanding chunks: two ranks hold chunks with the same tasks, and the first result of each task counts.
+//!
+//! Results, failures and requeues ask this module for the tasks that they concern. A chunk without a copy concerns all its tasks.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::time::Duration;
+
+use armature_planner::farm::{HeldChunk, second_copies};
+
+use super::super::chunk_result::Failure;
+use super::{MasterState, OutstandingChunk, TaskTable, WorkerState};
+
+/// Two chunks with the same tasks. At least one of them is outstanding for each open task.
+#[derive(Debug)]
+struct Pair {
+    chunks: [u64; 2],
+    first: u64,
+    /// True for each task from `first` on that has neither ended nor been requeued.
+    open: Vec<bool>,
+}
+
+impl Pair {
+    /// Closes the open tasks in `tasks` that `closes` accepts. Returns them.
+    fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for task in tasks {
+            let open = task.checked_sub(self.first).and_then(|place| self.open.get_mut(place as usize));
+            let Some(open) = open.filter(|open| **open && closes(task)) else { continue };
+            *open = false;
+            match runs.last_mut() {
+                Some(run) if run.end == task => run.end += 1,
+                _ => runs.push(task..task + 1),
+            }
+        }
+        runs
+    }
+
+    fn other(&self, id: u64) -> u64 {
+        if self.chunks[0] == id { self.chunks[1] } else { self.chunks[0] }
+    }
+}
+
+/// Pairs of chunks with the same tasks.
+#[derive(Debug, Default)]
+pub(super) struct SecondCopies(Vec<Pair>);
+
+impl SecondCopies {
+    fn position(&self, id: u64) -> Option<usize> {
+        self.0.iter().position(|pair| pair.chunks.contains(&id))
+    }
+}
+
+impl<K: Clone> TaskTable<K> {
+    /// Records that `worker` holds a copy of the chunk `id`. Returns the copy, or `None` if the chunk cannot be copied.
+    pub(crate) fn give_copy(&mut self, id: u64, worker: usize, now: Duration) -> Option<OutstandingChunk<K>> {
+        if worker == 0 && !self.rank_0_may_copy() {
+            return None;
+        }
+        let original = self.outstanding.get(&id).filter(|chunk| is_copyable(chunk))?.clone();
+        self.outstanding.get_mut(&id)?.has_copy = true;
+        let alone = self.workers.held(worker) == 0;
+        let (copy_id, is_copy, has_copy) = (self.next_id, true, true);
+        let copy = OutstandingChunk { id: copy_id, worker, since: now, alone, is_copy, has_copy, ..original };
+        self.copies.0.push(Pair {
+            chunks: [id, copy_id],
+            first: copy.first,
+            open: vec![true; copy.count as usize],
+        });
+        self.insert(copy.clone());
+        self.counts.copies += 1;
+        Some(copy)
+    }
+}
+
+impl<K> TaskTable<K> {
+    /// Ends these tasks of a chunk. Returns the tasks that had not ended in another copy of the chunk.
+    pub(crate) fn close(&mut self, chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
+        let Some(at) = self.copies.position(chunk.id) else { return only_tasks(chunk, tasks) };
+        let runs = self.copies.0[at].close(tasks, |_| true);
+        self.remove_closed(at);
+        if chunk.is_copy {
+            self.counts.ended_in_copies += runs.iter().map(|run| run.end - run.start).sum::<u64>();
+        }
+        runs
+    }
+
+    /// Returns the failures that count: those of tasks that have not ended and that no other copy of the chunk contains.
+    pub(crate) fn own_failures<'a>(
+        &mut self,
+        chunk: &OutstandingChunk<K>,
+        failures: &'a [Failure],
+    ) -> Cow<'a, [Failure]> {
+        if !chunk.has_copy {
+            return Cow::Borrowed(failures);
+        }
+        let counts = |failure: &&Failure| {
+            let task = chunk.first + u64::from(failure.place);
+            !self.take_back(chunk, task..task + 1).is_empty()
+        };
+        failures.iter().filter(counts).cloned().collect()
+    }
+
+    /// Takes back tasks of a chunk that failed or was lost. Returns the tasks to be requeued or failed: those that have not ended and that
+    /// no other copy of the chunk contains.
+    pub(crate) fn take_back(&mut self, chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
+        if chunk.superseded {
+            return Vec::new();
+        }
+        let Some(at) = self.copies.position(chunk.id) else { return only_tasks(chunk, tasks) };
+        let other =
+            self.outstanding.get(&self.copies.0[at].other(chunk.id)).filter(|other| !other.superseded);
+        let held = other.map_or(0..0, |other| other.first..other.first + u64::from(other.count));
+        let runs = self.copies.0[at].close(tasks, |task| !held.contains(&task));
+        self.remove_closed(at);
+        runs
+    }
+
+    /// Supersedes the other copy of a lost chunk, because the rank may have died in one of these tasks and they have to run alone. Returns
+    /// the other copy, whose tasks have to be taken back after those of the lost chunk.
+    pub(crate) fn recall_other(
+        &mut self,
+        lost: &OutstandingChunk<K>,
+        tasks: Range<u64>,
+    ) -> Option<OutstandingChunk<K>>
+    where
+        K: Clone,
+    {
+        let pair = self.copies.position(lost.id).map(|at| &self.copies.0[at]).filter(|_| !lost.superseded)?;
+        let (other, mut places) = (pair.other(lost.id), tasks.map(|task| task.saturating_sub(pair.first)));
+        if !places.any(|place| pair.open.get(place as usize) == Some(&true)) {
+            return None;
+        }
+        let recalled = self.outstanding.get(&other).filter(|other| !other.superseded)?.clone();
+        self.supersede(other);
+        Some(recalled)
+    }
+
+    /// Removes a pair without open tasks. A copy that still runs is superseded.
+    fn remove_closed(&mut self, at: usize) {
+        if !self.copies.0[at].open.contains(&true) {
+            let pair = self.copies.0.swap_remove(at);
+            pair.chunks.into_iter().for_each(|id| self.supersede(id));
+        }
+    }
+
+    fn supersede(&mut self, id: u64) {
+        if let Some(chunk) = self.outstanding.get_mut(&id).filter(|chunk| !chunk.superseded) {
+            chunk.superseded = true;
+            self.out -= u64::from(chunk.count);
+        }
+    }
+
+    /// Returns true if rank 0 may run second copies. Once a rank is lost, a task may be its cause although it is not suspected any more.
+    fn rank_0_may_copy(&self) -> bool {
+        self.deaths.last == 0 && self.counts.again == 0
+    }
+
+    /// Returns the number of tasks that `worker` holds.
+    pub(crate) fn tasks_of(&self, worker: usize) -> u64 {
+        let held = self.outstanding.values().filter(|chunk| chunk.worker == worker);
+        held.map(|chunk| u64::from(chunk.count)).sum()
+    }
+
+    /// Returns the worker that holds chunk `id`.
+    pub(crate) fn holder(&self, id: u64) -> Option<usize> {
+        self.outstanding.get(&id).map(|chunk| chunk.worker)
+    }
+
+    /// Returns the chunk `id` of `worker` if it is superseded.
+    pub(crate) fn superseded(&self, worker: usize, id: u64) -> Option<OutstandingChunk<K>>
+    where
+        K: Clone,
+    {
+        self.outstanding.get(&id).filter(|chunk| chunk.superseded && chunk.worker == worker).cloned()
+    }
+}
+
+/// Returns true if a second copy of a chunk is allowed: there is none yet, and no rank may have died in its tasks.
+fn is_copyable<K>(chunk: &OutstandingChunk<K>) -> bool {
+    !chunk.has_copy && !chunk.attempts.is_suspect()
+}
+
+/// Returns the open tasks of a chunk without a pair: all, or none if all have ended in a copy.
+fn only_tasks<K>(chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
+    if chunk.has_copy { Vec::new() } else { vec![tasks] }
+}
+
+/// Latest measurements of each rank, for second copies.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Time of a task in seconds: a mean in which the last result counts half.
+    seconds_per_task: Vec<Option<f64>>,
+    /// Time of the last result.
+    last_result: Vec<Duration>,
+}
+
+impl Pace {
+    pub(super) fn new(size: usize) -> Self {
+        Pace { seconds_per_task: vec![None; size], last_result: vec![Duration::ZERO; size] }
+    }
+
+    /// Records a result of `count` tasks that took `seconds`. The rank `by` computed it, and `worker` sent it to rank 0.
+    pub(crate) fn result(&mut self, [worker, by]: [usize; 2], (count, seconds): (u32, f64), now: Duration) {
+        let last = seconds / f64::from(count.max(1));
+        for rank in [Some(by), (worker != by).then_some(worker)].into_iter().flatten() {
+            let pace = &mut self.seconds_per_task[rank];
+            *pace = Some(pace.map_or(last, |pace| (pace + last) / 2.0));
+        }
+        self.last_result[worker] = now;
+    }
+
+    /// Returns the time of a task on a rank in seconds, from its results or, if it has none, from those of all ranks.
+    pub(crate) fn estimate(&self, rank: usize) -> Option<f64> {
+        self.seconds_per_task[rank].or_else(|| {
+            let known: Vec<f64> = self.seconds_per_task.iter().flatten().copied().collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        })
+    }
+}
+
+impl MasterState {
+    /// Returns the outstanding chunks to be copied, each with the idle rank that receives the copy.
+    pub(crate) fn plan_copies(&self, now: Duration) -> Vec<(u64, usize)> {
+        let workers = self.workers();
+        let mut idle: Vec<usize> = Vec::new();
+        let is_idle = workers.state_of(0) == WorkerState::Active && workers.held(0) == 0;
+        if self.computes && is_idle && self.tasks.rank_0_may_copy() {
+            idle.push(0);
+        }
+        for rank in workers.requesting(0) {
+            let free = workers.span(rank).saturating_sub(workers.held(rank) as usize);
+            idle.extend(std::iter::repeat_n(rank, free));
+        }
+        if idle.is_empty() {
+            return Vec::new();
+        }
+        let mut begun = vec![false; workers.size()];
+        let held = self.tasks.outstanding.values().map(|chunk| {
+            // A sub-master's chunks run at the same time.
+            let is_leader = self.groups.is_leader(chunk.worker);
+            let begins = is_leader || !std::mem::replace(&mut begun[chunk.worker], true);
+            let last = if is_leader { Duration::ZERO } else { self.pace.last_result[chunk.worker] };
+            let running_for = begins.then(|| now.saturating_sub(chunk.since.max(last)).as_secs_f64());
+            let (tasks, copyable) = (chunk.count.into(), is_copyable(chunk));
+            HeldChunk { id: chunk.id, worker: chunk.worker, tasks, running_for, copyable }
+        });
+        let held: Vec<HeldChunk> = held.collect();
+        let message = 2.0 * (self.traffic.messages(1).start_up.of(0.0) + self.traffic.latency());
+        second_copies(&held, &idle, |rank| self.pace.seconds_per_task[rank], message)
+    }
+
+    /// Returns true if rank 0 has to run the rest of its chunk `id`. A superseded chunk, which rank 0 has not begun or of which it has sent
+    /// itself a partial result, ends here.
+    pub(crate) fn keeps_own(&mut self, id: u64) -> bool {
+        let Some(superseded) = self.tasks.superseded(0, id) else { return true };
+        self.tasks.done(0, id, superseded.count);
+        self.window_returns(&superseded);
+        false
+    }
+}

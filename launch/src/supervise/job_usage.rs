@@ -1,0 +1,97 @@
+//! Resources that a Slurm job has used on this host, from its cgroups.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Resources that all processes of the job on this host have used. What is not measured is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct JobUsage {
+    /// Peak memory in bytes, the page cache of the job's files included.
+    pub(crate) memory: Option<u64>,
+    /// Processor time in seconds.
+    pub(crate) cpu_seconds: Option<f64>,
+}
+
+impl JobUsage {
+    /// Reads the cgroups of the job of this process.
+    pub(crate) fn read() -> Self {
+        let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        JobUsage::find(&text, Path::new("/sys/fs/cgroup"))
+    }
+
+    /// Reads the cgroups in the text of `/proc/self/cgroup`, with the hierarchies mounted at `root`. Only groups of a Slurm job count, because others
+    /// contain more than the job.
+    fn find(text: &str, root: &Path) -> Self {
+        let groups = |controller: &str| job_groups(text, root, controller);
+        let first = |controller: &str, files: &[&str]| {
+            let paths = groups(controller)
+                .into_iter()
+                .flat_map(|group| files.iter().map(move |file| group.join(file)));
+            paths.into_iter().find_map(|path| fs::read_to_string(path).ok())
+        };
+        let number = |text: String| text.trim().parse::<u64>().ok();
+        let memory = first("memory", &["memory.peak", "memory.max_usage_in_bytes"]).and_then(number);
+        let microseconds = first("cpu", &["cpu.stat"]).and_then(|text| {
+            let value = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+            value.trim().parse::<u64>().ok()
+        });
+        let nanoseconds = || first("cpuacct", &["cpuacct.usage"]).and_then(number);
+        let cpu_seconds =
+            microseconds.map(|value| value as f64 / 1e6).or_else(|| Some(nanoseconds()? as f64 / 1e9));
+        JobUsage { memory, cpu_seconds }
+    }
+}
+
+/// Returns the groups of the Slurm job in the hierarchy of version 2, and in that of `controller` in version 1.
+fn job_groups(text: &str, root: &Path, controller: &str) -> Vec<PathBuf> {
+    let group = |line: &str| {
+        let mut fields = line.splitn(3, ':');
+        let (controllers, path) = (fields.nth(1)?, fields.next()?);
+        let mount = match controllers {
+            "" => root.to_path_buf(),
+            _ if controllers.split(',').any(|name| name == controller) => root.join(controller),
+            _ => return None,
+        };
+        let own = mount.join(path.trim_start_matches('/'));
+        let is_job = |group: &&Path| {
+            let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.strip_prefix("job_").is_some_and(|number| number.parse::<u64>().is_ok())
+        };
+        own.ancestors().find(is_job).map(Path::to_path_buf)
+    };
+    text.lines().filter_map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(group: &Path, files: &[(&str, &str)]) {
+        fs::create_dir_all(group).unwrap();
+        files.iter().for_each(|(name, text)| fs::write(group.join(name), text).unwrap());
+    }
+
+    #[test]
+    fn job_is_measured_as_a_whole_in_both_versions_of_cgroups() {
+        let root = tempfile::tempdir().unwrap();
+        let job = root.path().join("system.slice/slurmstepd.scope/job_7");
+        write(&job, &[("memory.peak", "3000\n"), ("cpu.stat", "usage_usec 2500000\nuser_usec 1\n")]);
+        let text = "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_1\n";
+        let used = JobUsage { memory: Some(3000), cpu_seconds: Some(2.5) };
+        assert_eq!(JobUsage::find(text, root.path()), used);
+
+        let root = tempfile::tempdir().unwrap();
+        write(&root.path().join("memory/slurm/uid_0/job_7"), &[("memory.max_usage_in_bytes", "4000\n")]);
+        write(&root.path().join("cpuacct/slurm/uid_0/job_7"), &[("cpuacct.usage", "1500000000\n")]);
+        let text = "5:memory:/slurm/uid_0/job_7/step_batch\n4:cpu,cpuacct:/slurm/uid_0/job_7/step_batch\n1:name=systemd:/\n";
+        let used = JobUsage { memory: Some(4000), cpu_seconds: Some(1.5) };
+        assert_eq!(JobUsage::find(text, root.path()), used);
+    }
+
+    #[test]
+    fn group_that_is_not_that_of_a_job_is_not_measured() {
+        let root = tempfile::tempdir().unwrap();
+        write(&root.path().join("user.slice"), &[("memory.peak", "3000\n"), ("cpu.stat", "usage_usec 1\n")]);
+        assert_eq!(JobUsage::find("0::/user.slice\n", root.path()), JobUsage::default());
+    }
+}
