@@ -33,8 +33,8 @@ pub(crate) struct LinkProbe {
 }
 
 impl LinkProbe {
-    /// Creates a probe for the run with this number, with `rounds` messages of each kind to rank `to`; messages with content have `bytes`
-    /// bytes.
+    /// Creates a probe for the skeleton run with number `run`: `rounds` lists the number of messages without content and with content to rank `to`;
+    /// messages with content have `bytes` bytes.
     pub(crate) fn new(run: u32, to: usize, bytes: usize, rounds: [u32; 2]) -> Self {
         let questions = [0, bytes].map(|bytes| {
             let mut head = frame_header(run, Control::Probe).to_vec();

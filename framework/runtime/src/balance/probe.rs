@@ -37,7 +37,7 @@ impl Speed {
         usable(self.alone) && usable(self.took) && self.lost >= 0.0
     }
 
-    /// Returns the fraction of its core that the rank had.
+    /// Returns the fraction of its core that the rank had while it ran the kernel.
     fn share(&self) -> f64 {
         let mut share = CoreShare::default();
         share.add(self.took, self.lost);
@@ -80,7 +80,7 @@ pub(crate) struct Probe {
 /// Next action of the caller that measures speeds and links.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Wait for further answers of other ranks.
+    /// Wait until other ranks have answered the request for their speeds or the link probe.
     Wait,
     /// Send this frame to the rank with this number at once.
     Send(usize, Frame),

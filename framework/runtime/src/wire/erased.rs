@@ -61,7 +61,7 @@ impl dyn Batch {
         std::mem::replace(self, rest)
     }
 
-    /// Splits the batch at these positions, which are in ascending order.
+    /// Splits the batch before the items at the given positions, which are in ascending order.
     pub(crate) fn split_at(
         mut self: Box<Self>,
         places: impl DoubleEndedIterator<Item = usize>,
