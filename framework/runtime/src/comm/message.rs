@@ -394,7 +394,7 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a body with the content `head` and `parts` that belongs to the same message.
+    /// Returns a copy of this message body in which the content is replaced by `head` and `parts`.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }
