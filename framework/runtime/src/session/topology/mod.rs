@@ -129,7 +129,7 @@ impl fmt::Display for Topology {
     }
 }
 
-/// Number of bytes that is displayed in the largest unit in which the number is at least one.
+/// Number of bytes for display: in the largest of the units B to TiB in which the number is at least one.
 pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {
