@@ -101,7 +101,7 @@ pub struct Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// Receiving rank, number of messages, number of bytes.
+    /// For each rank that received messages: its number, the number of messages, and the number of bytes.
     pub to: Vec<(usize, u64, u64)>,
     /// Peak memory use of the process in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ pub struct Reached {
     pub before: u64,
     /// Total number of items, tasks or units.
     pub total: u64,
-    /// Unit of the numbers, in the plural: `items`, `sweeps`.
+    /// Unit of the amounts of work in this event, in the plural: `items`, `sweeps`.
     pub what: String,
 }
 

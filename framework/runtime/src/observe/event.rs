@@ -249,13 +249,13 @@ pub enum Event {
     },
     /// A farm sent unfinished tasks of a rank to an idle rank as well. The first results count.
     Copied {
-        /// The rank.
+        /// Rank whose unfinished tasks are sent a second time.
         from: usize,
-        /// The idle rank.
+        /// Idle rank that receives the tasks as well.
         to: usize,
-        /// Number of the first task.
+        /// Number of the first task that was sent a second time.
         first: u64,
-        /// Number of tasks.
+        /// Number of tasks that were sent a second time.
         tasks: u64,
     },
     /// Failures and repeated tasks of a farm.

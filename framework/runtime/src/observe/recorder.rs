@@ -265,8 +265,9 @@ impl Open {
         }
     }
 
-    /// Corrects the time in user code of all unwritten parts, so that its sum is the measured time. New time goes to the last interval, of
-    /// length `passed`, first, and then to earlier parts, the latest part first. Returns the time in user code within the last interval.
+    /// Corrects the time in user code of all parts that are not written yet, so that its sum is the measured time. Time that is missing from the
+    /// parts is added to the last interval, of length `passed`, first, and then to earlier parts, the latest part first. Returns the time in user
+    /// code within the last interval.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
@@ -327,7 +328,7 @@ impl Open {
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the parts of the rank's time that ended [`HELD`] ago or earlier to the log.
+    /// Writes the parts of the rank's time that ended at least the delay [`HELD`] ago to the log.
     fn write_old(&mut self, now: Duration) {
         let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
         while self.held.front().is_some_and(is_old)

@@ -417,7 +417,7 @@ fn killed_writer_loses_no_written_results() {
         child.wait().unwrap();
         let mut rest = String::new();
         lines.read_to_string(&mut rest).unwrap();
-        // The last line may be incomplete, because the process was killed while it printed.
+        // The last line that the killed process printed may be incomplete.
         let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
         written += count + whole.lines().filter(|line| line.starts_with("written ")).count() as u64;
         assert!(written >= 100 * round, "only {written} results were written");

@@ -117,7 +117,7 @@ mod tests {
         symlink("elsewhere", planted.path(dir)).unwrap();
         assert!(planted.create(dir, 0).is_err());
         assert!(!dir.join("victim").exists() && !dir.join("elsewhere/rank-0").exists());
-        // Only the link is removed, and not its target.
+        // If the directory of a checkpoint's data is a link, only the link is removed, and not its target.
         planted.remove(dir);
         assert!(dir.join("elsewhere").exists());
     }
