@@ -25,7 +25,7 @@ pub(crate) struct LinkProbe {
     /// Rank at the other end of the measured link, which answers.
     pub(crate) to: usize,
     questions: [Frame; 2],
-    /// Number of messages that are still to be sent, first of those without content, then of those with content.
+    /// Number of probe messages that are still to be sent, first of those without content, then of those with content.
     left: [u32; 2],
     /// Shortest round-trip times, of messages without content and with content.
     best: [Duration; 2],

@@ -175,7 +175,8 @@ fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
             platform.set_link(a, b, link).map_err(wrong)?;
         }
     }
-    // Messages of ranks other than 0 overlap with their computation, which runs on another thread.
+    // The planner assumes that messages of ranks other than 0 overlap with their computation, because user code of these ranks runs on another
+    // thread.
     Ok(platform.with_ext_on(0).map_err(wrong)?.with_overlap(true))
 }
 

@@ -139,7 +139,7 @@ fn self_describing_types_are_accepted_as_named() {
     let flat = |a| Named(Flat { a, more: (0..50).map(|n| (n.to_string(), n)).collect() });
     accepted(&(0..100).map(flat).collect::<Vec<_>>());
     accepted(&[Some((flat(1), vec![flat(2)]))]);
-    // Sending field names does not help if `Deserialize` requires a field that `Serialize` never writes.
+    // Even a value that is sent with the names of its fields is refused if its `Deserialize` requires a field that `Serialize` never writes.
     refused(&[Named(Half { a: 1, b: 2 })], &["cannot be decoded", "missing field `b`"]);
 }
 

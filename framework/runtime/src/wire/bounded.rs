@@ -320,7 +320,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Many<'_, T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
         let Many(bounds, count, _) = self;
-        // The first allocation is at most 64 KiB; the vector grows with the values that have been read.
+        // The first allocation of the vector of decoded values is at most 64 KiB; the vector grows with the values that have been read.
         let likely = (64 * 1024 / size_of::<T>().max(1)).clamp(1, count.max(1));
         let mut values = Vec::with_capacity(likely);
         while let Some(value) = seq.next_element_seed(One(bounds, PhantomData))? {
