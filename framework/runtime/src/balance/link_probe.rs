@@ -27,7 +27,7 @@ pub(crate) struct LinkProbe {
     questions: [Frame; 2],
     /// Number of probe messages that are still to be sent, first of those without content, then of those with content.
     left: [u32; 2],
-    /// Shortest round-trip times, of messages without content and with content.
+    /// Shortest round-trip times of the probe messages so far, without content and with content.
     best: [Duration; 2],
     sent_at: Duration,
 }

@@ -342,7 +342,7 @@ pub(crate) fn encode<T: Serialize>(run: u32, tag: impl Tagged, content: &T) -> R
     frame(run, tag, room, |head, _| wire::append(content, head))
 }
 
-/// Content of a received message. Decoded content is removed.
+/// Content of a received message that has not been decoded yet: decoding removes the decoded content.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) from: usize,

@@ -56,16 +56,17 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Open {
     log: EventLog,
-    /// End of the time for which the account is complete.
+    /// End of the part of the run for which the account of the rank's time is complete.
     last: Duration,
     begin: Duration,
     part: Part,
     /// Parts of the rank's time that have ended and are not written yet.
     held: VecDeque<Part>,
     tally: SharedTally,
-    /// Time in user code in all parts so far. The value follows the [measured time](Tally::time), part of which becomes known late.
+    /// Time in user code in all parts of the rank's time so far. The value follows the [measured time](Tally::time), part of which becomes known
+    /// late.
     attributed: Duration,
-    /// Time of [set-up](Tally::set_up) in all parts so far.
+    /// Time of [set-up](Tally::set_up) in all parts of the rank's time so far.
     set_up: Duration,
     /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,

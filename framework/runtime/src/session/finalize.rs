@@ -144,7 +144,7 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
 
 /// Times of a wait until all ranks have left the job: the last message and the next heartbeat.
 struct LeaveWatch {
-    /// Time of the last check, on a clock that runs only while this rank polls.
+    /// Time of the last poll for messages, on a clock that runs only while this rank polls.
     here: Duration,
     last: Duration,
     next: Duration,
@@ -175,7 +175,7 @@ impl LeaveWatch {
         self.backoff.reset();
     }
 
-    /// Returns the duration of the wait for other ranks to leave, as of the last check.
+    /// Returns the duration of the wait for other ranks to leave, as of the last poll for messages.
     fn waited(&self) -> Duration {
         self.here.saturating_sub(self.start)
     }

@@ -205,7 +205,7 @@ fn zeroed_tail_is_cut() {
         fs::write(&path, &lost).unwrap();
         let (_, recovery, found) = open(&path).unwrap();
         remove_copy(&path, &lost, &recovery);
-        // The comparison stops at the first differing byte: a lost record whose bytes are all zero equals the original.
+        // Results count as kept up to the first changed byte, because a lost record whose bytes were all zero is unchanged.
         let same = lost.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
         assert_eq!(found, before(&some(), &ends, same.min(bytes.len())), "from byte {from}");
     }

@@ -24,7 +24,7 @@ impl Attempt {
     }
 }
 
-/// Validates the text of an attempt, because the text in a manifest becomes part of a path.
+/// Validates the identity of a start of the job, because the text that a manifest states becomes part of a path.
 impl TryFrom<String> for Attempt {
     type Error = String;
 
