@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// Instruction of rank 0 to all ranks, after an interaction: reports of all ranks with a decision of rank 0.
+/// Instruction of rank 0 to all ranks of a loop: units that move, and time of the next reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
     /// Number of units that each sender sends to each receiver; empty if nothing moves.
@@ -33,7 +33,7 @@ pub(super) struct LoopController {
     reach: Reach,
     balance: Balance,
     measures_quantum: bool,
-    /// True on a real machine, where processes take turns on the cores; false in a simulator.
+    /// True on a real machine, where processes take turns on the cores, so that rank 0 postpones decisions from short reports; false in a simulator.
     real_time: bool,
     clock: Clock,
     events: EventLog,
@@ -42,7 +42,7 @@ pub(super) struct LoopController {
     /// Movement of units in progress.
     under_way: Option<Movement>,
     forced: Option<Random>,
-    /// True until rank 0 has decided or postponed a decision for the first time.
+    /// True until rank 0 has decided about a movement of units, or postponed the decision, for the first time.
     is_cold: bool,
     interactions: u64,
     movements: u64,
@@ -74,10 +74,10 @@ impl RankState {
 
 /// Movement of units in progress.
 struct Movement {
-    /// Number of units that move by the decision.
+    /// Number of units that change their rank in this movement.
     units: u64,
     messages: u64,
-    /// Longest time in seconds that a rank has spent on sending and receiving its units, over the ranks that have done so.
+    /// Longest time in seconds that a rank has spent on sending and receiving the units of this movement, over the ranks that have done so.
     seconds: f64,
     done: Vec<bool>,
     why: String,
@@ -161,13 +161,13 @@ impl LoopController {
         self.balancer
     }
 
-    /// Sets the number of units that each rank keeps from now on, as far as there are enough units.
+    /// Sets the minimum number of units that each rank keeps in later movements, as far as there are enough units.
     pub(super) fn set_least(&mut self, units: u64) {
         self.balancer.set_least(units);
     }
 
     /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units. Without this call, the cost is
-    /// reported after the next decision, which suits loops in which an instruction is carried out one interaction later.
+    /// reported after the next decision, which suits loops in which an instruction is carried out only after the next reports.
     pub(super) fn close_movement(&mut self) {
         self.finish_movement(self.clock.now().as_secs_f64());
     }

@@ -40,7 +40,7 @@ fn slow_rank_sends_units_and_movement_closes_when_complete() {
     let Instruction { moves, period } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && controller.under_way.is_some() && !controller.is_due());
-    // Rank 0 has sent its units of the movement, and rank 1 has not received them.
+    // Rank 0 has sent its units of the ordered movement, and rank 1 has not received them.
     controller.on_report(0, sample(33, 1.3, 1));
     controller.on_report(1, sample(50, 1.0, 0));
     assert!(controller.decide(Ahead::Unknown).unwrap().moves.is_empty());
@@ -178,7 +178,7 @@ fn forced_movements_are_random_and_reproducible() {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The interaction after a movement moves no units; it only closes the movement.
+            // The first decision after a movement moves no units; it only ends the earlier movement.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

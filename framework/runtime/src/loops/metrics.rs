@@ -19,7 +19,7 @@ const SHARE: f64 = 1.0 / 16.0;
 pub(super) struct Sample {
     /// Number of units that the rank has computed since the last report.
     pub(super) units: f64,
-    /// Seconds spent on blocks, including the time in which another process had the core.
+    /// Seconds spent on computing blocks since the last report, including the time in which another process had the core.
     pub(super) seconds: f64,
     /// Number of units that the rank holds at the time of the report.
     pub(super) held: u64,
@@ -27,9 +27,9 @@ pub(super) struct Sample {
     pub(super) blocks: u64,
     /// Seconds since the last report.
     pub(super) span: f64,
-    /// Part of `span`, in seconds, in which the rank processed messages and sent reports.
+    /// Part of the seconds since the last report in which the rank processed messages and sent reports.
     pub(super) hooks: f64,
-    /// Part of `span`, in seconds, in which the rank waited for other ranks.
+    /// Part of the seconds since the last report in which the rank waited for other ranks.
     pub(super) waiting: f64,
     /// Number of movements since the start of the run for which the rank has sent and received its units.
     pub(super) movements: u64,

@@ -221,7 +221,8 @@ impl Settings {
         self.balance.or(config.balance).unwrap_or(Balance::Live)
     }
 
-    /// Returns the planner's options for a loop in which units can move as far as `reach` allows.
+    /// Returns the planner's options for a loop in which units can move between the pairs of ranks that `reach` allows: all pairs, or neighbours
+    /// only.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let enabled = balance != Balance::Off;
         let mut options = LoopOptions { reach, enabled, ..LoopOptions::default() };

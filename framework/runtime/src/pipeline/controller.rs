@@ -81,11 +81,12 @@ pub(crate) struct Controller {
     searched_with: Inputs,
     /// Mapping that is predicted to be better than the current one. Evaluations between two searches compare this candidate with the current mapping.
     candidate: Option<Mapping>,
-    /// True if the tuner waits until the gain of the candidate mapping has lasted long enough. Meanwhile, no other mapping is searched for.
+    /// True if the predicted gain of the candidate mapping exceeds the threshold, and the tuner waits until it has lasted long enough. Meanwhile, no
+    /// other mapping is searched for.
     persisting: bool,
-    /// True if the mapping was changed and all batches drawn before the change have reached the sink.
+    /// True if the last batch drawn from the source before the last change of the mapping has reached the sink.
     drained: bool,
-    /// True while a new mapping is current and batches drawn before the change are in flight.
+    /// True while a new mapping is current and batches that were drawn from the source before the change are in flight.
     draining: bool,
     /// Seconds that the stream lost by the last change of the mapping, compared with the pace before the change.
     last_cost: f64,

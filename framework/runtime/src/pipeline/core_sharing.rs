@@ -14,13 +14,15 @@ use armature_planner::estimate::load_of_others;
 use super::metrics::Measurements;
 use crate::balance::probe;
 
-/// Time in seconds after which a rank's measured activity has half of its weight.
+/// Half-life in seconds of a rank's measured activity, the fraction of time in which the rank is ready to compute.
 const HALF_LIFE: f64 = 0.3;
-/// Minimum sum of the activities of a group's ranks. Below it, the group's load by other programs is not estimated again.
+/// Minimum sum of the activities (fractions of time in which a rank was ready to compute) of the ranks that share cores. Below it, the load by other
+/// programs on these cores is not estimated again.
 const LEAST_ACTIVITY: f64 = 0.05;
 /// Fraction of their time above which stages are assumed to compute all the time.
 const COMPUTING: f64 = 0.9;
-/// Minimum fraction of computing time for the number of cores: ranks that compute less get as many cores as ranks with this fraction.
+/// Lower limit for the fraction of time in which stages compute. The number of cores in the planner's input is divided by this fraction, which must
+/// not be near zero.
 const LEAST_COMPUTING: f64 = 0.01;
 
 /// Last report of one rank about the use of its core.

@@ -31,7 +31,8 @@ pub(crate) struct Resumed {
     pub(crate) is_finished: bool,
 }
 
-/// Last of the byte strings of which a snapshot consists; the byte strings before it are the states of the stages.
+/// Position of a snapshot in the stream, and whether the stream has ended there. It is the last of the byte strings in a snapshot; those before it
+/// are the states of the serial stages.
 #[derive(Serialize, Deserialize)]
 struct Record {
     position: Position,

@@ -516,7 +516,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        // A job that creates stages may take long, because a factory may load data.
+        // Creating stages may take long although earlier jobs were short, because a factory may load data.
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 

@@ -30,7 +30,7 @@ pub struct Summary {
     pub delivered: u64,
     /// Time from the start of the run to the end of the stream.
     pub elapsed: Duration,
-    /// Part of `elapsed` until the calibration run ended and the mapping was planned; zero if the mapping was given.
+    /// Time from the start of the run until the calibration run ended and the mapping was planned; zero if the mapping was given.
     pub calibration: Duration,
     /// Number of items drawn from the source by the end of the calibration run.
     pub calibration_items: u64,

@@ -99,7 +99,7 @@ impl Transfer {
             return self.units;
         }
         let part = u128::from(self.units) * u128::from(left) / u128::from(self.of.max(1));
-        // The result is limited to `left`, and to `units` in case `units` exceeds the number that the sender had.
+        // Transfers at most `left` computations, also if rank 0 requested more than the sender had when rank 0 decided.
         u64::try_from(part).unwrap_or(u64::MAX).min(left)
     }
 }

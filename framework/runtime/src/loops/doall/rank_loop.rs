@@ -109,7 +109,7 @@ impl<U: Units> RankLoop<U> {
     /// Stores the data of the units that the rank [wants](RankLoop::wants), before or during a run.
     ///
     /// # Errors
-    /// If the data are not those of the number of units in `range`, or cannot be encoded.
+    /// If `units` does not hold the data of as many units as `range` has, or the data cannot be encoded.
     pub(in crate::loops) fn set_units(&mut self, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {

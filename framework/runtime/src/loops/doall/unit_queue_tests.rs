@@ -144,7 +144,7 @@ fn units_with_the_most_remaining_passes_migrate_first() {
         all
     };
     assert_eq!(went(&mut unit_queue, 4), [(33, 7, vec![33, 33])]);
-    // 32 computations are requested. Three units with 7 computations each and two units with 5 computations each leave: 21 + 10.
+    // 32 computations are requested. Three units with 7 computations each and two units with 5 computations each leave, which is 31 computations.
     let all = went(&mut unit_queue, 32);
     let firsts: Vec<(u64, u64)> = all.iter().map(|(first, left, _)| (*first, *left)).collect();
     assert_eq!((firsts, unit_queue.undone(), unit_queue.held()), (vec![(30, 7), (18, 5)], 40, 8));

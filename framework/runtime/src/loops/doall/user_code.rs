@@ -123,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // A job that creates units may take long, because it may read files.
+        // Creating units may take long although earlier tasks of user code were short, because the function may read files.
         matches!(job, Job::Create(_))
     }
 

@@ -167,7 +167,7 @@ impl GridCoordinator {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
         }
-        // The last movement is complete, because all reports are of the present distribution of rows.
+        // Ends the last movement in the records: it is complete, because all reports are of the present distribution of rows.
         self.of_run.controller.close_movement();
         let postpone = self.separate_grains().or_else(|| self.of_run.controller.postpone());
         let Instruction { moves, period } = match postpone {
@@ -189,7 +189,8 @@ impl GridCoordinator {
         } else {
             let rounds = block_moves(&self.held, &moves)
                 .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            // All additions of rows precede the subtractions, because a rank may pass on more rows than it has.
+            // Adds the rows that ranks receive before it subtracts the rows that ranks send, because a rank may pass on received rows, more than it
+            // had before.
             moves.iter().for_each(|m| self.held[m.to] += m.units);
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })

@@ -10,8 +10,9 @@ use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// New memory has room at either end for the number of rows divided by this number, and at least for as many rows as have just arrived. Movements of
-/// rows go back and forth, so the room is used, and the system provides no memory for pages that are never written.
+/// New memory for a rank's rows has room for further rows at either end: for the rank's number of rows divided by this number, and at least for as
+/// many rows as have just arrived. Movements of rows go back and forth, so the room is used, and the system provides no memory for pages that are
+/// never written.
 const ROOM: usize = 2;
 
 /// Approximate size of a piece of a checkpoint in bytes.

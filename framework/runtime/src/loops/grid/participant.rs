@@ -62,7 +62,7 @@ pub(super) struct Participant<'w, 'd> {
     size: usize,
     /// Maximum time that a disk may take to write the last checkpoint.
     peer_limit: Duration,
-    /// True if messages leave although sender and receiver do not poll, as in a simulator.
+    /// True if sent messages are delivered although sender and receiver do not poll, as in a simulator.
     leave_by_themselves: bool,
     times: Times,
     phase: Phase,
@@ -162,7 +162,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.advance(at, out)
     }
 
-    /// Does what the rank's present phase requires, and returns what follows.
+    /// Takes the next action of the rank's present phase (measuring messages, computing, checking convergence, deciding, ending); returns what the
+    /// rank's driver does next: run user code or wait, for example.
     fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),

@@ -36,7 +36,8 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if this rank waits for the result of the job before it ends, in case the coordinator or worker of the rank requests the job.
+    /// Returns true if the rank must not end the run before the result of the job has arrived, given that its coordinator or worker has requested the
+    /// job.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }

@@ -37,7 +37,8 @@ impl ServiceTime {
                 let off = spent - self.mean;
                 self.mean += fresh * off;
                 if self.intervals > 1 {
-                    // Multiplies by `count`, because the mean of `count` items varies less than the time of one item.
+                    // Multiplies the squared deviation of the batch's mean by the number of items, because a mean of `count` items varies less than
+                    // the time of one item.
                     self.variance += fresh * ((1.0 - fresh) * off * off * count - self.variance);
                 }
             }

@@ -545,7 +545,7 @@ proptest! {
     }
 }
 
-/// Checks that the random runs contain enough remaps, migrations and other situations that the properties above are about.
+/// Checks that the random runs of this file contain enough forwarded batches, migrations of stages, and mappings that change during a migration.
 #[test]
 fn random_remaps_cover_forwarding_migration_and_overtaking() {
     let mut runner = TestRunner::deterministic();
