@@ -225,7 +225,7 @@ impl LoopController {
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // There is no quantum in a simulator: simulated hosts share their cores without time slices.
+            // Sets the quantum to zero in a simulator, where simulated hosts share their cores without time slices.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
@@ -247,7 +247,8 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Reports are requested after a time rather than after a number of passes, so the balancer gets no duration of a pass.
+        // Passes zero as the duration of a pass (`phase`) to the balancer, because reports are requested after a time and not after a number of
+        // passes.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -295,7 +296,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // Decisions while units are in transit are not recorded, because they always keep the distribution.
+        // Records no decision that was made while units were in transit, because such a decision always keeps the distribution of units.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }

@@ -71,7 +71,7 @@ fn decision_waits_until_time_slices_average_out() {
     let missing = controller.postpone().unwrap();
     assert!((missing - 0.17).abs() < 1e-9, "ten turns of 20 ms, of which 30 ms have passed: {missing}");
     assert!(!controller.is_due(), "all are to report again");
-    // The first report measures cold caches and is discarded.
+    // The first report of a rank measures cold caches and is discarded.
     on_report(&mut controller, 0.05);
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
@@ -80,7 +80,7 @@ fn decision_waits_until_time_slices_average_out() {
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
     assert_eq!(controller.postpone(), None);
-    // All reports after the first one count: rank 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
+    // The decision uses all reports after the first one: rank 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
     let Instruction { moves, .. } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
     // Rank 0 waits for rank 1 most of the time, so the reports of rank 0 cover little computing. The decision is postponed for at most 2 s.

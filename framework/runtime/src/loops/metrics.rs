@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // The second block slept. Its CPU time shows that it was off the core.
+        // The CPU time of the second block shows that the thread was off the core: it slept.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

@@ -103,8 +103,7 @@ impl CoreSharing {
             }
             group.processors.iter().for_each(|&r| left[r] = part_of_core(1, group.cores, *load));
         }
-        // Only the part of the time in which stages compute depends on the share of the core; the part in which they wait for something outside does
-        // not.
+        // Only the time in which stages compute depends on the rank's share of its core; the time in which they wait for a disk or a server does not.
         let part = computing(&self.reported);
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
@@ -128,7 +127,7 @@ fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
     f64::min(1.0, cores / (ranks as f64 + load))
 }
 
-/// Returns the fraction of the stages' own time in which they computed. In the rest, they waited for something outside.
+/// Returns the fraction of the stages' own time in which they computed. In the rest of the time, they waited for a disk or a server, for example.
 fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
     let add = |(a, b): (f64, f64), reported: &Reported| (a + reported.computed.0, b + reported.computed.1);
     let (cpu, own) = reported.into_iter().fold((0.0, 0.0), add);
@@ -175,7 +174,7 @@ mod tests {
         report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 2, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
-        // A single active rank gets half of the core, and both ranks together get two thirds.
+        // Against one thread of another program, a single active rank gets half of the core, and ranks 0 and 1 together get two thirds.
         assert_near(&[core_sharing.groups()[0].cores], &[4.0 / 3.0]);
     }
 
@@ -199,7 +198,7 @@ mod tests {
         core_sharing.measured(0, &measurements, Duration::from_secs(1));
         assert_near(&[core_sharing.groups()[0].cores], &[5.0]);
         // The stages compute for 0.2 s of each second and wait for 0.8 s. If another program competes for the core of rank 2, only the computing
-        // takes twice as long there.
+        // takes twice as long there, so a second of the stages takes 1.2 s.
         report(&mut core_sharing, 2, 1.0, 0.5, 9);
         core_sharing.measured(0, &measurements, Duration::from_secs(9));
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);

@@ -79,8 +79,8 @@ impl LinkMonitor {
             return;
         }
         if let Some(sent) = sent {
-            // Subtracts durations rather than floating-point numbers, whose difference would be inexact. The delay can be negative, because the
-            // clocks of two ranks differ.
+            // Subtracts durations rather than seconds as floating-point numbers, whose difference would be inexact. The delay may be negative,
+            // because the clocks of two ranks differ.
             let delay = now.saturating_sub(sent).as_secs_f64() - sent.saturating_sub(now).as_secs_f64();
             traffic.observe(bytes as f64, delay);
         }

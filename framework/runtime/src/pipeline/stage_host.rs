@@ -580,7 +580,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // The loop ends when the executor refuses a job, because the compute thread has ended.
+                // Submits jobs until the executor refuses one, because the compute thread has ended with the error.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

@@ -41,8 +41,8 @@ impl StealTime {
         let thread = std::thread::current().id();
         let account = match &mut self.account {
             Some(account) if account.thread == thread => account,
-            // A new account includes waits of the thread before the last period. The first result may be too large, but never exceeds the gap between
-            // elapsed time and processor time.
+            // Opens the kernel's account of this thread at the first gap. The account then includes waits before the last period, so the first result
+            // may be too large, but it never exceeds the gap between elapsed time and processor time.
             other => other.insert(Account { thread, delay: RunDelay::of_this_thread() }),
         };
         match account.delay.since_last() {

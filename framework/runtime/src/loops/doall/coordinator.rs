@@ -183,8 +183,8 @@ impl DoAllCoordinator {
             // The cast is lossless: `held` is at most the number of all units, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
-        // Each rank keeps a unit, because rank 0 would never see that a rank without units becomes faster. Only at the end of a pass is a slow rank
-        // better without units.
+        // Leaves each rank at least one unit, because rank 0 would never see that a rank without units becomes faster. Only at the end of a pass is a
+        // slow rank better without units.
         self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
         let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {

@@ -176,13 +176,13 @@ impl GridCoordinator {
         };
         let (last, when) = std::mem::replace(&mut self.requested, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // The next reports are due after the number of sweeps that fills the period: at least one, and at most the sweeps of the run.
+        // Requests the next reports after the number of sweeps that takes about as long as `period`: at least one, and at most the sweeps of the run.
         let count = match period / seconds {
             _ if self.eager => 1,
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // The reports are due after a sweep before which all ranks have received the directive.
+        // Counts from a sweep before which all ranks have received this directive.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None

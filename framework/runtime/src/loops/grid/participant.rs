@@ -261,8 +261,8 @@ impl<'w, 'd> Participant<'w, 'd> {
             self.report(ToCoordinator::Total(report), out)?;
         }
         let Some(coordinator) = &mut self.coordinator else {
-            // A rank that stops waits until it is informed by rank 0's message to all ranks, which may be slower than the directive to stop along the
-            // chain.
+            // A rank that ends the loop early waits for rank 0's message to all ranks that the job stops, which may arrive later than the directive
+            // along the chain that ends the loop.
             let is_informed = !self.is_stopped || out.endpoint().is_run_stopped();
             return Ok(if is_informed { Next::Finished } else { Next::Wait });
         };

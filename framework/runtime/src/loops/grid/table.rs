@@ -178,10 +178,10 @@ impl<U: Table> DoAcross for Panels<U> {
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // Number in the table of the column that is the second column of the stored rows.
+        // Column of the table that is stored as the second column of this rank's rows.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
-        // The range may be empty, because the last panel may have fewer columns.
+        // The range of columns may be empty, because the last panel may have fewer columns than the others.
         if filled.is_empty() {
             return Ok(());
         }

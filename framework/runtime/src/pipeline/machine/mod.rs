@@ -210,7 +210,8 @@ impl Machine {
                 if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
                     let room = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
-                        // Gives up the expanding stage if the current mapping assigns it to another rank: its last piece of the batch has been made.
+                        // Gives up the serial expanding stage if the current mapping assigns it to another rank, because the stage has just made its
+                        // last piece of a batch.
                         self.leave();
                     }
                     self.send_room(room, out)?;

@@ -198,7 +198,7 @@ impl Source {
         }
         let (first, &(rank, requested)) = self.requested.first_key_value()?;
         let due = u64::from(awaited.is_some_and(|awaited| awaited.begins(first)));
-        // The batch that is being drawn counts as in flight.
+        // Counts the batch that is being drawn from the source as in flight.
         let room = self.window.room().saturating_sub(self.drawing.into());
         let pieces = room.max(due).min(requested);
         if pieces == 0 {
