@@ -40,7 +40,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Returns the sum of these measurements and of those that follow them.
+    /// Returns the sum of these measurements and of `next`, measurements of the same rank in the time that follows.
     pub(super) fn with(self, next: Sample) -> Self {
         Sample {
             units: self.units + next.units,

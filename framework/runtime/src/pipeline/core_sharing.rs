@@ -56,7 +56,7 @@ impl CoreSharing {
         }
     }
 
-    /// Registers the shares that were measured in a probe of all ranks at the same time.
+    /// Registers the shares of their cores that ranks measured in a probe, in which all ranks compute at the same time.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
         for (reported, &share) in self.reported.iter_mut().zip(shares) {
             reported.share = share;
@@ -70,7 +70,7 @@ impl CoreSharing {
     /// Registers measurements that rank `rank` reported at time `now`.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
-        // The share is checked, because values in a received message are not trusted.
+        // Checks the share of its core that the rank has reported, because values in a received message are not trusted.
         if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
             reported.share = share;
         }
@@ -97,7 +97,7 @@ impl CoreSharing {
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
-                // Uses the shares of parked ranks as if each rank had measured its speed while the others were idle.
+                // Uses the core shares of ranks without stages as if each rank had measured its share while the others were idle.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }

@@ -110,8 +110,8 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
-/// Counter of a loop over items. The loop owns it, and it stores its value when it is dropped, even by a panic. A counter that the loop only borrows
-/// would be in memory at every item, which prevents vectorisation.
+/// Counter of a loop over items. The loop owns the counter, which stores its value in a cell of the caller when it is dropped, even by a panic. A
+/// counter that the loop only borrows would be in memory at every item, which prevents vectorisation.
 struct Count<'a> {
     items: usize,
     count: &'a Cell<usize>,

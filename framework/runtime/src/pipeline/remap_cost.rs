@@ -107,8 +107,8 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct RemapCostMeter {
     phase: Phase,
-    /// Two points of the stream under the current mapping, from which the pace is measured: the newer one at most about one measurement length of
-    /// items old, the older one at most two.
+    /// Two points of the stream under the current mapping, from which on the pace is measured. A measurement covers a certain number of items; the
+    /// newer point is at most about that number of items old, the older one at most twice that number.
     points: Option<(Point, Point)>,
 }
 

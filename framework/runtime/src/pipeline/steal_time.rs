@@ -10,8 +10,8 @@ const LEAST_GAP: Duration = Duration::from_micros(20);
 /// Gaps between elapsed time and processor time are examined if they are at least one part in 64 of the elapsed time. Smaller gaps change no
 /// decision.
 const GAP_PART: u32 = 64;
-/// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for
-/// something.
+/// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for a
+/// disk or a server, for example.
 const WAITING_PART: u32 = 8;
 
 /// Meter of steal time.

@@ -71,13 +71,13 @@ pub(super) struct Directive {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    /// Continue with the present pass.
+    /// Ranks continue with the present pass.
     Continue,
-    /// Report after the present block, because another rank has run out of units. The directive has the number of the previous one.
+    /// Ranks report after their present block, because another rank has run out of units. The directive has the number of the previous directive.
     ReportSoon,
-    /// Begin the next pass.
+    /// Ranks begin the next pass.
     BeginPass,
-    /// End the run.
+    /// Ranks end the run.
     End,
 }
 

@@ -38,9 +38,9 @@ pub(super) struct Movement {
 /// Direction in which rows cross the border between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// To the rank with the lower number.
+    /// Rows move to the rank with the lower number.
     Up,
-    /// To the rank with the higher number.
+    /// Rows move to the rank with the higher number.
     Down,
 }
 

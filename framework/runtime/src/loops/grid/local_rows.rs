@@ -251,9 +251,9 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// The copy has at least as much room at either end, which occupies no memory until it is written. The rows of the copy begin one row further on in
-/// memory: if the old and the new rows of a step had the same offset in their large pages, they would evict each other's cache lines, and loads would
-/// wait for stores.
+/// Copies the rows to memory with at least as much room at either end, which occupies no memory until it is written. The rows of the copy begin one
+/// row further on in memory: if the old and the new rows of a step had the same offset in their large pages, they would evict each other's cache
+/// lines, and loads would wait for stores.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);

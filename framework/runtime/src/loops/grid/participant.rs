@@ -118,7 +118,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
-    /// Sends the next message of the measurement of message times. The sweeps begin after the last one.
+    /// Sends the next message of the measurement of message times. The sweeps begin after the last message.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.next_frame(now) {

@@ -24,7 +24,7 @@ struct Stretch {
     pieces: u32,
 }
 
-/// Wait of the rank that has not ended.
+/// Wait of the rank for other ranks or for rows, from its beginning until its end is recorded.
 struct Wait {
     since: Duration,
     /// True if the rank waits for rows in transit, which counts as part of a movement. Any other wait counts as waiting for other ranks.

@@ -272,7 +272,7 @@ pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
 }
 
 impl Rate {
-    /// Counts one batch that has reached the sink. Returns the rate if a span of measurement has ended.
+    /// Counts one batch that has reached the sink. Returns the rate in batches per second if enough time and batches have passed for a measurement.
     fn count(&mut self, now: Duration) -> Option<f64> {
         const SPAN: Duration = Duration::from_millis(20);
         self.batches += 1;
