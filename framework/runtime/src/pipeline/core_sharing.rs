@@ -108,8 +108,8 @@ impl CoreSharing {
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
-    /// Returns the groups for the planner, with the loads that [`speeds`](Self::speeds) estimated last. While a rank waits for something outside,
-    /// another rank has the core.
+    /// Returns the groups for the planner, with the loads that [`speeds`](Self::speeds) estimated last. While a rank waits for a disk or a server,
+    /// for example, another rank has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
         let of = |(group, &load): (&SharedCores, &f64)| {
             let part =

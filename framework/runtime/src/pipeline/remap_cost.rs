@@ -33,8 +33,8 @@ pub(crate) struct Cost {
 /// Update of the cost of the last change of mapping, in seconds that the stream lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CostUpdate {
-    /// The last batch drawn before the change of mapping has reached the sink. Compared with the pace before the change, the stream has lost `loss`
-    /// seconds; the loss is negative if the stream is faster already.
+    /// The last batch drawn from the source before the change of mapping has reached the sink. Compared with the pace before the change, the stream
+    /// has lost `loss` seconds; the loss is negative if the stream is faster already.
     Drained { loss: f64 },
     /// The pace (seconds per item) after the change of mapping has been measured, so the cost of the change is known.
     Settled(Cost),
@@ -80,11 +80,12 @@ enum Phase {
     Preparing { ordered: Point, before: Option<f64> },
     /// The change of mapping has taken effect, and batches that were drawn from the source before it are in flight.
     Draining { ordered: Point, activated: Point, before: Option<f64>, first_batch: u64, window: u64 },
-    /// All batches drawn before the change of mapping have reached the sink, and the pace (seconds per item) after the change is being measured.
+    /// All batches drawn from the source before the change of mapping have reached the sink, and the pace (seconds per item) after the change is
+    /// being measured.
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
-/// Record of a change of mapping until the last batch drawn before it has reached the sink, if the pace before the change is known.
+/// Record of a change of mapping until the last batch drawn from the source before it has reached the sink, if the pace before the change is known.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     before: f64,

@@ -525,7 +525,7 @@ impl UserCode for StageHost<'_> {
             .then_some(cost.took)
     }
 
-    /// Adds the items and times of a job to the tally of source, stages and sink.
+    /// Adds the items and times of a job to the counts of the source, the stages and the sink for the event log.
     fn tally((done, cost): &Self::Outcome, tally: &mut Tally) {
         match done {
             Done::Drawn { batch, .. } => {

@@ -24,9 +24,9 @@ pub struct Summary {
     pub mapping: armature_planner::pipeline::Mapping,
     /// Text form of the mapping at the end of the run.
     pub mapping_text: String,
-    /// Items drawn from the source.
+    /// Number of items drawn from the source.
     pub items: u64,
-    /// Items that the sink received.
+    /// Number of items that the sink received.
     pub delivered: u64,
     /// Time from the start of the run to the end of the stream.
     pub elapsed: Duration,
@@ -36,7 +36,7 @@ pub struct Summary {
     pub calibration_items: u64,
     /// Production time in seconds that the planner predicted for the mapping planned after the calibration.
     pub predicted: Option<f64>,
-    /// Items of the source that earlier starts of the job had processed, if the job continued from a snapshot.
+    /// Number of source items that earlier starts of the job had processed, if the job continued from a snapshot.
     pub items_before: u64,
     /// Number and cost of the snapshots, if the pipeline has snapshots.
     pub snapshots: Option<SnapshotCosts>,

@@ -62,7 +62,7 @@ pub(in crate::loops) enum Done<U> {
     Block(Range<u64>, U, BlockTime),
 }
 
-/// User code of a loop whose units are stored as `U`. The code that executes runs does not know the type of the user code itself.
+/// User code of a loop whose units are stored as `U`. The part of the framework that executes runs does not know the type of the user's own code.
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 

@@ -142,7 +142,7 @@ pub(crate) struct Traffic {
     pub(crate) sent_bytes: u64,
     pub(crate) received_batches: u64,
     pub(crate) received_bytes: u64,
-    /// Batches that were sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
+    /// Number of batches that were sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
     pub(crate) forwarded: u64,
     /// Number of serial stages that migrated from this rank to another one.
     pub(crate) handed_over: u64,

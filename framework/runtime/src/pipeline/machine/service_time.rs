@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Minimum weight of the newest measured time per item in the mean.
+/// Minimum weight of the newest batch in the mean service time per item.
 const FRESH: f64 = 1.0 / 8.0;
 /// Service time of a batch from which on one batch in reserve is enough: the next batch arrives while the replica processes it, even over a slow
 /// link.
