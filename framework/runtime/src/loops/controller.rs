@@ -39,7 +39,6 @@ pub(super) struct LoopController {
     events: EventLog,
     /// State of each rank that has units, by rank number.
     ranks: Vec<RankState>,
-    /// Movement of units in progress.
     under_way: Option<Movement>,
     forced: Option<Random>,
     /// True until rank 0 has decided about a movement of units, or postponed the decision, for the first time.
@@ -304,7 +303,6 @@ impl LoopController {
         self.events.record(at, || event(decision));
     }
 
-    /// Records the end of the run after `passes` passes and the time `elapsed`.
     pub(super) fn end(&mut self, passes: u64, elapsed: Duration) {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }

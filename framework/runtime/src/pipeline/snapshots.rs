@@ -209,12 +209,10 @@ impl Snapshots {
         Ok(event)
     }
 
-    /// Returns true if the files of a snapshot are being written.
     pub(crate) fn is_writing(&self) -> bool {
         matches!(self.progress, Progress::Writing { .. })
     }
 
-    /// Returns number and cost of the snapshots of the run.
     pub(crate) fn costs(&self) -> SnapshotCosts {
         SnapshotCosts { period: self.schedule.period(), ..self.costs.clone() }
     }

@@ -59,7 +59,6 @@ pub(crate) struct StageHost<'p> {
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
-    /// Creates the stage host of a rank for a pipeline.
     pub(crate) fn new(
         pipeline: PipelineDef<'p>,
         sink: NamedSink<'p>,

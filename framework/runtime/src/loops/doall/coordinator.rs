@@ -97,7 +97,6 @@ impl DoAllCoordinator {
         }
     }
 
-    /// Processes a report of a rank.
     pub(super) fn on_report(&mut self, rank: usize, report: &Report, now: Duration) {
         let Some(worker) = self.workers.get_mut(rank) else { return };
         if report.sample.seconds > 0.0 && report.sample.units > 0.0 {

@@ -112,7 +112,6 @@ pub(in crate::loops) struct UnitMigration<U> {
 }
 
 impl<U> UnitMigration<U> {
-    /// Returns the number of units in the message.
     pub(super) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.count).sum()
     }

@@ -39,7 +39,6 @@ pub(in crate::loops) struct RankLoop<U> {
 }
 
 impl<U: Units> RankLoop<U> {
-    /// Creates a loop over `units` units.
     pub(in crate::loops) fn new(name: &str, units: u64, settings: Settings) -> Self {
         RankLoop {
             name: name.to_string(),
@@ -65,7 +64,6 @@ impl<U: Units> RankLoop<U> {
         self.units
     }
 
-    /// Changes the options of the loop.
     pub(in crate::loops) fn change(&mut self, set: impl FnOnce(&mut Settings)) {
         set(&mut self.settings);
         self.block_size = BlockSize::new(self.settings.block_size);

@@ -116,7 +116,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running::new(of, run)
     }
 
-    /// Returns true if the run has ended on this rank.
     pub(in crate::loops) fn has_finished(&self) -> bool {
         self.of.worker.has_finished()
     }
@@ -269,7 +268,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.send(ToCoordinator::Report(report), at, out)
     }
 
-    /// Returns true if the rank has units to compute.
     fn has_work(&self) -> bool {
         let worker = &self.of.worker;
         !worker.has_finished() && !worker.is_idle()

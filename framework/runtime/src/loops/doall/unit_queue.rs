@@ -223,7 +223,6 @@ impl<U: Units> UnitQueue<U> {
         shipped
     }
 
-    /// Returns all segments of the queue.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment<U>> {
         self.segments.iter()
     }

@@ -124,7 +124,6 @@ impl<T> fmt::Debug for Line<'_, T> {
 /// Table as a loop of sweeps. Each sweep fills a panel of columns; the stored column before the panel holds the values to the left of it.
 pub(super) struct Panels<U> {
     pub(super) user: U,
-    /// Number of columns of the table.
     columns: u64,
     /// Number of the present panel, from 0. `width` is the number of columns of a panel.
     panel: u64,
