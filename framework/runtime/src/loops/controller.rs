@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// Instruction of rank 0 to all ranks, after an interaction: reports of all ranks with a decision of rank 0.
+/// Instruction of rank 0 to all ranks of a loop: units that move, and time of the next reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
     /// Number of units that each sender sends to each receiver; empty if nothing moves.
@@ -33,16 +33,15 @@ pub(super) struct LoopController {
     reach: Reach,
     balance: Balance,
     measures_quantum: bool,
-    /// True on a real machine, where processes take turns on the cores; false in a simulator.
+    /// True on a real machine, where processes take turns on the cores, so that rank 0 postpones decisions from short reports; false in a simulator.
     real_time: bool,
     clock: Clock,
     events: EventLog,
     /// State of each rank that has units, by rank number.
     ranks: Vec<RankState>,
-    /// Movement of units in progress.
     under_way: Option<Movement>,
     forced: Option<Random>,
-    /// True until rank 0 has decided or postponed a decision for the first time.
+    /// True until rank 0 has decided about a movement of units, or postponed the decision, for the first time.
     is_cold: bool,
     interactions: u64,
     movements: u64,
@@ -74,10 +73,10 @@ impl RankState {
 
 /// Movement of units in progress.
 struct Movement {
-    /// Number of units that move by the decision.
+    /// Number of units that change their rank in this movement.
     units: u64,
     messages: u64,
-    /// Longest time in seconds that a rank has spent on sending and receiving its units, over the ranks that have done so.
+    /// Longest time in seconds that a rank has spent on sending and receiving the units of this movement, over the ranks that have done so.
     seconds: f64,
     done: Vec<bool>,
     why: String,
@@ -161,13 +160,13 @@ impl LoopController {
         self.balancer
     }
 
-    /// Sets the number of units that each rank keeps from now on, as far as there are enough units.
+    /// Sets the minimum number of units that each rank keeps in later movements, as far as there are enough units.
     pub(super) fn set_least(&mut self, units: u64) {
         self.balancer.set_least(units);
     }
 
     /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units. Without this call, the cost is
-    /// reported after the next decision, which suits loops in which an instruction is carried out one interaction later.
+    /// reported after the next decision, which suits loops in which an instruction is carried out only after the next reports.
     pub(super) fn close_movement(&mut self) {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
@@ -225,7 +224,7 @@ impl LoopController {
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // There is no quantum in a simulator: simulated hosts share their cores without time slices.
+            // Sets the quantum to zero in a simulator, where simulated hosts share their cores without time slices.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
@@ -247,7 +246,8 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Reports are requested after a time rather than after a number of passes, so the balancer gets no duration of a pass.
+        // Passes zero as the duration of a pass (`phase`) to the balancer, because reports are requested after a time and not after a number of
+        // passes.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -295,7 +295,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // Decisions while units are in transit are not recorded, because they always keep the distribution.
+        // Records no decision that was made while units were in transit, because such a decision always keeps the distribution of units.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }
@@ -303,7 +303,6 @@ impl LoopController {
         self.events.record(at, || event(decision));
     }
 
-    /// Records the end of the run after `passes` passes and the time `elapsed`.
     pub(super) fn end(&mut self, passes: u64, elapsed: Duration) {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }

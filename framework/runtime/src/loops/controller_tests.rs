@@ -40,7 +40,7 @@ fn slow_rank_sends_units_and_movement_closes_when_complete() {
     let Instruction { moves, period } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && controller.under_way.is_some() && !controller.is_due());
-    // Rank 0 has sent its units of the movement, and rank 1 has not received them.
+    // Rank 0 has sent its units of the ordered movement, and rank 1 has not received them.
     controller.on_report(0, sample(33, 1.3, 1));
     controller.on_report(1, sample(50, 1.0, 0));
     assert!(controller.decide(Ahead::Unknown).unwrap().moves.is_empty());
@@ -71,7 +71,7 @@ fn decision_waits_until_time_slices_average_out() {
     let missing = controller.postpone().unwrap();
     assert!((missing - 0.17).abs() < 1e-9, "ten turns of 20 ms, of which 30 ms have passed: {missing}");
     assert!(!controller.is_due(), "all are to report again");
-    // The first report measures cold caches and is discarded.
+    // The first report of a rank measures cold caches and is discarded.
     on_report(&mut controller, 0.05);
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
@@ -80,7 +80,7 @@ fn decision_waits_until_time_slices_average_out() {
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
     assert_eq!(controller.postpone(), None);
-    // All reports after the first one count: rank 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
+    // The decision uses all reports after the first one: rank 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
     let Instruction { moves, .. } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
     // Rank 0 waits for rank 1 most of the time, so the reports of rank 0 cover little computing. The decision is postponed for at most 2 s.
@@ -178,7 +178,7 @@ fn forced_movements_are_random_and_reproducible() {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The interaction after a movement moves no units; it only closes the movement.
+            // The first decision after a movement moves no units; it only ends the earlier movement.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::observe::{Event, Progress};
 use crate::persist::snapshot::{Saved, SnapshotCoordinator};
 
-/// State of a loop's run on rank 0 that does not depend on the path of its directives.
+/// State of a loop's run on rank 0 that is the same whether directives go to all ranks at once or along a chain of ranks.
 pub(super) struct Coordinator {
     name: String,
     pub(super) controller: LoopController,
@@ -67,7 +67,7 @@ impl Coordinator {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved, now))
     }
 
-    /// Returns the progress of the run: `done` of `total` items, which are called `what`.
+    /// Returns the progress of the run: `done` of `total` units or sweeps, for which messages to users use the word `what`.
     pub(super) fn progress(
         &self,
         (done, total): (u64, Option<u64>),

@@ -19,7 +19,7 @@ const SHARE: f64 = 1.0 / 16.0;
 pub(super) struct Sample {
     /// Number of units that the rank has computed since the last report.
     pub(super) units: f64,
-    /// Seconds spent on blocks, including the time in which another process had the core.
+    /// Seconds spent on computing blocks since the last report, including the time in which another process had the core.
     pub(super) seconds: f64,
     /// Number of units that the rank holds at the time of the report.
     pub(super) held: u64,
@@ -27,9 +27,9 @@ pub(super) struct Sample {
     pub(super) blocks: u64,
     /// Seconds since the last report.
     pub(super) span: f64,
-    /// Part of `span`, in seconds, in which the rank processed messages and sent reports.
+    /// Part of the seconds since the last report in which the rank processed messages and sent reports.
     pub(super) hooks: f64,
-    /// Part of `span`, in seconds, in which the rank waited for other ranks.
+    /// Part of the seconds since the last report in which the rank waited for other ranks.
     pub(super) waiting: f64,
     /// Number of movements since the start of the run for which the rank has sent and received its units.
     pub(super) movements: u64,
@@ -40,7 +40,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Returns the sum of these measurements and of those that follow them.
+    /// Returns the sum of these measurements and of `next`, measurements of the same rank in the time that follows.
     pub(super) fn with(self, next: Sample) -> Self {
         Sample {
             units: self.units + next.units,
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // The second block slept. Its CPU time shows that it was off the core.
+        // The CPU time of the second block shows that the thread was off the core: it slept.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Estimate of the scheduler's quantum (time slice of a process), from blocks that took longer than their CPU time.
 
-/// Shortest time off the core, in seconds, that counts as a turn of another process. A shorter gap is an interrupt or the granularity of the clock.
+/// Shortest time in seconds without a core that counts as a turn of another process. A shorter gap between elapsed time and CPU time is an interrupt
+/// or the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
 /// Smallest quantum in seconds, because Linux gives no shorter turns. It is also the estimate before the first time off the core. With a smaller
 /// quantum, rates would be measured over too short a time.
@@ -18,7 +19,7 @@ const MEMORY: f64 = 1.0;
 pub(super) struct QuantumEstimate {
     /// Recent time off the core in seconds, with exponentially decreasing weight.
     off: f64,
-    /// Recent sum of the squared lengths of turns, with the same weights as `off`.
+    /// Recent sum of the squared lengths of turns of other processes, with exponentially decreasing weight.
     squares: f64,
 }
 

@@ -115,7 +115,7 @@ impl<'s> Ranges<'s> {
     /// # Errors
     /// A failure of another rank; a rank that is silent for longer than [`Config::join_limit`](crate::Config::join_limit). The calling
     /// thread communicates as well, so a rank is silent while it processes a range.
-    // Not an `Iterator`: a call can fail, and a range must be processed before the next call.
+    // Implements no `Iterator`, because a call can fail, and because a range must be processed before the next call.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
         if self.step(CallerRequest::Next)? {

@@ -22,7 +22,7 @@ const PANEL: usize = 256;
 /// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop) and [`TableLoop`](super::TableLoop),
 /// `periodic` to [`StencilLoop`](super::StencilLoop), `panel_width` to [`TableLoop`](super::TableLoop), and `checkpoint` to all but
 /// [`ParallelFor`](super::ParallelFor).
-// The type is `pub` only for the feature `experiments`, which exports it.
+// The type `Settings` is `pub` only for the feature `experiments`, which exports it.
 #[cfg_attr(not(feature = "experiments"), allow(unreachable_pub))]
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -221,7 +221,8 @@ impl Settings {
         self.balance.or(config.balance).unwrap_or(Balance::Live)
     }
 
-    /// Returns the planner's options for a loop in which units can move as far as `reach` allows.
+    /// Returns the planner's options for a loop in which units can move between the pairs of ranks that `reach` allows: all pairs, or neighbours
+    /// only.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let enabled = balance != Balance::Off;
         let mut options = LoopOptions { reach, enabled, ..LoopOptions::default() };

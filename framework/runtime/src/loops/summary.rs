@@ -20,7 +20,7 @@ pub struct RankReport {
     pub blocks: u64,
     /// Time that the rank spent on computing blocks.
     pub busy: Duration,
-    /// Part of `busy` in which other processes had the core.
+    /// Part of the computing time (`busy`) in which other processes had the core.
     pub off_core: Duration,
     /// Time in which the rank waited for other ranks.
     pub waiting: Duration,

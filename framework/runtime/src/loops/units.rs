@@ -34,7 +34,7 @@ pub(super) mod sealed {
     pub trait Storage: Sized + Send + 'static {
         /// Creates storage without units.
         fn empty() -> Self;
-        /// Checks that the storage has the size of `units` units. The error is the reason why it has not.
+        /// Checks that the storage has the size of `units` units. If it does not, the error describes the actual size.
         fn check(&self, units: usize) -> Result<(), String>;
         /// Removes the units from index `at` on and returns them.
         fn split_off(&mut self, at: usize) -> Self;

@@ -86,7 +86,7 @@ pub struct Converged {
     pub passes: u64,
     /// Residual at the last convergence check; `None` if there was no check.
     pub residual: Option<f64>,
-    /// True if the condition held at the last check. Otherwise all passes were done.
+    /// True if the user's condition for convergence held at the last check. Otherwise all passes were done.
     pub is_converged: bool,
     /// Summary of the run, on rank 0.
     pub summary: Option<Summary>,

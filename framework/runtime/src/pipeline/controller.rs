@@ -22,10 +22,11 @@ const SEARCHES_PER_COMPARISON: u32 = 5;
 /// Minimum number of items that must reach the sink before a decision about the mapping; after the time `LONGEST_PERIOD`, one item is enough.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Factor by which searches for a mapping are rarer than [permitted](is_affordable), while the works of the stages and the speeds of the ranks are
-/// close to those at the last search and the predicted time of the current mapping has not grown.
+/// Factor by which searches for a mapping are rarer than [permitted](is_affordable), while the works of the stages (seconds per item on the fastest
+/// rank) and the speeds of the ranks are close to those at the last search and the predicted time of the current mapping has not grown.
 const QUIET: u32 = 5;
-/// Largest relative difference between two values of a stage's work, or of a rank's speed, that count as equal.
+/// Largest relative difference between two values of a stage's work (seconds per item on the fastest rank), or of a rank's speed, that count as
+/// equal.
 const ALIKE: f64 = 0.1;
 /// Number of consecutive evaluations that must find a better mapping, if its gain is only half of the threshold. They cover many items and at least
 /// half a second.
@@ -77,19 +78,20 @@ pub(crate) struct Controller {
     /// Last search for a mapping, quick or thorough. `thorough` is the last thorough search.
     searched: Search,
     thorough: Option<Search>,
-    /// Works of the stages and speeds of the ranks at the last search for a mapping.
+    /// Works of the stages (seconds per item on the fastest rank) and speeds of the ranks at the last search for a mapping.
     searched_with: Inputs,
     /// Mapping that is predicted to be better than the current one. Evaluations between two searches compare this candidate with the current mapping.
     candidate: Option<Mapping>,
-    /// True if the tuner waits until the gain of the candidate mapping has lasted long enough. Meanwhile, no other mapping is searched for.
+    /// True if the predicted gain of the candidate mapping exceeds the threshold, and the tuner waits until it has lasted long enough. Meanwhile, no
+    /// other mapping is searched for.
     persisting: bool,
-    /// True if the mapping was changed and all batches drawn before the change have reached the sink.
+    /// True if the last batch drawn from the source before the last change of the mapping has reached the sink.
     drained: bool,
-    /// True while a new mapping is current and batches drawn before the change are in flight.
+    /// True while a new mapping is current and batches that were drawn from the source before the change are in flight.
     draining: bool,
     /// Seconds that the stream lost by the last change of the mapping, compared with the pace before the change.
     last_cost: f64,
-    /// Works of the stages and speeds of the ranks at the last evaluation; empty if they are unknown.
+    /// Works of the stages (seconds per item on the fastest rank) and speeds of the ranks at the last evaluation; empty if they are unknown.
     inputs: Inputs,
 }
 
@@ -229,8 +231,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // While the tuner waits until a gain below the threshold has lasted long enough, searches for a mapping continue, because they may find a
-        // better one.
+        // Searches continue while the tuner waits until a gain below the threshold has lasted long enough, because a better mapping may be found.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -248,8 +249,8 @@ impl Controller {
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
-            // Ignored: this cost of a change is relative to the better pace after the change. It mainly shows that items in flight keep the old pace,
-            // which says nothing about the next change.
+            // Ignores the final cost of a change of the mapping, which is relative to the better pace after the change. It mainly shows that items in
+            // flight keep the old pace, which says nothing about the next change.
             CostUpdate::Settled(_) => {}
         }
     }

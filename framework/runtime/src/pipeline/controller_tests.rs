@@ -128,13 +128,13 @@ fn external_load_slows_a_rank_and_phase_change_a_stage() {
     report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Rank 1 gets half of its core: 8 ms pass while stage b computes for 4 ms.
+    // Rank 1 gets half of its core: stage b takes 8 ms per item, in which it computes for 4 ms.
     report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
-    // The external load on rank 1 ends, and the data become harder for stage b: 8 ms while rank 1 has its whole core.
+    // The external load on rank 1 ends, and the data become harder for stage b: it computes for 8 ms per item while rank 1 has its whole core.
     report_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
-    // Rank 1 gets half of its core, and the data are harder for stage b: it computes for 6 ms, while 12 ms pass.
+    // Rank 1 gets half of its core, and the data are harder for stage b: it computes for 6 ms per item, while 12 ms pass.
     report_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }

@@ -14,13 +14,15 @@ use armature_planner::estimate::load_of_others;
 use super::metrics::Measurements;
 use crate::balance::probe;
 
-/// Time in seconds after which a rank's measured activity has half of its weight.
+/// Half-life in seconds of a rank's measured activity, the fraction of time in which the rank is ready to compute.
 const HALF_LIFE: f64 = 0.3;
-/// Minimum sum of the activities of a group's ranks. Below it, the group's load by other programs is not estimated again.
+/// Minimum sum of the activities (fractions of time in which a rank was ready to compute) of the ranks that share cores. Below it, the load by other
+/// programs on these cores is not estimated again.
 const LEAST_ACTIVITY: f64 = 0.05;
 /// Fraction of their time above which stages are assumed to compute all the time.
 const COMPUTING: f64 = 0.9;
-/// Minimum fraction of computing time for the number of cores: ranks that compute less get as many cores as ranks with this fraction.
+/// Lower limit for the fraction of time in which stages compute. The number of cores in the planner's input is divided by this fraction, which must
+/// not be near zero.
 const LEAST_COMPUTING: f64 = 0.01;
 
 /// Last report of one rank about the use of its core.
@@ -54,7 +56,7 @@ impl CoreSharing {
         }
     }
 
-    /// Registers the shares that were measured in a probe of all ranks at the same time.
+    /// Registers the shares of their cores that ranks measured in a probe, in which all ranks compute at the same time.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
         for (reported, &share) in self.reported.iter_mut().zip(shares) {
             reported.share = share;
@@ -68,7 +70,7 @@ impl CoreSharing {
     /// Registers measurements that rank `rank` reported at time `now`.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
-        // The share is checked, because values in a received message are not trusted.
+        // Checks the share of its core that the rank has reported, because values in a received message are not trusted.
         if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
             reported.share = share;
         }
@@ -95,20 +97,19 @@ impl CoreSharing {
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
-                // Uses the shares of parked ranks as if each rank had measured its speed while the others were idle.
+                // Uses the core shares of ranks without stages as if each rank had measured its share while the others were idle.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }
             group.processors.iter().for_each(|&r| left[r] = part_of_core(1, group.cores, *load));
         }
-        // Only the part of the time in which stages compute depends on the share of the core; the part in which they wait for something outside does
-        // not.
+        // Only the time in which stages compute depends on the rank's share of its core; the time in which they wait for a disk or a server does not.
         let part = computing(&self.reported);
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
-    /// Returns the groups for the planner, with the loads that [`speeds`](Self::speeds) estimated last. While a rank waits for something outside,
-    /// another rank has the core.
+    /// Returns the groups for the planner, with the loads that [`speeds`](Self::speeds) estimated last. While a rank waits for a disk or a server,
+    /// for example, another rank has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
         let of = |(group, &load): (&SharedCores, &f64)| {
             let part =
@@ -126,7 +127,7 @@ fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
     f64::min(1.0, cores / (ranks as f64 + load))
 }
 
-/// Returns the fraction of the stages' own time in which they computed. In the rest, they waited for something outside.
+/// Returns the fraction of the stages' own time in which they computed. In the rest of the time, they waited for a disk or a server, for example.
 fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
     let add = |(a, b): (f64, f64), reported: &Reported| (a + reported.computed.0, b + reported.computed.1);
     let (cpu, own) = reported.into_iter().fold((0.0, 0.0), add);
@@ -173,7 +174,7 @@ mod tests {
         report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 2, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
-        // A single active rank gets half of the core, and both ranks together get two thirds.
+        // Against one thread of another program, a single active rank gets half of the core, and ranks 0 and 1 together get two thirds.
         assert_near(&[core_sharing.groups()[0].cores], &[4.0 / 3.0]);
     }
 
@@ -197,7 +198,7 @@ mod tests {
         core_sharing.measured(0, &measurements, Duration::from_secs(1));
         assert_near(&[core_sharing.groups()[0].cores], &[5.0]);
         // The stages compute for 0.2 s of each second and wait for 0.8 s. If another program competes for the core of rank 2, only the computing
-        // takes twice as long there.
+        // takes twice as long there, so a second of the stages takes 1.2 s.
         report(&mut core_sharing, 2, 1.0, 0.5, 9);
         core_sharing.measured(0, &measurements, Duration::from_secs(9));
         assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);

@@ -74,7 +74,7 @@ impl<S: Stage> ErasedStage for S {
         let mut removed: Vec<u32> = Vec::new();
         let first = range.first;
         let outcome = user_code::call(|| {
-            // In a batch without dropped items, which is the usual case, the positions are consecutive numbers.
+            // Takes a faster path for a batch without dropped items, which is the usual case: the positions of its items are consecutive numbers.
             if range.is_full() {
                 each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut removed)
             } else {
@@ -110,8 +110,8 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
-/// Counter of a loop over items. The loop owns it, and it stores its value when it is dropped, even by a panic. A counter that the loop only borrows
-/// would be in memory at every item, which prevents vectorisation.
+/// Counter of a loop over items. The loop owns the counter, which stores its value in a cell of the caller when it is dropped, even by a panic. A
+/// counter that the loop only borrows would be in memory at every item, which prevents vectorisation.
 struct Count<'a> {
     items: usize,
     count: &'a Cell<usize>,

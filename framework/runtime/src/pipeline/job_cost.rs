@@ -1,17 +1,17 @@
-//! Cost of a job of the thread that runs stages.
+//! Cost of a job: one call of the thread that runs source, stages and sink.
 
 use std::time::Duration;
 
-/// Cost of a job: processing times and sizes of its batch.
+/// Cost of a job (one call of source, stages or sink on a batch): processing times and sizes of batches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCost {
     /// Duration of the job; an estimate if it was not measured.
     pub(crate) took: Duration,
-    /// Times by stage, if the job was sampled: for a sample of the jobs, each stage is measured separately.
+    /// Times by stage, if the stages of this job were measured separately, as in a sample of all jobs; otherwise empty.
     pub(crate) stage_times: Vec<StageTime>,
-    /// For a job that was not sampled: stages, numbers of items, and times, for the event log; empty without a log.
+    /// If the stages of this job were not measured separately: stages, numbers of items, and times, for the event log; empty without a log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
-    /// Sizes of batches that were measured in the job.
+    /// Sizes of the batches that were encoded in this job to measure their size, by edge between stages.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }
 

@@ -20,7 +20,8 @@ use crate::observe::Event;
 const SPAN: u64 = 64;
 /// Number of messages before the first report of a link. Below [`SPAN`], the link is reported again whenever the number has doubled.
 const LEAST: u64 = 8;
-/// Time without reports after which the probe counts again for a link: without traffic, nothing shows that the cause of a slow link has ended.
+/// Time without reports after which the latency and bandwidth that the probe measured are used again for a link: without traffic, nothing shows that
+/// the cause of a slow link has ended.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
 /// Monitor of the links into one rank.
@@ -78,8 +79,8 @@ impl LinkMonitor {
             return;
         }
         if let Some(sent) = sent {
-            // Subtracts durations rather than floating-point numbers, whose difference would be inexact. The delay can be negative, because the
-            // clocks of two ranks differ.
+            // Subtracts durations rather than seconds as floating-point numbers, whose difference would be inexact. The delay may be negative,
+            // because the clocks of two ranks differ.
             let delay = now.saturating_sub(sent).as_secs_f64() - sent.saturating_sub(now).as_secs_f64();
             traffic.observe(bytes as f64, delay);
         }
@@ -155,8 +156,8 @@ impl LinkTable {
         self.links.keys().filter_map(estimate).collect()
     }
 
-    /// Sets the links of a probed platform that are better known at time `now`. Two ranks without traffic between them get the worse of their links
-    /// to rank 0, as in the probe.
+    /// Replaces the links of a probed platform by the estimates from traffic, where there are some at time `now`. Two ranks without traffic between
+    /// them get the worse of their links to rank 0, as in the probe.
     pub(crate) fn correct(&self, platform: &mut Platform, now: Duration) -> Result<()> {
         let estimates = self.estimates(now);
         let set = |platform: &mut Platform, from, to, link| {

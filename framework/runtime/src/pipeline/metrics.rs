@@ -31,7 +31,7 @@ pub(crate) struct Measurements {
     /// Seconds in which the rank was ready to compute during jobs, whether it had a core or not.
     pub(crate) ready: f64,
     /// Processor time of sampled stages in seconds, and the time that these stages took on a core of their own. The second value is larger if stages
-    /// wait for something outside.
+    /// wait for a disk or a server, for example.
     pub(crate) computed: (f64, f64),
     /// By sender: traffic over links into this rank, for links with new traffic since the last report.
     pub(crate) links: Vec<(usize, LinkTraffic)>,

@@ -58,8 +58,8 @@ pub(crate) struct PerformanceModel {
     reported: Vec<Measurements>,
     /// By rank: the speed that the rank showed, if it has run stages.
     shown: Vec<Option<Shown>>,
-    /// By stage: work from the last fit of works and speeds. If a service time changes, a load on the rank, which slows all its stages, is more
-    /// likely than a change of the work of all its stages.
+    /// By stage: work (seconds per item at speed 1) from the last fit of works and speeds to the service times. If a service time changes, a load on
+    /// the rank, which slows all its stages, is more likely than a change of the work of all its stages.
     works: Vec<Option<f64>>,
     /// By stage: true if the state of the stage is known to be able to migrate to another rank.
     movable: Vec<bool>,
@@ -178,7 +178,7 @@ impl PerformanceModel {
         now: Duration,
     ) -> Result<()> {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
-        // The vector is truncated, because the number of stages in a received message is not trusted.
+        // Limits the reported service times to the stages of the pipeline, because the number of stages in a received message is not trusted.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed {

@@ -48,7 +48,6 @@ impl PipelineDef<'_> {
         self.stages.iter().map(|s| s.name.as_str()).collect()
     }
 
-    /// Returns the name of the pipeline.
     pub(crate) fn name(&self) -> &str {
         self.options.name.as_ref().unwrap_or(&self.source_name)
     }

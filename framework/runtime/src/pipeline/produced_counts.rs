@@ -27,7 +27,7 @@ pub(crate) struct ProducedCounts {
 }
 
 impl ProducedCounts {
-    /// Returns the numbers of produced items that were received as runs.
+    /// Creates the counts from the runs (consecutive source items with equal counts) in a received message.
     pub(crate) fn of_runs(runs: impl Iterator<Item = Run>) -> Self {
         ProducedCounts { runs: runs.collect() }
     }
@@ -47,7 +47,7 @@ impl ProducedCounts {
         }
     }
 
-    /// Adds items to the last position, by taking the position from its run and adding it again.
+    /// Adds `items` items to the count of the last source item, by removing that source item from its run and adding it again.
     fn add_to_last(&mut self, place: u32, items: u32) {
         let Some(last) = self.runs.last_mut() else { return };
         let more = last.items + items;

@@ -8,9 +8,9 @@ pub(crate) struct Progress {
     pub(crate) now: Duration,
     /// Time since the start of the run.
     pub(crate) elapsed: Duration,
-    /// Items that have reached the sink.
+    /// Number of source items that have reached the sink.
     pub(crate) items: u64,
-    /// Items drawn from the source.
+    /// Number of items drawn from the source.
     pub(crate) drawn: u64,
     /// Number of items that have not reached the sink, if the length of the source is known.
     pub(crate) left: Option<u64>,

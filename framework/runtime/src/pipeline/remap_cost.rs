@@ -15,26 +15,28 @@ use std::time::Duration;
 
 use super::progress::Progress;
 
-/// Length of a measurement of the pace, as a multiple of the number of items in flight.
+/// Length of a measurement of the pace (seconds per item at the sink), as a multiple of the number of items in flight.
 const WINDOWS: u64 = 4;
-/// Minimum length of a measurement of the pace, in items. With fewer items, the arrivals of single batches would distort the pace.
+/// Minimum length, in items, of a measurement of the pace (seconds per item at the sink). With fewer items, the arrivals of single batches would
+/// distort the pace.
 const LEAST_ITEMS: u64 = 32;
 
 /// Cost of a change of mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,
-    /// Cost as a multiple of the time that the items in flight at the change take at the better pace; `None` if no items were in flight.
+    /// Cost as a multiple of the time that the items in flight at the change take at the better of the paces before and after; `None` if no items
+    /// were in flight.
     pub(crate) windows: Option<f64>,
 }
 
-/// Update of the cost of the last change of mapping.
+/// Update of the cost of the last change of mapping, in seconds that the stream lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CostUpdate {
-    /// The last batch drawn before the change of mapping has reached the sink. Compared with the pace before the change, the stream has lost `loss`
-    /// seconds; the loss is negative if the stream is faster already.
+    /// The last batch drawn from the source before the change of mapping has reached the sink. Compared with the pace before the change, the stream
+    /// has lost `loss` seconds; the loss is negative if the stream is faster already.
     Drained { loss: f64 },
-    /// The pace after the change of mapping has been measured, so the cost is known.
+    /// The pace (seconds per item) after the change of mapping has been measured, so the cost of the change is known.
     Settled(Cost),
 }
 
@@ -76,13 +78,14 @@ enum Phase {
     Unchanged,
     /// A change of mapping was ordered and has not taken effect.
     Preparing { ordered: Point, before: Option<f64> },
-    /// The change of mapping has taken effect, and batches drawn before it are in flight.
+    /// The change of mapping has taken effect, and batches that were drawn from the source before it are in flight.
     Draining { ordered: Point, activated: Point, before: Option<f64>, first_batch: u64, window: u64 },
-    /// All batches drawn before the change of mapping have reached the sink, and the pace after the change is being measured.
+    /// All batches drawn from the source before the change of mapping have reached the sink, and the pace (seconds per item) after the change is
+    /// being measured.
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
-/// Record of a change of mapping until the last batch drawn before it has reached the sink, if the pace before the change is known.
+/// Record of a change of mapping until the last batch drawn from the source before it has reached the sink, if the pace before the change is known.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     before: f64,
@@ -105,8 +108,8 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct RemapCostMeter {
     phase: Phase,
-    /// Two points of the stream under the current mapping, from which the pace is measured: the newer one at most about one measurement length of
-    /// items old, the older one at most two.
+    /// Two points of the stream under the current mapping, from which on the pace is measured. A measurement covers a certain number of items; the
+    /// newer point is at most about that number of items old, the older one at most twice that number.
     points: Option<(Point, Point)>,
 }
 

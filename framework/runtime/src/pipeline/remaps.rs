@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Remap {
     /// Time from the start of the run until the mapping took effect.
     pub at: Duration,
-    /// Items that had reached the sink when the mapping took effect.
+    /// Number of items that had reached the sink when the mapping took effect.
     pub items: u64,
     /// Text form of the mapping.
     pub to: String,
@@ -35,7 +35,7 @@ pub struct Remap {
     pub cost: Option<f64>,
     /// Cost of the change as a multiple of the time that the items in flight at the change take at the better of the paces before and after.
     pub cost_windows: Option<f64>,
-    /// Batches in flight when the mapping took effect.
+    /// Number of batches in flight when the mapping took effect.
     pub in_flight: usize,
 }
 

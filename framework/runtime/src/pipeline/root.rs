@@ -63,7 +63,6 @@ pub(crate) struct Root<'c, 'p> {
     balance: Balance,
     start: Duration,
     phase: Phase,
-    /// Current mapping.
     mapping: Mapping,
     change: Option<Change>,
     remaps: Vec<Remap>,
@@ -225,7 +224,6 @@ impl<'c, 'p> Root<'c, 'p> {
         }
     }
 
-    /// Returns the progress of the stream.
     fn progress_at(&self, at: &Moment) -> Option<Progress> {
         let now = at.now();
         let elapsed = now.saturating_sub(self.start);

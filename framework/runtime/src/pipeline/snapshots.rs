@@ -31,7 +31,8 @@ pub(crate) struct Resumed {
     pub(crate) is_finished: bool,
 }
 
-/// Last of the byte strings of which a snapshot consists; the byte strings before it are the states of the stages.
+/// Position of a snapshot in the stream, and whether the stream has ended there. It is the last of the byte strings in a snapshot; those before it
+/// are the states of the serial stages.
 #[derive(Serialize, Deserialize)]
 struct Record {
     position: Position,
@@ -208,12 +209,10 @@ impl Snapshots {
         Ok(event)
     }
 
-    /// Returns true if the files of a snapshot are being written.
     pub(crate) fn is_writing(&self) -> bool {
         matches!(self.progress, Progress::Writing { .. })
     }
 
-    /// Returns number and cost of the snapshots of the run.
     pub(crate) fn costs(&self) -> SnapshotCosts {
         SnapshotCosts { period: self.schedule.period(), ..self.costs.clone() }
     }

@@ -6,7 +6,6 @@ use crate::error::{BoxError, Result};
 /// Factory that creates an instance of a stage, called on each rank that hosts the stage.
 pub(crate) type Factory<'p> = Box<dyn FnMut() -> Result<Box<dyn ErasedStage + 'p>, BoxError> + Send + 'p>;
 
-/// Definition of one stage of a pipeline.
 pub(crate) struct StageDef<'p> {
     pub(crate) name: String,
     pub(crate) serial: bool,

@@ -59,7 +59,6 @@ pub(crate) struct StageHost<'p> {
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
-    /// Creates the stage host of a rank for a pipeline.
     pub(crate) fn new(
         pipeline: PipelineDef<'p>,
         sink: NamedSink<'p>,
@@ -516,7 +515,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        // A job that creates stages may take long, because a factory may load data.
+        // Creating stages may take long although earlier jobs were short, because a factory may load data.
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 
@@ -525,7 +524,7 @@ impl UserCode for StageHost<'_> {
             .then_some(cost.took)
     }
 
-    /// Adds the items and times of a job to the tally of source, stages and sink.
+    /// Adds the items and times of a job to the counts of the source, the stages and the sink for the event log.
     fn tally((done, cost): &Self::Outcome, tally: &mut Tally) {
         match done {
             Done::Drawn { batch, .. } => {
@@ -580,7 +579,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // The loop ends when the executor refuses a job, because the compute thread has ended.
+                // Submits jobs until the executor refuses one, because the compute thread has ended with the error.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

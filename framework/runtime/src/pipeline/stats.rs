@@ -54,15 +54,15 @@ pub struct RankReport {
     pub waiting_input: Duration,
     /// Time in which the rank was idle because no receiver had requested its finished batches, or (rank 0) because the window was closed.
     pub waiting_downstream: Duration,
-    /// Bytes of batches sent to other ranks.
+    /// Total size in bytes of the batches sent to other ranks.
     pub sent_bytes: u64,
-    /// Bytes of batches received from other ranks.
+    /// Total size in bytes of the batches received from other ranks.
     pub received_bytes: u64,
-    /// Batches sent to other ranks.
+    /// Number of batches sent to other ranks.
     pub sent_batches: u64,
-    /// Batches received from other ranks.
+    /// Number of batches received from other ranks.
     pub received_batches: u64,
-    /// Batches that the rank sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
+    /// Number of batches that the rank sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
     pub forwarded: u64,
     /// Number of serial stages that migrated from this rank to another one.
     pub handed_over: u64,

@@ -10,8 +10,8 @@ const LEAST_GAP: Duration = Duration::from_micros(20);
 /// Gaps between elapsed time and processor time are examined if they are at least one part in 64 of the elapsed time. Smaller gaps change no
 /// decision.
 const GAP_PART: u32 = 64;
-/// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for
-/// something.
+/// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for a
+/// disk or a server, for example.
 const WAITING_PART: u32 = 8;
 
 /// Meter of steal time.
@@ -41,8 +41,8 @@ impl StealTime {
         let thread = std::thread::current().id();
         let account = match &mut self.account {
             Some(account) if account.thread == thread => account,
-            // A new account includes waits of the thread before the last period. The first result may be too large, but never exceeds the gap between
-            // elapsed time and processor time.
+            // Opens the kernel's account of this thread at the first gap. The account then includes waits before the last period, so the first result
+            // may be too large, but it never exceeds the gap between elapsed time and processor time.
             other => other.insert(Account { thread, delay: RunDelay::of_this_thread() }),
         };
         match account.delay.since_last() {

@@ -24,19 +24,19 @@ pub struct Summary {
     pub mapping: armature_planner::pipeline::Mapping,
     /// Text form of the mapping at the end of the run.
     pub mapping_text: String,
-    /// Items drawn from the source.
+    /// Number of items drawn from the source.
     pub items: u64,
-    /// Items that the sink received.
+    /// Number of items that the sink received.
     pub delivered: u64,
     /// Time from the start of the run to the end of the stream.
     pub elapsed: Duration,
-    /// Part of `elapsed` until the calibration run ended and the mapping was planned; zero if the mapping was given.
+    /// Time from the start of the run until the calibration run ended and the mapping was planned; zero if the mapping was given.
     pub calibration: Duration,
     /// Number of items drawn from the source by the end of the calibration run.
     pub calibration_items: u64,
     /// Production time in seconds that the planner predicted for the mapping planned after the calibration.
     pub predicted: Option<f64>,
-    /// Items of the source that earlier starts of the job had processed, if the job continued from a snapshot.
+    /// Number of source items that earlier starts of the job had processed, if the job continued from a snapshot.
     pub items_before: u64,
     /// Number and cost of the snapshots, if the pipeline has snapshots.
     pub snapshots: Option<SnapshotCosts>,

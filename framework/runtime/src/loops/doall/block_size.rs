@@ -131,7 +131,7 @@ impl BlockSize {
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;
-        // Without a fixed cost per block, the division by it gives infinity or NaN.
+        // Uses the largest number of parts if blocks have no fixed cost, because the quotient above is then infinity or NaN.
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
@@ -142,8 +142,8 @@ impl BlockSize {
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // Blocks that are smaller than the usual size, as at the end of a pass, are poor measurements for the usual size, but they show that
-            // units have become much slower.
+            // Uses a block that is smaller than the usual size, as at the end of a pass, only to detect that units have become much slower: it is a
+            // poor measurement for blocks of the usual size.
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }

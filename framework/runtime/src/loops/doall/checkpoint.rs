@@ -54,7 +54,7 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// Joins pieces of a checkpoint that cover `range`, and returns the units of `range`.
+/// Joins the given pieces of a checkpoint, which cover the units `range`, and returns these units.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {
@@ -89,7 +89,8 @@ pub(super) fn pieces<'s, U: Units + 's>(
     Ok(pieces)
 }
 
-/// Serializes units to bytes: the number of parts, the lengths of the head and of each part, and then the head and the parts.
+/// Serializes units to bytes. A message with units consists of a head and separate parts with bulk data; the bytes are the number of parts, the
+/// lengths of the head and of each part, the head, and the parts.
 fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     units.pack(&mut packer)?;
@@ -103,8 +104,8 @@ fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads `count` units from bytes that [`bytes_of`] has written. All lengths are checked in spite of the checksum of the file, because the program
-/// may have changed since.
+/// Reads `count` units from bytes that [`bytes_of`] has written. All lengths are checked in spite of the checksum of the file, because another
+/// version of the program may have written the file.
 fn open<U: Units>(bytes: &[u8], count: u64) -> Result<U> {
     let wrong = || Error::new(ErrorKind::Wire, "the units of the checkpoint do not fit this loop");
     let mut rest = bytes;

@@ -16,7 +16,7 @@ const PASSES: u64 = 400;
 
 /// Body of a loop whose values depend on the number of passes.
 struct Counter {
-    /// Directory of checkpoints. The body fails as soon as it holds one.
+    /// Directory of checkpoints. User code fails on purpose as soon as the directory holds a checkpoint.
     killed: Option<PathBuf>,
 }
 

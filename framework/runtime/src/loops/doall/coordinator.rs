@@ -25,7 +25,7 @@ struct WorkerState {
     held: u64,
     /// Units per second that the rank computes.
     rate: Option<f64>,
-    /// Time on rank 0's clock, in seconds, for which `done`, `undone`, `held` and `rate` hold.
+    /// Time on rank 0's clock, in seconds, to which the counts of units and the rate of the rank refer.
     at: f64,
     /// Seconds by which rank 0's clock is ahead of the rank's clock, from the report with the shortest delay. A report may wait on rank 0 until a
     /// block is done.
@@ -97,7 +97,6 @@ impl DoAllCoordinator {
         }
     }
 
-    /// Processes a report of a rank.
     pub(super) fn on_report(&mut self, rank: usize, report: &Report, now: Duration) {
         let Some(worker) = self.workers.get_mut(rank) else { return };
         if report.sample.seconds > 0.0 && report.sample.units > 0.0 {
@@ -136,8 +135,8 @@ impl DoAllCoordinator {
             self.extrapolate_all(now);
             let undone = self.undone();
             let ahead = match undone > u128::from(self.units) {
-                // A rank with fewer computations left than other ranks has computed more, or has fewer units. The balancer need not distinguish the
-                // two cases.
+                // Reports the remaining work to the balancer as a number of passes over all units: it makes no difference to the balancer whether a
+                // rank with fewer computations left has computed more, or has fewer units.
                 true => Ahead::Passes(undone as f64 / self.units as f64),
                 false => Ahead::RestOfPass,
             };
@@ -183,8 +182,8 @@ impl DoAllCoordinator {
             // The cast is lossless: `held` is at most the number of all units, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
-        // Each rank keeps a unit, because rank 0 would never see that a rank without units becomes faster. Only at the end of a pass is a slow rank
-        // better without units.
+        // Leaves each rank at least one unit, because rank 0 would never see that a rank without units becomes faster. Only at the end of a pass is a
+        // slow rank better without units.
         self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
         let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {
@@ -291,7 +290,7 @@ impl DoAllCoordinator {
         };
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
-            // The protocol has a fault if no report is missing and the pass has not ended.
+            // This text is a sign of a fault in the protocol: no report is missing, and yet the pass has not ended.
             true => format!("for units that no rank reports, in {pass}"),
         }
     }

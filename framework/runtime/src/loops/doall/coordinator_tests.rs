@@ -65,7 +65,7 @@ fn progress_since_the_last_report_is_extrapolated() {
 fn idle_rank_triggers_reports_and_gets_units() {
     let mut coordinator = coordinator(&[50, 50], 1);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
-    // Rank 0 has no units left, and rank 1 has not reported, so rank 1 is asked to report soon.
+    // Rank 0 has no units left to compute, and rank 1 has not reported for some time, so rank 1 is asked to report after its present block.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what), (0, Command::ReportSoon));
     assert_eq!(coordinator.step(NOW).unwrap(), None, "once is enough");

@@ -74,7 +74,8 @@ pub(super) fn spread<U: Units>(
     let what =
         Announcement::new(format!("gives all ranks the units of the loop {name:?}")).with("units", units);
     let rank = endpoint.rank();
-    // Splits pieces off from the end, so that no unit is moved in memory more than once. The last piece may have no units.
+    // Splits the units for each message off from the end of all units, so that no unit is moved in memory more than once. The last message may
+    // contain no units.
     let mut left = usize::try_from(units).unwrap_or(usize::MAX);
     let most = all.as_ref().map_or(1, |all| (PIECE / (all.bytes() / left.max(1)).max(1)).max(1));
     let mut rest = all;

@@ -71,13 +71,13 @@ pub(super) struct Directive {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    /// Continue with the present pass.
+    /// Ranks continue with the present pass.
     Continue,
-    /// Report after the present block, because another rank has run out of units. The directive has the number of the previous one.
+    /// Ranks report after their present block, because another rank has run out of units. The directive has the number of the previous directive.
     ReportSoon,
-    /// Begin the next pass.
+    /// Ranks begin the next pass.
     BeginPass,
-    /// End the run.
+    /// Ranks end the run.
     End,
 }
 
@@ -99,7 +99,7 @@ impl Transfer {
             return self.units;
         }
         let part = u128::from(self.units) * u128::from(left) / u128::from(self.of.max(1));
-        // The result is limited to `left`, and to `units` in case `units` exceeds the number that the sender had.
+        // Transfers at most `left` computations, also if rank 0 requested more than the sender had when rank 0 decided.
         u64::try_from(part).unwrap_or(u64::MAX).min(left)
     }
 }
@@ -112,7 +112,6 @@ pub(in crate::loops) struct UnitMigration<U> {
 }
 
 impl<U> UnitMigration<U> {
-    /// Returns the number of units in the message.
     pub(super) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.count).sum()
     }

@@ -39,7 +39,6 @@ pub(in crate::loops) struct RankLoop<U> {
 }
 
 impl<U: Units> RankLoop<U> {
-    /// Creates a loop over `units` units.
     pub(in crate::loops) fn new(name: &str, units: u64, settings: Settings) -> Self {
         RankLoop {
             name: name.to_string(),
@@ -65,7 +64,6 @@ impl<U: Units> RankLoop<U> {
         self.units
     }
 
-    /// Changes the options of the loop.
     pub(in crate::loops) fn change(&mut self, set: impl FnOnce(&mut Settings)) {
         set(&mut self.settings);
         self.block_size = BlockSize::new(self.settings.block_size);
@@ -109,7 +107,7 @@ impl<U: Units> RankLoop<U> {
     /// Stores the data of the units that the rank [wants](RankLoop::wants), before or during a run.
     ///
     /// # Errors
-    /// If the data are not those of the number of units in `range`, or cannot be encoded.
+    /// If `units` does not hold the data of as many units as `range` has, or the data cannot be encoded.
     pub(in crate::loops) fn set_units(&mut self, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {

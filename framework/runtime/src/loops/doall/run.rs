@@ -69,8 +69,8 @@ impl<U: Units> RankLoop<U> {
         let mut run = self.begin(endpoint, config, passes)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
-        // On a simulated rank, user code runs on the thread that communicates, which processes no message during a block. Decisions are then made at
-        // the same points as with short blocks.
+        // Chooses inline execution on a simulated rank: user code runs on the thread that communicates, which processes no message during a block, so
+        // that rank 0 decides at the same points as with short blocks.
         let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);

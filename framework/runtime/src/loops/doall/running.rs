@@ -58,8 +58,8 @@ enum InHand {
 pub(in crate::loops) enum CallerRequest {
     /// The program waits for the next block.
     Next,
-    /// The program asks which part of these units is still on this rank. They are the end of its present block; all earlier units of the block are
-    /// done.
+    /// The program asks which part of this range of units is still on this rank. The range is the end of the program's present block; all earlier
+    /// units of the block are done.
     Rest(Range<u64>),
 }
 
@@ -116,7 +116,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running::new(of, run)
     }
 
-    /// Returns true if the run has ended on this rank.
     pub(in crate::loops) fn has_finished(&self) -> bool {
         self.of.worker.has_finished()
     }
@@ -135,7 +134,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         out.send(0, message)
     }
 
-    /// Sends a report if one is due, and lets the coordinator decide. Returns true if there was anything to do.
+    /// Sends a report if one is due, and lets the coordinator (on rank 0) decide about movements of units and the end of the pass. Returns true if
+    /// there was anything to do.
     fn interact(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.report_saved(at, out)?;
         let mut begin = None;
@@ -268,7 +268,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.send(ToCoordinator::Report(report), at, out)
     }
 
-    /// Returns true if the rank has units to compute.
     fn has_work(&self) -> bool {
         let worker = &self.of.worker;
         !worker.has_finished() && !worker.is_idle()
@@ -298,7 +297,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
     type Code = C;
 
-    /// All messages are processed between two jobs, because rank 0 decides from the reports of all ranks.
+    /// Number of messages that a rank processes between two calls of user code: all that have arrived, because rank 0 decides from the reports of all
+    /// ranks.
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
     /// Results of user code are processed before messages, so that the data of the units are back in the queue when units arrive.

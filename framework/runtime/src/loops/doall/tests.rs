@@ -207,7 +207,7 @@ fn long_unit_does_not_delay_other_units() {
     }
     let summary = &check(4, 100, 1, &Settings::new(), long)[0];
     assert!(summary.ranks[0].units <= 12.0, "{summary}");
-    // Compares two times of the same run, because other load on the machine lengthens both.
+    // Compares the duration of the run with the computing times of the ranks in the same run, because other load on the machine lengthens both.
     let busy: Duration = summary.ranks.iter().map(|rank| rank.busy).sum();
     assert!(summary.elapsed < busy.mul_f64(0.8), "{summary}");
 }
@@ -283,7 +283,7 @@ impl DoAll for Wrong {
 
 #[test]
 fn silent_rank_is_named() {
-    // A rank that runs user code on the thread that communicates sends no heartbeat meanwhile.
+    // With the inline driver, a rank runs user code on the thread that communicates, and sends no heartbeat until user code returns.
     let config = config(2).peer_limit(Duration::from_millis(300)).driver(Driver::Inline);
     let error = run(&config, |session| {
         ParallelFor::new("silent", 0..20).block_size(1).run(session, |range| {

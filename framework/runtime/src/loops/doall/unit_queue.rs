@@ -18,7 +18,8 @@ pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) count: u64,
     /// Number of times that each unit of the segment is still to be computed, except for the first `done` units.
     pub(super) left: u64,
-    /// Number of units at the front of the segment that have been computed in the present pass, and are to be computed once less than `left` times.
+    /// Number of units at the front of the segment that have been computed in the present pass; each of them is to be computed only `left` - 1 more
+    /// times.
     done: u64,
     pub(in crate::loops) units: U,
 }
@@ -39,7 +40,8 @@ impl<U> Segment<U> {
         self.left * self.count - self.done
     }
 
-    /// Records that `units` more units of the segment were computed. When all units of the segment have been, `left` decreases by one.
+    /// Records that `units` more units of the segment were computed. When all its units have been computed in this pass, `left` (computations per
+    /// unit still to do) decreases by one.
     fn record_computed(&mut self, units: u64) {
         self.done += units;
         if self.done == self.count && self.left > 0 {
@@ -221,7 +223,6 @@ impl<U: Units> UnitQueue<U> {
         shipped
     }
 
-    /// Returns all segments of the queue.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment<U>> {
         self.segments.iter()
     }

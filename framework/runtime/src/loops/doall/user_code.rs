@@ -62,7 +62,7 @@ pub(in crate::loops) enum Done<U> {
     Block(Range<u64>, U, BlockTime),
 }
 
-/// User code of a loop whose units are stored as `U`. The code that executes runs does not know the type of the user code itself.
+/// User code of a loop whose units are stored as `U`. The part of the framework that executes runs does not know the type of the user's own code.
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 
@@ -123,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // A job that creates units may take long, because it may read files.
+        // Creating units may take long although earlier tasks of user code were short, because the function may read files.
         matches!(job, Job::Create(_))
     }
 

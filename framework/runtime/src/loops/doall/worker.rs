@@ -240,7 +240,6 @@ impl<U: Units> Worker<U> {
         self.unit_queue.undone() == 0
     }
 
-    /// Returns true if the run has ended.
     pub(super) fn has_finished(&self) -> bool {
         self.has_finished
     }

@@ -41,7 +41,7 @@ pub(super) struct Plan {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) movements: u64,
-    /// Largest number of rounds in which the rows of one movement were sent.
+    /// Largest number of rounds of a movement. In a round no rank sends rows that it receives in the same round.
     pub(super) rounds: usize,
     /// Number of rows that moved between ranks.
     pub(super) sent: u64,

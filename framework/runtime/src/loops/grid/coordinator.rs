@@ -167,7 +167,7 @@ impl GridCoordinator {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
         }
-        // The last movement is complete, because all reports are of the present distribution of rows.
+        // Ends the last movement in the records: it is complete, because all reports are of the present distribution of rows.
         self.of_run.controller.close_movement();
         let postpone = self.separate_grains().or_else(|| self.of_run.controller.postpone());
         let Instruction { moves, period } = match postpone {
@@ -176,20 +176,21 @@ impl GridCoordinator {
         };
         let (last, when) = std::mem::replace(&mut self.requested, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // The next reports are due after the number of sweeps that fills the period: at least one, and at most the sweeps of the run.
+        // Requests the next reports after the number of sweeps that takes about as long as `period`: at least one, and at most the sweeps of the run.
         let count = match period / seconds {
             _ if self.eager => 1,
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // The reports are due after a sweep before which all ranks have received the directive.
+        // Counts from a sweep before which all ranks have received this directive.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
         } else {
             let rounds = block_moves(&self.held, &moves)
                 .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            // All additions of rows precede the subtractions, because a rank may pass on more rows than it has.
+            // Adds the rows that ranks receive before it subtracts the rows that ranks send, because a rank may pass on received rows, more than it
+            // had before.
             moves.iter().for_each(|m| self.held[m.to] += m.units);
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })

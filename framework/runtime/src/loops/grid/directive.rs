@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Directive {
     /// Number of the sweep that rank 0 is about to begin.
     pub(super) sweep: u64,
-    /// Sweep after which ranks report their measurements; [`NEVER`] if the loop ends before the sweep `save_before`.
+    /// Sweep after which ranks report their measurements; [`NEVER`] if this directive ends the loop before a sweep.
     pub(super) report_after: u64,
     /// Movement of rows, if there is one.
     pub(super) movement: Option<Movement>,
@@ -38,9 +38,9 @@ pub(super) struct Movement {
 /// Direction in which rows cross the border between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// To the rank with the lower number.
+    /// Rows move to the rank with the lower number.
     Up,
-    /// To the rank with the higher number.
+    /// Rows move to the rank with the higher number.
     Down,
 }
 

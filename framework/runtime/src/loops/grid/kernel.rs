@@ -38,7 +38,7 @@ pub(super) type Work<'u> = dyn FnMut(&mut dyn Storage, &Range<usize>) -> Result<
 pub(super) struct Kernel<'u> {
     work: &'u mut Work<'u>,
     timer: BlockTimer,
-    /// Thread that communicates. It measures the time of several pieces of a sweep together.
+    /// Id of the thread that communicates. If it runs user code itself, it measures the time of several pieces of a sweep together.
     home: ThreadId,
     /// Number of sweeps that an earlier job has done.
     before: u64,
@@ -87,6 +87,6 @@ impl UserCode for Kernel<'_> {
 
     const KIND: &'static str = "unit";
 
-    /// Does nothing: the participant measures the times of pieces, for the summary and for the log.
+    /// Does nothing: the protocol of the rank measures the times of pieces of a sweep, for the summary and for the event log.
     fn tally(_: &Done, _: &mut Tally) {}
 }

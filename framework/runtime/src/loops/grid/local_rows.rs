@@ -10,8 +10,9 @@ use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// New memory has room at either end for the number of rows divided by this number, and at least for as many rows as have just arrived. Movements of
-/// rows go back and forth, so the room is used, and the system provides no memory for pages that are never written.
+/// New memory for a rank's rows has room for further rows at either end: for the rank's number of rows divided by this number, and at least for as
+/// many rows as have just arrived. Movements of rows go back and forth, so the room is used, and the system provides no memory for pages that are
+/// never written.
 const ROOM: usize = 2;
 
 /// Approximate size of a piece of a checkpoint in bytes.
@@ -250,9 +251,9 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// The copy has at least as much room at either end, which occupies no memory until it is written. The rows of the copy begin one row further on in
-/// memory: if the old and the new rows of a step had the same offset in their large pages, they would evict each other's cache lines, and loads would
-/// wait for stores.
+/// Copies the rows to memory with at least as much room at either end, which occupies no memory until it is written. The rows of the copy begin one
+/// row further on in memory: if the old and the new rows of a step had the same offset in their large pages, they would evict each other's cache
+/// lines, and loads would wait for stores.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);

@@ -16,12 +16,12 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Returns the rank that holds the rows above.
+    /// Returns the rank that holds the rows above those of this rank.
     pub(super) fn above(self) -> Option<usize> {
         self.rank.checked_sub(1)
     }
 
-    /// Returns the rank that holds the rows below.
+    /// Returns the rank that holds the rows below those of this rank.
     pub(super) fn below(self) -> Option<usize> {
         (self.rank + 1 < self.chain).then_some(self.rank + 1)
     }

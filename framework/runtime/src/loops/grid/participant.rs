@@ -62,7 +62,7 @@ pub(super) struct Participant<'w, 'd> {
     size: usize,
     /// Maximum time that a disk may take to write the last checkpoint.
     peer_limit: Duration,
-    /// True if messages leave although sender and receiver do not poll, as in a simulator.
+    /// True if sent messages are delivered although sender and receiver do not poll, as in a simulator.
     leave_by_themselves: bool,
     times: Times,
     phase: Phase,
@@ -118,7 +118,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
-    /// Sends the next message of the measurement of message times. The sweeps begin after the last one.
+    /// Sends the next message of the measurement of message times. The sweeps begin after the last message.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.next_frame(now) {
@@ -162,7 +162,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.advance(at, out)
     }
 
-    /// Does what the rank's present phase requires, and returns what follows.
+    /// Takes the next action of the rank's present phase (measuring messages, computing, checking convergence, deciding, ending); returns what the
+    /// rank's driver does next: run user code or wait, for example.
     fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
@@ -260,8 +261,8 @@ impl<'w, 'd> Participant<'w, 'd> {
             self.report(ToCoordinator::Total(report), out)?;
         }
         let Some(coordinator) = &mut self.coordinator else {
-            // A rank that stops waits until it is informed by rank 0's message to all ranks, which may be slower than the directive to stop along the
-            // chain.
+            // A rank that ends the loop early waits for rank 0's message to all ranks that the job stops, which may arrive later than the directive
+            // along the chain that ends the loop.
             let is_informed = !self.is_stopped || out.endpoint().is_run_stopped();
             return Ok(if is_informed { Next::Finished } else { Next::Wait });
         };

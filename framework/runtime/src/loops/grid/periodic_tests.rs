@@ -48,7 +48,7 @@ fn change(values: &[u64], width: usize) -> f64 {
 struct Torus {
     rows: u64,
     change: f64,
-    /// Directory of checkpoints. The job fails as soon as it holds one.
+    /// Directory of checkpoints. The job fails on purpose as soon as the directory holds a checkpoint.
     dir: Option<PathBuf>,
 }
 

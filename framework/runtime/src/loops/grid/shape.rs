@@ -94,7 +94,7 @@ impl Edges {
         match self {
             Edges::Fixed => row,
             Edges::Periodic(rows) => (row + rows - 1) % rows,
-            // The row above the first row of a table has no number; the subtraction wraps around.
+            // Wraps around for the row above the first row of a table, which has no number.
             Edges::Above => row.wrapping_sub(1),
         }
     }
@@ -103,7 +103,8 @@ impl Edges {
     /// ranks keep of their rows.
     pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
         match self {
-            // In a table, a sweep fills a panel, which begins in the second of the columns that ranks keep.
+            // Counts columns of a table from the first column of the panel that the sweep fills; ranks keep one more column, to the left of the
+            // panel.
             Edges::Above => {
                 let first = sweep * (width as u64 - 1);
                 let column = |column: usize| first + column as u64 - 1;

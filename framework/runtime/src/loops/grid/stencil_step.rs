@@ -330,7 +330,8 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     }
 
     fn delay(&self) -> u64 {
-        // A directive needs one sweep per rank: each rank can be one sweep ahead of the rank above, which forwards directives to it.
+        // As many sweeps between a directive and its movement as there are ranks: each rank can be one sweep ahead of the rank above, which forwards
+        // directives to it.
         self.position.chain as u64
     }
 

@@ -124,7 +124,6 @@ impl<T> fmt::Debug for Line<'_, T> {
 /// Table as a loop of sweeps. Each sweep fills a panel of columns; the stored column before the panel holds the values to the left of it.
 pub(super) struct Panels<U> {
     pub(super) user: U,
-    /// Number of columns of the table.
     columns: u64,
     /// Number of the present panel, from 0. `width` is the number of columns of a panel.
     panel: u64,
@@ -178,10 +177,10 @@ impl<U: Table> DoAcross for Panels<U> {
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // Number in the table of the column that is the second column of the stored rows.
+        // Column of the table that is stored as the second column of this rank's rows.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
-        // The range may be empty, because the last panel may have fewer columns.
+        // The range of columns may be empty, because the last panel may have fewer columns than the others.
         if filled.is_empty() {
             return Ok(());
         }

@@ -141,7 +141,7 @@ fn large_blocks_are_computed_in_bands_of_rows() {
             Ok(sor.collect(session)?)
         });
         assert!(same(&grid.unwrap().unwrap(), &serial(shape, 30)), "{ranks} ranks");
-        // User code receives a few rows per call, except on a rank with fewer than 110 rows, where it may receive all rows at once.
+        // User code may receive all rows at once only on a rank with fewer than 110 rows; on other ranks it receives a few rows per call.
         assert!(most.load(Ordering::Relaxed) < 110, "{most:?} rows at a time");
     }
 }

@@ -24,7 +24,7 @@ struct Stretch {
     pieces: u32,
 }
 
-/// Wait of the rank that has not ended.
+/// Wait of the rank for other ranks or for rows, from its beginning until its end is recorded.
 struct Wait {
     since: Duration,
     /// True if the rank waits for rows in transit, which counts as part of a movement. Any other wait counts as waiting for other ranks.
@@ -43,7 +43,8 @@ pub(super) struct Times {
     is_new_time: bool,
     wait: Option<Wait>,
     moving: Option<Moving>,
-    /// Number of units that were computed since the last [tally](Times::tally), and the time that they took.
+    /// Number of units computed since the last call of [`tally`](Times::tally), which counts units for the event log, and the time that the units
+    /// took.
     untallied: (f64, Duration),
 }
 
@@ -62,7 +63,8 @@ impl Times {
         }
     }
 
-    /// Adds to `tally` the units that were computed since the last call, and the time of the pieces that are being timed.
+    /// Adds the units that were computed since the last call, and the time of the pieces that are being timed, to the counts `tally` for the event
+    /// log.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {

@@ -352,7 +352,8 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
     }
 
     fn delay(&self) -> u64 {
-        // One sweep is enough: a rank begins a sweep only when it has a halo row of that sweep, which follows rank 0's directive along the chain.
+        // One sweep between a directive and its movement is enough: a rank begins a sweep only when it has a halo row of that sweep, which follows
+        // rank 0's directive along the chain.
         1
     }
 

@@ -121,7 +121,7 @@ fn rank_is_less_than_one_sweep_ahead_of_its_neighbour() {
     for seed in 0..40 {
         skew = skew.max(check(shape, 2, &Plan { sweeps: 20, delay: 1, movements: 0 }, seed).skew);
     }
-    // The difference is two, although a rank is less than one sweep ahead, because it counts sweeps that have begun.
+    // Rank 0 counts as two sweeps ahead, although it is less than one sweep ahead, because sweeps are counted when they begin.
     assert_eq!(skew, 2);
 }
 

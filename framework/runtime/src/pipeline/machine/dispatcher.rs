@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// Factor on the time in which the best receiver finishes a batch. A sender that finishes the batch within that time keeps it: sending has a cost,
-/// but idle receivers have a higher one.
+/// A rank that holds a finished batch and can itself receive it keeps the batch if it processes it within this factor times the time of the best
+/// receiver: sending has a cost, but idle receivers have a higher one.
 const KEEP: f64 = 2.0;
 /// Number of standard deviations by which the time of a batch is assumed to exceed its mean near the end of the stream, because a batch that takes
 /// longer than most makes all ranks wait.

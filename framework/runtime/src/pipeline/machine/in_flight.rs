@@ -4,12 +4,14 @@
 ///
 /// A piece may reach the sink before rank 0 receives the request for the next pieces, and in an unordered stream the last piece may arrive before the
 /// first. Batches are therefore counted at each level: the batches of the source, the pieces that the first expanding stage makes of them, the pieces
-/// that the next expanding stage makes of those pieces, and so on. For each batch of the level above, there is one piece more than room was granted
-/// for. A batch of a level is complete when its last piece has arrived. The stream is empty only if no batch is open at any level.
+/// that the next expanding stage makes of those pieces, and so on. For each batch of the level above, there is one piece more than rank 0 has
+/// permitted, because the first piece needs no permission. A batch of a level is complete when its last piece has arrived. The stream is empty only
+/// if no batch is open at any level.
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// By level: number of batches or pieces in flight. Negative for a moment if a piece has arrived at the sink before the next one was requested.
+    /// Number of batches in flight by level: batches of the source, then pieces made by each expanding stage. Negative for a moment if a piece has
+    /// arrived at the sink before the next one was requested.
     open: Vec<i64>,
 }
 
@@ -25,18 +27,18 @@ impl InFlight {
         self.open.iter_mut().for_each(|open| *open += 1);
     }
 
-    /// Counts `pieces` further pieces of a level that rank 0 has permitted. The pieces of the first expanding stage are level 1.
+    /// Counts `pieces` further pieces that rank 0 has permitted the expanding stage number `level`, from 1, to make.
     pub(super) fn granted(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open += pieces as i64);
     }
 
-    /// Subtracts `pieces` permitted pieces of a level that were not made.
+    /// Subtracts `pieces` pieces that the expanding stage number `level`, from 1, was permitted to make and did not make.
     pub(super) fn returned(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
 
-    /// Registers that a batch has reached the sink, which is the last piece of its input batch at `ended` levels (see
-    /// [`Batch::ended`](super::batch::Batch::ended)).
+    /// Registers that a batch has reached the sink. The batch is the last piece that each of the last `ended` expanding stages made of its input
+    /// batch (see [`Batch::ended`](super::batch::Batch::ended)).
     pub(super) fn consumed(&mut self, ended: usize) {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }

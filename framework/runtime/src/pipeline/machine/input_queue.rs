@@ -81,7 +81,7 @@ impl InputQueue {
     pub(super) fn out_of_order(&mut self, is_next: bool, step: usize) -> Option<(usize, u64)> {
         let (count, bytes) = if is_next { (0, 0) } else { (self.waiting.len(), self.bytes) };
         let reported = self.out_of_order_reported;
-        // A change of the number of waiting batches by less than `step` is not reported, unless the new number is zero.
+        // Reports no change of the number of waiting batches by less than `step`, unless the new number is zero.
         if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
             return None;
         }

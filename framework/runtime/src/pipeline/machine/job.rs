@@ -36,7 +36,8 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if this rank waits for the result of the job before it ends, in case the coordinator or worker of the rank requests the job.
+    /// Returns true if the rank must not end the run before the result of the job has arrived, given that its coordinator or worker has requested the
+    /// job.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
@@ -141,7 +142,7 @@ pub(crate) struct Traffic {
     pub(crate) sent_bytes: u64,
     pub(crate) received_batches: u64,
     pub(crate) received_bytes: u64,
-    /// Batches that were sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
+    /// Number of batches that were sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
     pub(crate) forwarded: u64,
     /// Number of serial stages that migrated from this rank to another one.
     pub(crate) handed_over: u64,

@@ -119,7 +119,7 @@ impl Machine {
         self
     }
 
-    /// Returns the epoch of this rank's current mapping; 0 before the first mapping.
+    /// Returns the number of this rank's current mapping, counted from 1 (its epoch); 0 before the first mapping.
     pub(crate) fn epoch(&self) -> u32 {
         self.table.epoch
     }
@@ -210,7 +210,8 @@ impl Machine {
                 if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
                     let room = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
-                        // Gives up the expanding stage if the current mapping assigns it to another rank: its last piece of the batch has been made.
+                        // Gives up the serial expanding stage if the current mapping assigns it to another rank, because the stage has just made its
+                        // last piece of a batch.
                         self.leave();
                     }
                     self.send_room(room, out)?;
@@ -565,8 +566,8 @@ impl Machine {
         Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
     }
 
-    /// Switches to the prepared mapping of `epoch`. Batches that wait on this rank are sent to the ranks to which the new mapping assigns them,
-    /// batches in progress follow the new mapping when they are finished, and serial stages with a new owner migrate to it.
+    /// Switches to the prepared mapping, whose number must be `epoch`. Batches that wait on this rank are sent to the ranks to which the new mapping
+    /// assigns them, batches in progress follow the new mapping when they are finished, and serial stages with a new owner migrate to it.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
             let text = format!("cannot switch to mapping {epoch}, which it has not prepared");

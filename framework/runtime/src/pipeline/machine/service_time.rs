@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Minimum weight of the newest measured time per item in the mean.
+/// Minimum weight of the newest batch in the mean service time per item.
 const FRESH: f64 = 1.0 / 8.0;
 /// Service time of a batch from which on one batch in reserve is enough: the next batch arrives while the replica processes it, even over a slow
 /// link.
@@ -37,7 +37,8 @@ impl ServiceTime {
                 let off = spent - self.mean;
                 self.mean += fresh * off;
                 if self.intervals > 1 {
-                    // Multiplies by `count`, because the mean of `count` items varies less than the time of one item.
+                    // Multiplies the squared deviation of the batch's mean by the number of items, because a mean of `count` items varies less than
+                    // the time of one item.
                     self.variance += fresh * ((1.0 - fresh) * off * off * count - self.variance);
                 }
             }

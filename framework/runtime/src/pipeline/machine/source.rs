@@ -30,11 +30,11 @@ pub(crate) struct Source {
     /// Number of expanding stages of the pipeline.
     levels: usize,
     next_item: u64,
-    /// Items of the source that have reached the sink.
+    /// Number of items of the source that have reached the sink.
     done: u64,
-    /// Items that the sink has received.
+    /// Number of items that the sink has received, which differs from the number of source items if a stage drops items or produces several.
     delivered: u64,
-    /// Items of the source before this run, which an earlier job has processed.
+    /// Number of source items that an earlier job has processed, before this run.
     before: u64,
     /// True if items reach the sink in order, so that the marker of a snapshot separates the items before it from those behind it.
     ordered: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Source {
     wants_end: bool,
     /// Requests of expanding stages for further pieces of a batch, by the number of the first requested piece: requesting rank and number of pieces.
     requested: BTreeMap<SequenceNumber, (usize, u64)>,
-    /// Items that are not drawn yet, if the user's iterator knows their number.
+    /// Number of items that are not drawn yet, if the user's iterator knows it.
     left: Option<u64>,
 }
 
@@ -198,7 +198,7 @@ impl Source {
         }
         let (first, &(rank, requested)) = self.requested.first_key_value()?;
         let due = u64::from(awaited.is_some_and(|awaited| awaited.begins(first)));
-        // The batch that is being drawn counts as in flight.
+        // Counts the batch that is being drawn from the source as in flight.
         let room = self.window.room().saturating_sub(self.drawing.into());
         let pieces = room.max(due).min(requested);
         if pieces == 0 {

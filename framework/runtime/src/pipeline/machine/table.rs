@@ -16,7 +16,7 @@ pub(crate) enum Route {
     Pull { dispatcher: usize },
 }
 
-/// Assignment of stages to ranks in one epoch of a run. Edge `e` leads into block `e`; the last edge leads to the sink.
+/// Assignment of stages to ranks; its number `epoch` counts the mappings of a run. Edge `e` leads into block `e`; the last edge leads to the sink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) epoch: u32,
@@ -41,7 +41,7 @@ impl Table {
         Table { epoch, mapping, dispatch, serial: serial.to_vec(), ordered }
     }
 
-    /// Returns the table of a rank that has no mapping yet.
+    /// Returns the routing table of a rank that has no mapping yet.
     pub(crate) fn none() -> Self {
         Table::new(0, Mapping::new(Vec::new()), Dispatch::OnDemand, &[], true)
     }

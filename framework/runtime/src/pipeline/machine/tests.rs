@@ -411,7 +411,7 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let stages = prop::collection::vec(serial_and_expanding, 1..6);
     (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
         let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
-        // At most two stages expand: more of them would produce too many items.
+        // Makes at most two stages expand items, because more of them would produce too many items.
         let mut left = 2;
         expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
             *expands = left > 0;
@@ -545,7 +545,7 @@ proptest! {
     }
 }
 
-/// Checks that the random runs contain enough remaps, migrations and other situations that the properties above are about.
+/// Checks that the random runs of this file contain enough forwarded batches, migrations of stages, and mappings that change during a migration.
 #[test]
 fn random_remaps_cover_forwarding_migration_and_overtaking() {
     let mut runner = TestRunner::deterministic();

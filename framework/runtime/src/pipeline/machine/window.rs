@@ -30,9 +30,9 @@ const ROOM: usize = 2;
 const MARGIN: f64 = 1.5;
 /// Maximum number of batches in flight that Little's law may set. Batches of large items reach the limit in bytes first.
 const MOST_BATCHES: f64 = 4096.0;
-/// Weight of the newest value in a decayed mean, which covers about ten batches.
+/// Weight of the newest batch in the decayed means of processing times, which cover about ten batches.
 const FRESH: f64 = 0.2;
-/// Weight of the newest value in a mean or maximum over a longer time, about forty batches.
+/// Weight of the newest batch in the mean and maximum of processing times and in the maximum size of an item, which cover about forty batches.
 const FRESH_LONG: f64 = FRESH / 4.0;
 
 /// Returns the minimum number of batches in flight with which each of `hosts` replicas has the batch that it computes and `ahead` more.
@@ -82,7 +82,7 @@ pub(crate) struct Window {
     rate: Rate,
 }
 
-/// Rate at the sink in batches per second, measured over spans that are long enough for a meaningful value.
+/// Rate at which batches reach the sink, per second, measured over at least 20 ms and eight batches.
 #[derive(Debug, Default)]
 struct Rate {
     since: Duration,
@@ -272,7 +272,7 @@ pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
 }
 
 impl Rate {
-    /// Counts one batch that has reached the sink. Returns the rate if a span of measurement has ended.
+    /// Counts one batch that has reached the sink. Returns the rate in batches per second if enough time and batches have passed for a measurement.
     fn count(&mut self, now: Duration) -> Option<f64> {
         const SPAN: Duration = Duration::from_millis(20);
         self.batches += 1;

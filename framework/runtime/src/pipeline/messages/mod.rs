@@ -29,7 +29,7 @@ messages! {
     /// Message from rank 0 to another rank.
     pub(crate) enum Directive {
         Prepare(prepare: Prepare) = 16,
-        /// The mapping of `epoch` is used from now on, because all ranks are ready.
+        /// The mapping with the number `epoch` is used from now on, because all ranks are ready.
         Switch { epoch: u32 } = 28,
         /// The rank runs the kernel of the probe and reports its speed.
         MeasureSpeed = 26,
@@ -44,7 +44,7 @@ messages! {
         /// Report of the rank about the whole run, at its end.
         Total(report: RankReport) = 24,
     }
-    /// Message from any rank to any other rank. Each begins with the epoch of its sender.
+    /// Message from any rank to any other rank. Each begins with the number of the mapping that its sender uses (epoch).
     pub(crate) enum StreamMessage<B: Infallible => Arrived> {
         Batch(batch: B) = 18 raw,
         /// Request for batches, from a replica to the dispatcher of an edge.
@@ -97,7 +97,7 @@ pub(crate) struct Arrived {
 }
 
 impl StreamMessage {
-    /// Returns the epoch of the mapping that the sender used.
+    /// Returns the number of the mapping (epoch) that the sender of the message used.
     pub(crate) fn epoch(&self) -> u32 {
         match self {
             StreamMessage::Batch(batch) => batch.epoch,

@@ -145,8 +145,8 @@ impl Root<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            // Counts the items at the sink for the length of the calibration: an expanding stage may deliver many items before the first item of the
-            // source is finished.
+            // Ends the calibration when enough items have reached the sink, even if few source items are finished: an expanding stage may deliver
+            // many items before the first source item is finished.
             let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
