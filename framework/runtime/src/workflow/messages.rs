@@ -147,7 +147,7 @@ pub(super) struct TryEnded {
     pub(super) fault: Option<String>,
 }
 
-/// Tasks, each with a size in bytes that belongs to its value.
+/// Tasks, each with a number of bytes: the size of its value or, in a request, the maximum size at which the value is sent at once.
 pub(super) type Sizes = Vec<(usize, u64)>;
 
 messages! {
@@ -174,8 +174,8 @@ messages! {
         MeasureSpeed = 39,
         /// Measured speed of the rank, to the master.
         Speed(speed: Speed) = 40,
-        /// Message of a rank that it has arrived, to the master, before all its other messages. It holds the location of the rank's flight record,
-        /// if there is one.
+        /// Message of a rank that it has arrived, to the master, before all its other messages. It holds the location of the rank's flight record
+        /// (its last activity, in memory that outlives it), if there is one.
         Join(flight_recorder: Option<FlightRecordLocation>) = 47,
         /// Message to the master that a task has begun in which ranks may have died.
         Started(task: usize) = 48,

@@ -283,7 +283,7 @@ mod tests {
         PieceRequest { file, offset }
     }
 
-    /// Passes a piece to the transfers and reports that it was written.
+    /// Passes a piece of a file to the transfers and reports that the piece was written.
     fn arrives(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
         assert!(transfers.on_piece(from, head, bytes), "{head:?}");
         transfers.written(head, bytes);

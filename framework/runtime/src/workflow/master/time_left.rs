@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Master, State};
 use crate::observe::number_format::seconds;
 
-/// Run times of the completed tasks of a kind, in seconds.
+/// Sums over the completed tasks of a kind: measured and described run times in seconds, and the number of tasks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     measured: f64,
@@ -14,13 +14,13 @@ struct Times {
     tasks: f64,
 }
 
-/// Time left for tasks.
+/// Time left for tasks until the time limit of the job, and what is known of the time that tasks need.
 #[derive(Debug)]
 pub(super) struct TimeLeft {
     /// Time by which tasks have to end, on the clock of rank 0.
     end_by: Duration,
     now: Duration,
-    /// By kind of task.
+    /// By kind of task: run times of the completed tasks.
     times: Vec<Times>,
     /// Tasks that cannot end in the time left.
     held_back: Vec<usize>,
@@ -41,7 +41,7 @@ impl Master {
         if self.is_stopping || !is_idle || self.left == 0 {
             return None;
         }
-        // The task that needs least time.
+        // The message names the waiting task with the shortest run time: not even that task can end in the time left.
         let needs = |&task: &usize| self.run_time(task);
         let held_back = self.time_left.iter().flat_map(|time| &time.held_back);
         let waiting = held_back.filter(|&&task| self.tasks[task].state == State::Waiting);
