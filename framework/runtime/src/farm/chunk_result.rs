@@ -81,7 +81,7 @@ pub(crate) struct TaskTimer<'a> {
     pub(crate) last: Duration,
     /// Time after which the worker starts no more tasks of the chunk.
     pub(crate) end: Duration,
-    /// Sum of the task times in seconds; `squares` is the sum of their squares. Both are 0 if tasks are not timed one by one.
+    /// Sum of the run times of the timed tasks in seconds; `squares` is the sum of their squares. Both are 0 if tasks are not timed one by one.
     pub(crate) sum: f64,
     pub(crate) squares: f64,
 }

@@ -26,10 +26,10 @@ pub(crate) struct FailureDetector {
     last_status: Vec<Option<Status>>,
     /// True for ranks that have joined the farm. A rank has joined when a message of the farm has arrived from it.
     present: Vec<bool>,
-    /// By rank: time since which the heartbeats of a worker report that it holds no tasks although a chunk was sent to it. The clock is that of
-    /// silences.
+    /// By rank: time since which the heartbeats of a worker report that it holds no tasks although a chunk was sent to it, by the clock that measures
+    /// how long ranks are silent.
     empty: Vec<Option<Duration>>,
-    /// Flight records of workers on this machine.
+    /// Flight records of workers on this machine: the last activity of each worker, in memory that outlives its process.
     pub(crate) flight_records: FlightRecords,
 }
 

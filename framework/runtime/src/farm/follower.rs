@@ -82,8 +82,8 @@ impl<'w, 'f> Follower<'w, 'f> {
     {
         driver.run_until_finished(endpoint, &mut self)?;
         let Follower { worker, mut link, .. } = self;
-        // The report carries the incumbent too: the sink may have ended the run before the results of the last tasks, which would carry it, were
-        // sent.
+        // The last message of a rank, its report of statistics, carries the incumbent too: the sink may have ended the run before the results of the
+        // last tasks, which would carry the incumbent, were sent.
         let report = ToMaster::Report(worker.report).encode(endpoint.run())?;
         endpoint.send_ready(0, link.incumbent.add(0, report)?)?;
         if worker.timed_out {

@@ -74,8 +74,8 @@ impl Link {
         out.send(to, ToMaster::Join(Join { warm_up, flight_recorder: self.flight_recorder.clone() }))
     }
 
-    /// Handles the order of rank `to` that this rank works for it. Returns true if the order is accepted; an order with a lower number than the
-    /// current one is void.
+    /// Handles the order that this rank works for rank `to`. Returns true if the order is accepted; an order with a lower number than the current one
+    /// is void.
     pub(super) fn attach(&mut self, to: usize, order: Attach, out: &mut Outgoing<'_>) -> bool {
         let Attach { number, instead_of } = order;
         if number <= self.attach_number {

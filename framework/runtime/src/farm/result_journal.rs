@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Marks the record of a failed task. In other records this field is the number of parts of the result.
+/// Mark of the record of a failed task, in the field that holds the number of parts of the result in other records.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {

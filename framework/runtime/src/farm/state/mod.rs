@@ -71,7 +71,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) is_copy: bool,
     /// True if another chunk has, or had, the same tasks.
     pub(crate) has_copy: bool,
-    /// True if all its tasks have ended in another copy, or were taken back with it. The worker runs them nevertheless.
+    /// True if all tasks of the chunk have ended in another copy, or were taken back with that copy. The worker runs the chunk nevertheless.
     pub(crate) superseded: bool,
     pub(crate) kept: K,
 }

@@ -21,7 +21,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Closes the open tasks in `tasks` that `closes` accepts. Returns them.
+    /// Marks those open tasks in `tasks` as closed for which the function `closes` returns true. Returns the closed tasks.
     fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for task in tasks {
@@ -151,7 +151,8 @@ impl<K> TaskTable<K> {
         }
     }
 
-    /// Returns true if rank 0 may run second copies. Once a rank is lost, a task may be its cause although it is not suspected any more.
+    /// Returns true if rank 0 may run second copies: only while no rank has been lost. After a loss, rank 0 could die of a task that killed the lost
+    /// rank and is no longer suspected.
     fn rank_0_may_copy(&self) -> bool {
         self.deaths.last == 0 && self.counts.again == 0
     }
@@ -237,7 +238,8 @@ impl MasterState {
         }
         let mut begun = vec![false; workers.size()];
         let held = self.tasks.outstanding.values().map(|chunk| {
-            // A sub-master's chunks run at the same time.
+            // A chunk of a sub-master counts as running, because members run the chunks at the same time; of the chunks of another rank, only the
+            // first counts.
             let is_leader = self.groups.is_leader(chunk.worker);
             let begins = is_leader || !std::mem::replace(&mut begun[chunk.worker], true);
             let last = if is_leader { Duration::ZERO } else { self.pace.last_result[chunk.worker] };

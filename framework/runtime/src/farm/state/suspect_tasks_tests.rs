@@ -129,7 +129,7 @@ impl World {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
         if rank == 0 && self.master.superseded(0, id).is_some() {
-            // Rank 0 does not begin a superseded chunk.
+            // Rank 0 does not begin a superseded chunk: its tasks have ended in another copy.
             chunks.remove(0);
             assert!(self.master.done(0, id, tasks.len() as u32).is_none());
             return;
