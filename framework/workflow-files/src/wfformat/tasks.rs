@@ -5,7 +5,7 @@ use crate::draft::{Draft, End, Link};
 use crate::error::{Place, Result};
 use crate::path::At;
 
-/// Adds the parents and children of a task to the draft.
+/// Adds the dependencies of a task on its parents, and of its children on the task, to the collected dependencies.
 pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number: usize) -> Result<()> {
     for (key, is_parent) in [("parents", true), ("children", false)] {
         for (item, other) in task.texts(key)?.into_iter().enumerate() {
