@@ -186,7 +186,7 @@ impl Starter {
         }
     }
 
-    /// Stops all commands.
+    /// Begins to close the starter: drops queued commands and stops running commands.
     fn close(&mut self, now: Instant) {
         self.closing = true;
         self.queue.clear();

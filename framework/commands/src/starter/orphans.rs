@@ -26,7 +26,7 @@ struct Orphan {
     /// Mark that identifies the command that started the orphan; `None` if the orphan has cleared its environment and left the command's process
     /// group.
     of: Option<String>,
-    /// Time of the first SIGKILL.
+    /// Time at which the orphan was first sent SIGKILL.
     killed: Option<Instant>,
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(pids(&list)),
             // If the list of children of a thread cannot be read, the children are found by a scan of all processes if the kernel provides no such
-            // lists. Otherwise the thread has just ended and has no children.
+            // lists. Otherwise the thread has just ended and is skipped.
             Err(_) if !has_lists() => return children_by_walk(of),
             Err(_) => {}
         }

@@ -43,7 +43,7 @@ pub(crate) struct ChunkResult {
 /// Task that the computing thread currently runs, for the communicating thread.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Counter that is incremented whenever `task` is set.
+    /// Counter that is incremented whenever the number of the current task is set.
     beat: AtomicU64,
     /// Number of the current task plus 1, or 0 for none.
     task: AtomicU64,

@@ -30,7 +30,7 @@ impl<I> More<I> {
         More { tasks: Vec::new() }
     }
 
-    /// Adds a task.
+    /// Adds a task, which the farm runs later.
     pub fn push(&mut self, task: I) {
         self.tasks.push(task);
     }

@@ -107,7 +107,8 @@ impl IncumbentLink {
         Ok(sent > 0)
     }
 
-    /// Causes the current value to be sent again in separate messages, because this rank has a new superior, which may not know the value.
+    /// Causes the current value to be sent again in separate messages, because this rank gets its chunks from another rank now, which may not know
+    /// the value.
     pub(super) fn repeat_round(&mut self) {
         self.spread = 0;
     }

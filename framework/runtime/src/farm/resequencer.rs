@@ -14,7 +14,7 @@ pub(crate) enum ResultRun {
 }
 
 impl ResultRun {
-    /// Returns the number of tasks whose results these are.
+    /// Returns the number of tasks to which the results belong.
     pub(crate) fn len(&self) -> u64 {
         match self {
             ResultRun::Results(results) => results.len() as u64,

@@ -120,7 +120,7 @@ impl ResultJournal {
         Ok(tasks)
     }
 
-    /// Returns true if tasks that failed at every attempt are kept.
+    /// Returns true if the journal records tasks that failed at every attempt.
     pub(crate) fn keeps_failures(&self) -> bool {
         self.kind == Kind::Iterations
     }

@@ -15,7 +15,7 @@ const SLOW_FROM: u64 = 10;
 /// Maximum time for which a slow task waits.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Waits until `condition` is true, or for the limit.
+/// Waits until `condition` returns true, or the maximum time of a slow task has passed.
 fn wait_until(condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() && begin.elapsed() < LIMIT {

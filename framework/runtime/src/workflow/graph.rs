@@ -16,7 +16,6 @@ const MOST_DOUBLINGS: u32 = 40;
 /// Maximum number of doublings of a time limit, which is a factor of a billion.
 const MOST_TIME_DOUBLINGS: u32 = 30;
 
-/// Graph of a workflow.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     pub(super) name: String,

@@ -31,7 +31,7 @@ pub(super) struct Setting {
     /// True if the memory of a rank is only as large as the largest task needs.
     pub(super) is_tight: bool,
     pub(super) journals: bool,
-    /// Mean number of attempts for each one that fails; `None` if no attempt fails.
+    /// Mean number of attempts of tasks for each attempt that fails; `None` if no attempt fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
     /// Number of ranks that die during the run.

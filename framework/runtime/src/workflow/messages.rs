@@ -20,7 +20,7 @@ pub(super) struct Order {
     pub(super) task: usize,
     /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
-    /// Numbers of earlier tries that exceeded a limit.
+    /// Numbers of earlier tries of the task that exceeded their memory limit or their time limit.
     pub(super) exceeded: Exceeded,
     /// Place in the plan, if there is one. The task does not begin before the orders of its rank with a smaller place.
     pub(super) place: Option<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Order {
 pub(super) struct Exceeded(u32);
 
 impl Exceeded {
-    /// Number of bits for tries that exceeded their memory limit.
+    /// Number of low bits that hold the number of tries over the memory limit; the other bits hold the number of tries over the time limit.
     const BITS: u32 = 16;
 
     pub(super) fn memory(self) -> u32 {

@@ -91,7 +91,7 @@ pub(crate) struct WorkerController {
 
 #[derive(Debug)]
 pub(crate) struct Replan {
-    /// New number of workers, if it changes.
+    /// New number of workers, if the check changes the number.
     pub(crate) target: Option<usize>,
     /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,

@@ -51,7 +51,7 @@ pub(super) trait Step {
     }
 }
 
-/// Adapter that makes a step a protocol of the rank driver.
+/// Adapter by which the rank driver, which receives messages and runs jobs, executes a step of the farm's run.
 pub(super) struct Stepping<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
     pub(super) step: S,

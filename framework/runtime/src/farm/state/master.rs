@@ -251,7 +251,7 @@ impl MasterState {
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
     }
 
-    /// Returns the header of a new chunk that consists of `pending`.
+    /// Returns the header of a new chunk that consists of the tasks `pending`.
     pub(crate) fn header_of(&self, pending: &PendingTasks) -> ChunkHeader {
         let PendingTasks { first, attempts, .. } = *pending;
         let end = first + pending.tasks.len() as u64;

@@ -34,7 +34,7 @@ pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 /// Consecutive tasks that wait on the master: they were drawn and not dispatched, or requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first of the tasks.
+    /// Number of the first of the consecutive tasks.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Earlier attempts of each task.
@@ -90,7 +90,7 @@ pub(crate) struct TaskTable<K> {
     copies: SecondCopies,
     next_id: u64,
     deaths: Deaths,
-    /// Number of tasks in `outstanding`, without superseded chunks.
+    /// Number of dispatched tasks without a result, except for tasks of superseded chunks, whose results are no longer needed.
     out: u64,
     waiting: u64,
     counts: TaskCounts,
@@ -178,7 +178,7 @@ impl<K> TaskTable<K> {
         self.counts
     }
 
-    /// Returns the number that the next chunk will get.
+    /// Returns the identification number of the next chunk.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
@@ -289,7 +289,7 @@ impl<K> TaskTable<K> {
         id
     }
 
-    /// Adds a dispatched chunk, whose number is the next one.
+    /// Adds a dispatched chunk, to which the caller has given the next identification number.
     fn insert(&mut self, chunk: OutstandingChunk<K>) {
         self.next_id += 1;
         self.out += u64::from(chunk.count);

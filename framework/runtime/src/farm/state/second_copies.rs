@@ -168,7 +168,7 @@ impl<K> TaskTable<K> {
         self.outstanding.get(&id).map(|chunk| chunk.worker)
     }
 
-    /// Returns the chunk `id` of `worker` if it is superseded.
+    /// Returns the chunk with the number `id` of worker `worker`, if it is superseded: its results are no longer needed, because of another copy.
     pub(crate) fn superseded(&self, worker: usize, id: u64) -> Option<OutstandingChunk<K>>
     where
         K: Clone,
@@ -190,9 +190,9 @@ fn only_tasks<K>(chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u6
 /// Latest measurements of each rank, for second copies.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Time of a task in seconds: a mean in which the last result counts half.
+    /// By rank: time of a task in seconds, a mean in which the last result counts half.
     seconds_per_task: Vec<Option<f64>>,
-    /// Time of the last result.
+    /// By rank: time at which its last result arrived.
     last_result: Vec<Duration>,
 }
 

@@ -94,7 +94,7 @@ struct World {
     failed: BTreeSet<u64>,
     deaths: usize,
     flight_records: bool,
-    /// Chunks are sent to idle workers as well.
+    /// True if second copies of chunks are sent to idle workers.
     copies: bool,
 }
 
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Sends a random outstanding chunk to an idle worker as well.
+    /// Sends a second copy of a random outstanding chunk to an idle worker.
     fn copy(&mut self, size: usize) {
         let workers = self.master.workers();
         let is_idle =
@@ -300,7 +300,7 @@ fn a_deadly_task_in_two_copies_is_the_only_one_that_fails() {
         world.run(size);
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
-        // A second copy of the first chunk kills one rank more.
+        // If its first chunk has a second copy, a deadly task kills one rank more.
         assert!(world.deaths <= 4 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         copies += world.master.counts().copies;
     }

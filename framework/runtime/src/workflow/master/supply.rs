@@ -14,7 +14,7 @@ pub(super) type Key = (Reverse<i64>, usize, usize);
 struct Pool {
     /// Tasks whose parents are all done.
     ready: BTreeSet<Key>,
-    /// Those tasks in `ready` that free memory when they end.
+    /// Tasks whose parents are all done and that free memory when they end.
     freeing: BTreeSet<Key>,
     /// Tasks whose parents are all ordered or done, at least one of them not done.
     ahead: BTreeSet<Key>,
@@ -23,7 +23,7 @@ struct Pool {
 /// Assignment of tasks to ranks, and their sequence, in the active plan.
 #[derive(Debug)]
 struct Planned {
-    /// Rank of each task.
+    /// By task: its rank in the plan.
     rank_of: Vec<usize>,
     /// By rank: tasks of the plan that have not been ordered, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
@@ -122,7 +122,7 @@ impl Supply {
         self.keys[task]
     }
 
-    /// Removes all tasks from the supply.
+    /// Removes all tasks from the supply of tasks that can be ordered.
     pub(super) fn clear(&mut self) {
         self.pools.fill(Pool::default());
         self.anywhere.clear();
