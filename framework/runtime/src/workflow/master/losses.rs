@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
 impl Master {
-    /// Handles the death of rank `lost`; `last` is the last activity in its flight record. Returns the number of tasks that are run again.
+    /// Handles the death of rank `lost`, whose last activity according to its flight record is `last`. Returns the number of tasks that are run
+    /// again.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.
