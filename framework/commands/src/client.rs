@@ -251,13 +251,12 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // Errors are ignored: if closing takes too long, the starter ends its commands and itself without the
-        // caller.
+        // An error in closing the starter is ignored: if closing takes too long, the starter ends its commands and itself without the caller.
         let _ = self.end();
     }
 }
 
-/// The socket, which becomes readable when events are available, for callers that also wait for other descriptors.
+/// Descriptor of the socket to the starter, which becomes readable when events are available, for callers that also wait for other descriptors.
 impl AsFd for Starter {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()

@@ -102,7 +102,7 @@ impl<In: Wire> Connection<In> {
 
     /// Signals the other side that no more messages follow.
     pub(crate) fn close(&self) {
-        // An error is ignored, because the other side may already have closed the connection.
+        // An error in closing this direction of the socket is ignored, because the other side may already have closed the connection.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 }

@@ -41,10 +41,10 @@ pub(crate) fn has_been_called() -> bool {
 /// Body of the guard process: runs the starter, waits for its end, and then kills all processes that the
 /// starter left behind. Returns the exit code.
 fn guard() -> i32 {
-    // The guard ignores SIGHUP, SIGINT and SIGTERM, because the ranks decide when commands end.
+    // The guard, the process between the caller and the starter, ignores SIGHUP, SIGINT and SIGTERM, because the ranks decide when commands end.
     let noticed = std::sync::Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // If the registration fails, the signal ends the guard, and the starter ends with it.
+        // If the handler of a signal cannot be registered, the signal ends the guard, and the starter ends with it.
         let _ = signal_hook::flag::register(signal, noticed.clone());
     }
     if let Err(error) = set_child_subreaper(Some(getpid())) {
@@ -53,7 +53,7 @@ fn guard() -> i32 {
     let mut command = Command::new(THIS_PROGRAM);
     let mut arguments = std::env::args_os();
     command.arg0(arguments.next().unwrap_or_default()).args(arguments).process_group(0);
-    // The starter inherits the socket as its standard input. The guard never reads from it.
+    // The starter inherits the socket to the caller as its standard input. The guard never reads from it.
     command.env(VARIABLE, getpid().as_raw_nonzero().to_string()).stdout(Stdio::null());
     let status = match command.spawn().and_then(|mut starter| starter.wait()) {
         Ok(status) => status,

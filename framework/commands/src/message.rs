@@ -60,7 +60,7 @@ pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
             format!("a request has {length} bytes, expected at most {LONGEST}: pass larger input in a file");
         return Err(Error::new(ErrorKind::Protocol, message));
     }
-    // The length is below 2²⁸, so that it fits 32 bits.
+    // The length of the body is below 2²⁸, so that it fits 32 bits.
     to[start..body].copy_from_slice(&(length as u32).to_le_bytes());
     Ok(())
 }
@@ -201,7 +201,7 @@ fn put_list<T: Wire>(list: &[T], to: &mut Vec<u8>) {
 }
 
 fn take_list<T: Wire>(from: &mut Body<'_>) -> Option<Vec<T>> {
-    // The list grows as items are decoded, so that a wrong length does not allocate memory.
+    // The decoded list grows with each item, so that a wrong length in a message does not allocate memory.
     (0..u64::take(from)?).map(|_| T::take(from)).collect()
 }
 
@@ -367,8 +367,8 @@ mod tests {
         assert_eq!(take_frame(&bytes).unwrap(), Some((ended(), bytes.len())));
     }
 
-    /// Every byte of a message is replaced by other values. The result is an error or another message, without a panic
-    /// and without memory for the length that a damaged message claims.
+    /// Each byte of a message in turn is replaced by other values. Decoding returns an error or another message; it neither panics nor allocates
+    /// memory for the length that a damaged message claims.
     #[test]
     fn damaged_frames_are_errors_and_do_not_panic() {
         let mut messages = Vec::new();

@@ -103,7 +103,7 @@ pub(crate) struct OutputWriter {
     file: File,
     path: PathBuf,
     end: u64,
-    /// True if writing has failed. The error is reported once; writing is tried again for each read of output.
+    /// True if writing has failed. The error is reported once; the writer still tries to write later output.
     has_failed: bool,
 }
 
@@ -137,7 +137,7 @@ impl OutputWriter {
             ));
         }
         if line.len() < FIRST_LINE.len() {
-            // The first line is written if the file is new, or if its writer died while it wrote the first line.
+            // The line that identifies the format is written if the file is new, or if an earlier writer died while it wrote that line.
             writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
         } else {
             let log = OutputLog::read(path)?;

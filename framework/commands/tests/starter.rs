@@ -203,7 +203,7 @@ fn processes_left_by_a_command_end_with_the_command() {
 #[test]
 fn memory_of_the_process_tree_is_measured_and_limited() {
     let mut starter = starter(&Options::new().cores(2));
-    // `tail` holds in memory all bytes that it may have to print.
+    // The command fills memory, because `tail` holds all bytes that it may have to print.
     let hold = |bytes: u64, seconds: &str| {
         format!("(head -c {bytes} /dev/zero; sleep {seconds}) | tail -c {bytes} > /dev/null")
     };

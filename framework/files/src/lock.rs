@@ -64,7 +64,7 @@ fn lock_or_report(
 
 /// Releases the lock of a file at once, even if other parts of this process still have the file open.
 pub fn unlock(file: &File) {
-    // An error is ignored: the lock is also released when the file is closed.
+    // An error in releasing the lock is ignored: the lock is also released when the file is closed.
     let _ = flock(file, FlockOperation::Unlock);
 }
 

@@ -207,7 +207,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
             result => break result?,
         }
     };
-    // From here on, writes to the FIFO may block while its reader is slow.
+    // Once the FIFO is open, writes to it may block while its reader is slow.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -35,7 +35,7 @@ use crate::regular::{self, Links};
 /// ```
 #[derive(Debug)]
 pub struct PartialOutput {
-    /// `None` if an earlier start of the job has moved the file to its destination.
+    /// The partial file; `None` if an earlier start of the job has moved it to its destination.
     file: Option<BufWriter<File>>,
     partial: PathBuf,
     destination: PathBuf,

@@ -50,8 +50,8 @@ impl PrivateDir {
                 Ok((is_locked && is_at(&file, &at)?).then_some(file))
             }) {
                 Ok(Some(file)) => return Ok(PrivateDir { path, _lock: file }),
-                // Another process took the new directory for a left-over before the directory was locked, and removed it, so that another
-                // one is created.
+                // Another process took the new directory for a left-over before the directory was locked, and removed it. Therefore another directory
+                // is created.
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -86,7 +86,7 @@ fn remove_left_overs(parent: &Path, prefix: &str) {
         if let Ok(file) = file
             && lock(&file, 1, |_| ()).is_ok()
         {
-            // An error is ignored, because another process may remove the directory at the same time.
+            // An error in removing the directory is ignored, because another process may remove it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

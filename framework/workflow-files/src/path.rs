@@ -101,7 +101,7 @@ impl<'a> At<'a> {
 
     /// Returns a number of 0 or more and below 2⁶⁴, rounded up. Measured values may be averages and need not be whole.
     pub(crate) fn rounded_up(&self) -> Result<u64> {
-        /// 2⁶⁴, the smallest number that does not fit.
+        /// 2⁶⁴, the smallest number that does not fit 64 bits.
         const END: f64 = 18_446_744_073_709_551_616.0;
         match self.value.as_u64() {
             Some(number) => Ok(number),

@@ -120,7 +120,7 @@ fn check(processors: &[Processor], at: &At<'_>) -> Result<()> {
     Err(at.error(ErrorKind::Value, message))
 }
 
-/// Returns a rate in bytes per second.
+/// Reads a rate in bytes per second, such as a bandwidth.
 fn rate(at: &At<'_>) -> Result<f64> {
     match at.as_text() {
         Some(_) => bytes(at).map(|bytes| bytes as f64),

@@ -25,7 +25,7 @@ fn wfformat_file_of_a_real_run_is_read_and_written() {
     let work: f64 = (0..workflow.len()).map(|task| workflow.work(task)).sum();
     let run_times: f64 = description.tasks().iter().filter_map(|task| task.run_time).sum();
     assert_eq!(work, run_times);
-    // Files between tasks become edges with a size.
+    // Files that one task writes and another reads become edges with a size.
     assert!(description.edges().iter().any(|edge| edge.size > 0));
 
     let written = to_wfformat(&description, "2030-01-01T00:00:00+00:00", Duration::from_secs(4243));

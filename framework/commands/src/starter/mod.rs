@@ -49,7 +49,7 @@ pub(crate) fn run(guard: Pid) -> i32 {
 struct Starter {
     guard: Pid,
     connection: Connection<ToStarter>,
-    /// Becomes readable when a child has ended or a signal has arrived.
+    /// Socket that becomes readable when a child has ended or a signal has arrived.
     signals: UnixStream,
     setup: Setup,
     output: Option<OutputWriter>,
@@ -58,7 +58,7 @@ struct Starter {
     orphans: Orphans,
     started: u64,
     buffer: Vec<u8>,
-    /// True if the caller or the guard has ended. All commands are then stopped.
+    /// True if the caller, or the guard between the caller and the starter, has ended. All commands are then stopped.
     closing: bool,
 }
 
@@ -72,8 +72,8 @@ impl Starter {
             signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        // The death of the guard sends SIGTERM, which wakes the starter. The starter then detects the death by a changed number of its parent
-        // process.
+        // When the guard, the parent process of the starter, dies, the kernel sends the starter SIGTERM, which wakes it. The starter then detects the
+        // death by the changed number of its parent process.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         free_of_cores();
         let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -134,7 +134,8 @@ impl Starter {
         }
         let ready = wait(&fds, limit)?;
         if ready[0] {
-            // The bytes are dropped, because they do not identify the signals; the state of the children does.
+            // The bytes that signal handlers have written are dropped, because they do not identify the signals; the starter checks the state of its
+            // children instead.
             while matches!((&self.signals).read(&mut self.buffer), Ok(count) if count == self.buffer.len()) {}
         }
         let mut ready = &ready[others..];
@@ -161,7 +162,8 @@ impl Starter {
                     Err(error) => Some(error.to_string()),
                 };
                 self.connection.queue(&FromStarter::Ready(refusal))?;
-                // The reply is sent before any command starts, so that the caller knows that the starter was ready even if it dies soon.
+                // The reply that the starter is ready is sent before any command starts, so that the caller receives it even if the starter dies
+                // soon.
                 self.connection.flush()
             }
             ToStarter::Run(request) => {
@@ -184,7 +186,7 @@ impl Starter {
         }
     }
 
-    /// Stops all commands.
+    /// Begins to close the starter: drops queued commands and stops running commands.
     fn close(&mut self, now: Instant) {
         self.closing = true;
         self.queue.clear();

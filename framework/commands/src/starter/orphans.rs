@@ -23,9 +23,10 @@ pub(super) struct Orphans {
 #[derive(Debug)]
 struct Orphan {
     pid: Pid,
-    /// Mark of the command that started the orphan; `None` if the orphan has cleared its environment and left the command's process group.
+    /// Mark that identifies the command that started the orphan; `None` if the orphan has cleared its environment and left the command's process
+    /// group.
     of: Option<String>,
-    /// Time of the first SIGKILL.
+    /// Time at which the orphan was first sent SIGKILL.
     killed: Option<Instant>,
 }
 
@@ -113,8 +114,8 @@ impl Orphan {
     }
 }
 
-/// Returns the mark of the command that started a process. It is found by the process group, which the process may have left, or by the
-/// environment, which it may have cleared.
+/// Returns the mark that identifies the command that started a process. The command is found by the process group, which the process may have left,
+/// or by the environment, which the process may have cleared.
 fn owner(pid: Pid, running: &[Running]) -> Option<String> {
     let group = getpgid(Some(pid)).ok();
     let by_group = running.iter().find(|command| Some(command.pid) == group);

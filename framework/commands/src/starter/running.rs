@@ -111,7 +111,7 @@ impl Running {
         }
         let used = self.child.wait4()?;
         let cpu_time = used.rusage.utime + used.rusage.stime;
-        // Read only for commands that did not succeed.
+        // The number of processes killed for lack of memory is read only for commands that did not succeed.
         let kills = if used.status.success() { None } else { out_of_memory::kills() };
         let peak_memory = used.rusage.maxrss;
         self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory, kills });

@@ -14,8 +14,8 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(pids(&list)),
-            // The children are found by a scan of all processes if the kernel provides no lists of children. Otherwise the thread has just
-            // ended.
+            // If the list of children of a thread cannot be read, the children are found by a scan of all processes if the kernel provides no such
+            // lists. Otherwise the thread has just ended and is skipped.
             Err(_) if !has_lists() => return children_by_walk(of),
             Err(_) => {}
         }
@@ -139,7 +139,7 @@ pub(crate) fn reap(child: Pid) -> bool {
 /// Sends a signal to all descendants of this process, which must be their subreaper, until none is left. Processes that the kernel cannot
 /// end, such as one that waits for a dead file server, remain.
 pub(crate) fn end_all_descendants(with: Signal) {
-    /// Maximum duration of the loop. A killed process ends within a millisecond, unless it writes a large core file.
+    /// Maximum time for ending the descendants. A killed process ends within a millisecond, unless it writes a large core file.
     const PATIENCE: Duration = Duration::from_secs(3);
     let start = std::time::Instant::now();
     loop {

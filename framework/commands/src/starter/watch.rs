@@ -28,7 +28,7 @@ pub(super) struct Watch {
     grace: Duration,
     peak: u64,
     stopped: Option<(Stopped, Instant)>,
-    /// Last signal that was due.
+    /// Last signal that was sent to stop the command: SIGTERM or SIGKILL.
     signalled: Option<Signal>,
 }
 
@@ -43,7 +43,7 @@ impl Watch {
         Watch { start, next_poll, time_limit, memory_limit, grace, peak: 0, stopped: None, signalled: None }
     }
 
-    /// Returns the time of the next possible action.
+    /// Returns the time at which the next measurement or signal may be due.
     pub(super) fn next(&self) -> Instant {
         let end = match self.stopped {
             Some(_) if self.signalled == Some(Signal::KILL) => None,

@@ -43,7 +43,7 @@ pub(crate) struct ChunkResult {
 /// Task that the computing thread currently runs, for the communicating thread.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Counter that is incremented whenever `task` is set.
+    /// Counter that is incremented whenever the number of the current task is set.
     beat: AtomicU64,
     /// Number of the current task plus 1, or 0 for none.
     task: AtomicU64,
@@ -81,7 +81,7 @@ pub(crate) struct TaskTimer<'a> {
     pub(crate) last: Duration,
     /// Time after which the worker starts no more tasks of the chunk.
     pub(crate) end: Duration,
-    /// Sum of the task times in seconds; `squares` is the sum of their squares. Both are 0 if tasks are not timed one by one.
+    /// Sum of the run times of the timed tasks in seconds; `squares` is the sum of their squares. Both are 0 if tasks are not timed one by one.
     pub(crate) sum: f64,
     pub(crate) squares: f64,
 }

@@ -23,8 +23,8 @@ use crate::wire::erased::{Items, typed};
 
 /// The user's sink.
 pub(super) trait Sink: Send {
-    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` stops the job. Counts the
-    /// passed results in `fed`. Returns the last answer of the sink, and the results that were not passed.
+    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` ends this series of calls.
+    /// Counts the passed results in `fed`. Returns the last answer of the sink, and the results that were not passed.
     ///
     /// # Errors
     /// If the sink does not take results of this type.
@@ -172,8 +172,8 @@ struct SinkCode<'scope> {
 }
 
 impl SinkCode<'_> {
-    /// Passes results to the sink until the sink needs no more or the time limit of the job is reached. Returns the number of results passed, and the
-    /// remaining results.
+    /// Passes results to the sink until the sink needs no more or this series of calls has taken its maximum time. Returns the number of results
+    /// passed, and the remaining results.
     fn feed(&mut self, first: u64, run: ResultRun) -> Result<(usize, Option<Items>)> {
         let SinkCode { sink, timer, stopped, farm } = self;
         let mut fed = 0;

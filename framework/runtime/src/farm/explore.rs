@@ -30,7 +30,7 @@ impl<I> More<I> {
         More { tasks: Vec::new() }
     }
 
-    /// Adds a task.
+    /// Adds a task, which the farm runs later.
     pub fn push(&mut self, task: I) {
         self.tasks.push(task);
     }
@@ -203,7 +203,8 @@ where
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();
-        // The number of results is limited, because tasks of some nanoseconds produce more results within `budget` than one message should contain.
+        // The number of results is limited, because tasks of some nanoseconds produce more results within the search time `budget` than one message
+        // should contain.
         let most = (ENOUGH_BYTES as usize / size_of::<O>().max(1)).max(1);
         while !alone && results.len() < most && cx.clock.now().saturating_sub(begin) < budget {
             let Some(task) = open.tasks.pop() else { break };

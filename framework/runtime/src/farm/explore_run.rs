@@ -372,7 +372,7 @@ mod tests {
                     while held.len() > dice.below(8) {
                         let part = held.swap_remove(dice.below(held.len()));
                         if dice.below(10) == 0 {
-                            // The rank of the part has died, so another rank takes the part.
+                            // The rank that ran this part of the tree has died, so another rank takes the part.
                             held.push(part);
                             break;
                         }

@@ -55,7 +55,7 @@ impl<'c> SetUp<'c> {
         SetUp { rank, made, dropped }
     }
 
-    /// Checks that `rank` created this state, and that `rank` created no other.
+    /// Checks that rank `rank` created this state, and no other state.
     fn check(&self, rank: usize) {
         assert_eq!((self.rank, self.made[rank].load(Ordering::Relaxed)), (rank, 1));
     }
@@ -201,7 +201,7 @@ fn empty_trees_and_long_chains_end() {
 #[test]
 fn failing_tree_tasks_are_retried_and_reported() {
     let (good, bad) = (serial_tree(), |node: u64| node % 50 == 7);
-    // Returns the nodes that the farm runs: the children of a failing node are never created.
+    // Returns the nodes of the tree that the farm runs if the tasks of some nodes fail: the children of a failing node are never created.
     fn pruned(node: (u64, u32), bad: &dyn Fn(u64) -> bool, found: &mut (Vec<u64>, usize)) {
         if bad(node.0) {
             found.1 += 1;

@@ -26,10 +26,10 @@ pub(crate) struct FailureDetector {
     last_status: Vec<Option<Status>>,
     /// True for ranks that have joined the farm. A rank has joined when a message of the farm has arrived from it.
     present: Vec<bool>,
-    /// By rank: time since which the heartbeats of a worker report that it holds no tasks although a chunk was sent to it. The clock is that of
-    /// silences.
+    /// By rank: time since which the heartbeats of a worker report that it holds no tasks although a chunk was sent to it, by the clock that measures
+    /// how long ranks are silent.
     empty: Vec<Option<Duration>>,
-    /// Flight records of workers on this machine.
+    /// Flight records of workers on this machine: the last activity of each worker, in memory that outlives its process.
     pub(crate) flight_records: FlightRecords,
 }
 
@@ -58,8 +58,8 @@ impl FailureDetector {
         }
     }
 
-    /// Begins to check a rank that becomes the superior of this rank or one of its members; earlier messages of the rank do not count. A rank that
-    /// has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
+    /// Begins to check that a rank is alive: a new superior, from which this rank gets chunks, or a new member of this sub-master. Earlier messages
+    /// of the rank do not count. A rank that has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
     pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_joined: bool) {
         endpoint.reset_silence(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, mode: ExecutionMode::Inline };
@@ -106,7 +106,7 @@ impl FailureDetector {
     pub(crate) fn watch_worker(&self, rank: usize, state: WorkerState) -> Watch {
         match state {
             WorkerState::Dead | WorkerState::Left | WorkerState::Delegated => Watch::No,
-            // A rank that has not joined has a longer limit, because it may still run code of the program before the farm.
+            // A rank that has not joined may be silent for longer, because it may still run code of the program before the farm.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             _ => Watch::Within { limit: self.limit(rank, state).0, has_joined: true },
         }
@@ -142,12 +142,14 @@ impl FailureDetector {
         self.flight_records.last_activity(rank, died, task)
     }
 
-    /// Returns how a worker of `superior` checks `rank`. Every worker checks the process of rank 0, without which the farm cannot continue.
+    /// Returns how a worker that gets its chunks from the rank `superior` checks that `rank` is alive. Every worker checks the process of rank 0,
+    /// without which the farm cannot continue.
     pub(crate) fn watch_master(&self, rank: usize, superior: usize) -> Watch {
         match rank {
             0 if superior != 0 => Watch::Process,
             _ if rank != superior => Watch::No,
-            // A superior that has sent no message has a longer limit, because it may still run code of the program before the farm.
+            // The time limit is longer for a superior (rank 0 or a sub-master) that has sent no message yet, because it may still run code of the
+            // program before the farm.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             0 => Watch::Usual,
             // The limit for a sub-master is longer, because rank 0 needs time to detect the death of the sub-master and to replace it.

@@ -82,8 +82,8 @@ impl<'w, 'f> Follower<'w, 'f> {
     {
         driver.run_until_finished(endpoint, &mut self)?;
         let Follower { worker, mut link, .. } = self;
-        // The report carries the incumbent too: the sink may have ended the run before the results of the last tasks, which would carry it, were
-        // sent.
+        // The last message of a rank, its report of statistics, carries the incumbent too: the sink may have ended the run before the results of the
+        // last tasks, which would carry the incumbent, were sent.
         let report = ToMaster::Report(worker.report).encode(endpoint.run())?;
         endpoint.send_ready(0, link.incumbent.add(0, report)?)?;
         if worker.timed_out {
@@ -153,7 +153,8 @@ impl<'w, 'f> Follower<'w, 'f> {
         Ok(true)
     }
 
-    /// Sends an improved incumbent to the superior, and as a sub-master to the members that hold chunks. Returns true if it was sent.
+    /// Sends an improved incumbent to the rank from which this rank gets chunks and, as a sub-master, to the members that hold chunks. Returns true
+    /// if it was sent.
     fn spread(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         if !self.link.incumbent.has_improved() || self.finished {
             return Ok(false);
@@ -251,7 +252,8 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// Returns how this rank checks that `rank` is alive. A sub-master checks its members, and every rank checks its superior and rank 0.
+    /// Returns how this rank checks that rank `rank` is alive. A sub-master checks its members; every rank checks rank 0 and its superior, from which
+    /// it gets chunks.
     fn watch(&self, rank: usize) -> Watch {
         match &self.role {
             Role::Submaster(submaster) if rank != self.link.superior => {
@@ -261,8 +263,8 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// Returns true if the thread on which tasks run has changed. The superior has to know, because the time that it waits for messages of this
-    /// rank depends on it.
+    /// Returns true if the thread on which tasks run has changed. The superior, which sends this rank chunks, has to know, because the time that it
+    /// waits for messages of this rank depends on the thread.
     fn has_urgent_change(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
         self.link.has_urgent_change(WorkerRole::mode(self.role.holds(), self.user_code))

@@ -13,8 +13,8 @@ use crate::rank::protocol::Outgoing;
 /// Minimum interval between two rounds of messages that carry only the incumbent. It is the time for which a rank of an exploration searches
 /// between two messages: with a shorter interval, there would be more messages for the incumbent than for the search itself.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Minimum interval between two rounds, for each receiver of the first round. A message occupies its sender for some microseconds, so that rounds
-/// take about 1 % of the sender's time.
+/// Minimum interval between two rounds of messages that carry only the incumbent, for each receiver of the first round. A message occupies its sender
+/// for some microseconds, so that these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
 /// The incumbent of a farm on a rank, and the ranks that know its current value.
@@ -24,14 +24,14 @@ pub(super) struct IncumbentLink {
     farm: String,
     /// By rank, the version of the value that was last sent to that rank or received from it; 0 for none.
     known: Vec<u64>,
-    /// Version of the value in the last round, which was sent to all ranks that held tasks.
+    /// Version of the value that was last sent in separate messages to all ranks that held tasks.
     spread: u64,
     next_round: Duration,
 }
 
 impl IncumbentLink {
     pub(super) fn new(incumbent: Option<Arc<dyn AnyIncumbent>>, farm: &str, ranks: usize) -> Self {
-        // No round is needed for the value at the start of the run: it reaches other ranks with chunks and results.
+        // The value at the start of the run is not sent in separate messages: it reaches other ranks with chunks and results.
         let spread = incumbent.as_ref().map_or(0, |incumbent| incumbent.version());
         let (farm, known) = (farm.to_string(), vec![0; ranks]);
         IncumbentLink { incumbent, farm, known, spread, next_round: Duration::ZERO }
@@ -70,7 +70,7 @@ impl IncumbentLink {
         Ok(Some(message).filter(|message| !message.is(Tag::Incumbent)))
     }
 
-    /// Returns true if the value has improved since the last round.
+    /// Returns true if the value has improved since it was last sent in separate messages.
     #[inline]
     pub(super) fn has_improved(&self) -> bool {
         self.incumbent.as_ref().is_some_and(|incumbent| incumbent.version() != self.spread)
@@ -90,7 +90,7 @@ impl IncumbentLink {
         let Some(incumbent) = self.incumbent.as_ref().filter(|_| now >= self.next_round) else {
             return Ok(false);
         };
-        // The version is read before the messages are sent, so that a value that improves in the meantime is sent in the next round.
+        // The version is read before the messages are sent, so that a value that improves in the meantime is sent by a later call.
         self.spread = incumbent.version();
         let mut sent = 0;
         for to in ranks {
@@ -107,7 +107,8 @@ impl IncumbentLink {
         Ok(sent > 0)
     }
 
-    /// Causes another round with the current value, because this rank has a new superior, which may not know the value.
+    /// Causes the current value to be sent again in separate messages, because this rank gets its chunks from another rank now, which may not know
+    /// the value.
     pub(super) fn repeat_round(&mut self) {
         self.spread = 0;
     }

@@ -131,15 +131,15 @@ fn journal_belongs_to_one_run() {
     }
 }
 
-/// Tests that only tasks without a known result are divided into shares: after a restart, each of the two ranks runs five of the ten remaining
-/// tasks.
+/// Tests that, if each rank gets an equal share of the tasks, only tasks without a known result are shared: after a restart, each of the two ranks
+/// runs five of the ten remaining tasks.
 #[test]
 fn known_results_are_excluded_from_shares() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shares.journal");
     let attempt = |tasks: u64| {
         let shares = run(&config(2).balance(Balance::Off), |session| {
-            // A share takes longer than the other rank needs to start, so no rank finishes before the other one starts.
+            // The share of each rank takes longer than the other rank needs to start, so no rank finishes before the other one starts.
             let work = |x: u64| {
                 if x >= 90 {
                     std::thread::sleep(Duration::from_millis(20));

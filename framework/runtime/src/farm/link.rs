@@ -21,9 +21,9 @@ pub(super) struct Link {
     rank: usize,
     pub(super) farm: String,
     pub(super) superior: usize,
-    /// Number of the order by which rank 0 assigned the current superior to this rank; rank 0 numbers these orders.
+    /// Number of the order by which rank 0 assigned the current superior (the sender of chunks) to this rank; rank 0 numbers these orders.
     attach_number: u32,
-    /// Thread on which tasks run, as last reported to the superior.
+    /// Thread on which tasks run, as last reported to the superior, which sends this rank chunks.
     announced: Option<ExecutionMode>,
     /// Time in which the user's worker was created; `None` before it is created.
     pub(super) warm_up: Option<Duration>,
@@ -57,13 +57,13 @@ impl Link {
         error.at_rank(self.rank)
     }
 
-    /// Returns true if the superior does not know yet that tasks run in this `mode`. The superior waits longer for messages of a rank that cannot
-    /// send heartbeats while a task runs.
+    /// Returns true if the superior, which sends this rank chunks, does not know yet that tasks run in this `mode`. It waits longer for messages of a
+    /// rank that cannot send heartbeats while a task runs.
     pub(super) fn has_urgent_change(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }
 
-    /// Forgets which thread was reported to the superior, so that it is reported again even if it has not changed.
+    /// Forgets which thread for tasks was reported to the superior, so that the thread is reported again even if it has not changed.
     pub(super) fn forget_announced(&mut self) {
         self.announced = None;
     }
@@ -74,8 +74,8 @@ impl Link {
         out.send(to, ToMaster::Join(Join { warm_up, flight_recorder: self.flight_recorder.clone() }))
     }
 
-    /// Handles the order of rank `to` that this rank works for it. Returns true if the order is accepted; an order with a lower number than the
-    /// current one is void.
+    /// Handles the order that this rank works for rank `to`. Returns true if the order is accepted; an order with a lower number than the current one
+    /// is void.
     pub(super) fn attach(&mut self, to: usize, order: Attach, out: &mut Outgoing<'_>) -> bool {
         let Attach { number, instead_of } = order;
         if number <= self.attach_number {

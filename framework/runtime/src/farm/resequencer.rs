@@ -14,7 +14,7 @@ pub(crate) enum ResultRun {
 }
 
 impl ResultRun {
-    /// Returns the number of tasks whose results these are.
+    /// Returns the number of tasks to which the results belong.
     pub(crate) fn len(&self) -> u64 {
         match self {
             ResultRun::Results(results) => results.len() as u64,
@@ -35,7 +35,7 @@ impl ResultRun {
 #[derive(Debug)]
 pub(crate) struct Resequencer {
     ordered: bool,
-    /// Number of results passed on. In the order of the tasks it is also the number of the next task.
+    /// Number of results passed on. If results are passed on in the order of the tasks, it is also the number of the next task.
     fed: u64,
     /// By number of the first task: results that wait for the results of earlier tasks, with their size in bytes.
     early: BTreeMap<u64, (ResultRun, u64)>,

@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Marks the record of a failed task. In other records this field is the number of parts of the result.
+/// Mark of the record of a failed task, in the field that holds the number of parts of the result in other records.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -120,7 +120,7 @@ impl ResultJournal {
         Ok(tasks)
     }
 
-    /// Returns true if tasks that failed at every attempt are kept.
+    /// Returns true if the journal records tasks that failed at every attempt.
     pub(crate) fn keeps_failures(&self) -> bool {
         self.kind == Kind::Iterations
     }

@@ -27,7 +27,7 @@ use crate::wire::{Item, Movable};
 
 /// Work of a run on rank 0, by the kind of the run.
 pub(super) enum Script<'s> {
-    /// A stream of tasks. `is_short` is true if the sink is the framework's own, which is never slow.
+    /// A stream of tasks. `is_short` is true if the sink is the framework's own, whose calls are always short.
     Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
     /// Sets of tasks, each made from the results of the previous set.
     Iterations(Box<dyn Sets + 's>),
@@ -441,7 +441,7 @@ pub(super) trait Sets: Send {
     /// Returns the tasks of the first iteration.
     fn first(&mut self) -> Items;
 
-    /// Returns the tasks of a set as an iterator, and a sink for their results.
+    /// Returns the tasks of the current set as an iterator, and a sink for their results.
     fn begin(&mut self, tasks: Items) -> Result<(Box<dyn Tasks>, Box<dyn Sink>)>;
 
     /// Returns the set that follows from the results of the last one, or `None` at the end.

@@ -15,7 +15,7 @@ const SLOW_FROM: u64 = 10;
 /// Maximum time for which a slow task waits.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Waits until `condition` is true, or for the limit.
+/// Waits until `condition` returns true, or the maximum time of a slow task has passed.
 fn wait_until(condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() && begin.elapsed() < LIMIT {
@@ -146,7 +146,7 @@ fn the_journal_has_each_result_once() {
     assert_eq!(attempt(), (results, TASKS, bytes));
 }
 
-/// Tasks that rank 1 and other ranks have begun and failed.
+/// Record of the tasks that have been begun on the slow rank 1, begun on other ranks, and failed.
 #[derive(Default)]
 struct Tried {
     on_slow: Mutex<BTreeSet<u64>>,
@@ -155,7 +155,8 @@ struct Tried {
 }
 
 impl Tried {
-    /// Runs a task that fails on rank 1 if `slow_fails`, and otherwise in its other copy. The copy that succeeds ends later.
+    /// Runs a task of which two ranks have a copy. It fails on rank 1 if `slow_fails`, and otherwise in the other copy. The copy that succeeds ends
+    /// later.
     fn run(&self, task: u64, rank: usize, slow_fails: bool) -> Result<u64, BoxError> {
         let insert = |tasks: &Mutex<BTreeSet<u64>>| tasks.lock().unwrap().insert(task);
         let has = |tasks: &Mutex<BTreeSet<u64>>| tasks.lock().unwrap().contains(&task);
@@ -167,7 +168,7 @@ impl Tried {
                 insert(&self.failed);
                 return Err("torn".into());
             }
-            // The failure of the other copy arrives first.
+            // This copy ends late, so that the failure of the other copy reaches rank 0 first.
             std::thread::sleep(Duration::from_millis(30));
         } else {
             let is_copy = has(&self.on_slow);

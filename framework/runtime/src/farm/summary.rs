@@ -74,7 +74,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the number of ranks that ran tasks.
+    /// Returns the number of ranks that ran any task during the run.
     pub fn workers(&self) -> usize {
         self.ranks.iter().filter(|r| r.tasks > 0).count()
     }

@@ -89,9 +89,9 @@ pub(crate) struct TaskRunner<'w, 'f> {
     cx: Context,
     clock: Clock,
     activity: Arc<Activity>,
-    /// Last measured time of a task, in seconds.
+    /// Last measured run time of a task, in seconds.
     task_time: Option<f64>,
-    /// Last measured time of a chunk.
+    /// Last measured run time of a chunk.
     chunk_time: Option<Duration>,
     /// True if the start of every task is recorded, however short tasks are, so that the rank knows which task exceeds the time limit.
     every: bool,
@@ -193,7 +193,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         Ok(if skip > 0 { tasks.split_off(skip) } else { tasks })
     }
 
-    /// Runs tasks of a chunk until its time is over.
+    /// Runs tasks of a chunk until the maximum time before results are sent has passed.
     fn work(&mut self, header: ChunkHeader, tasks: Items, away: bool) -> Result<Outcome> {
         let Some(worker) = &mut self.slot.worker else {
             return Err(

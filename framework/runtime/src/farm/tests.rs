@@ -42,7 +42,7 @@ fn static_shares_are_equal_for_any_start_order() {
         let config = config(ranks).balance(Balance::Off).driver(driver);
         let shares = run(&config, |session| {
             std::thread::sleep(Duration::from_millis(20) * session.rank() as u32);
-            // A share takes 250 ms, which is longer than the last rank is late.
+            // The share of each rank takes 250 ms, which is longer than the last rank is late.
             let work = |_: u64| std::thread::sleep(Duration::from_millis(5));
             let mut farm = Farm::new("slow", work).chunking(Chunking::Static);
             let summary = farm.collect(session, 0..50 * ranks as u64)?.into_summary();

@@ -29,9 +29,9 @@ const FORGET: f64 = 1.02;
 /// Running means of the sizes and times of tasks, chunks and messages.
 #[derive(Debug)]
 pub(crate) struct TrafficStats {
-    /// Time of a chunk on its worker, in seconds.
+    /// Run time of a chunk on its worker, in seconds.
     chunk_time: Option<f64>,
-    /// Time of a task on rank 0, in seconds.
+    /// Run time of a task on rank 0, in seconds.
     own_task: Option<f64>,
     /// Bytes of a task: at first its size in memory, then a mean that rises at once and falls slowly. The same for a result.
     task_bytes: f64,

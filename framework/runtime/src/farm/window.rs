@@ -38,7 +38,7 @@ pub(crate) struct InFlight {
     pub(crate) out: u64,
     /// Number of requeued tasks.
     pub(crate) back: u64,
-    /// Bytes of results that wait for those of earlier tasks.
+    /// Bytes of results that wait for the results of earlier tasks.
     pub(crate) early: u64,
     /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
     pub(crate) due: (u64, u64),

@@ -46,7 +46,7 @@ impl WorkerRole {
         self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }
 
-    /// Drops chunks that are not begun, unless rank 0 or `superior` sent them: other ranks run the dropped chunks.
+    /// Drops chunks that are not begun, unless rank 0 or the rank `superior` sent them: other ranks run the dropped chunks.
     pub(super) fn keep_chunks_of(&mut self, superior: usize) {
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }

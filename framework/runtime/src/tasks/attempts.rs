@@ -20,7 +20,7 @@ pub(crate) struct Suspicion {
     pub(crate) certain: u32,
     /// Number of ranks that died either in this task or in another task.
     pub(crate) shared: u32,
-    /// Number of the last of the deaths in `shared`; all deaths of a job are numbered.
+    /// Number of the last death of a rank that was either in this task or in another task; all such deaths of a job are numbered.
     pub(crate) death: u32,
     /// Maximum number of tasks in the chunk in which the task is retried; 0 if no rank died in the task.
     pub(crate) most: u32,
@@ -68,8 +68,8 @@ impl Attempts {
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
     }
 
-    /// Clears the deaths that the task shares with other tasks if one of the deaths numbered `explained`, which another task has caused, is the
-    /// last of them. Returns true if it is.
+    /// Clears the deaths of ranks that the task shares with other tasks if the last of these deaths was caused by another task: `explained` has the
+    /// numbers of the deaths whose cause is known. Returns true if the deaths were cleared.
     pub(crate) fn clear(&mut self, explained: &[u32]) -> bool {
         let was_suspected = self.suspicion.shared > 0 && explained.contains(&self.suspicion.death);
         if was_suspected {

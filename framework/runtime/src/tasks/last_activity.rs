@@ -15,8 +15,9 @@ pub(crate) enum LastActivity {
     Behind(Option<u64>),
     /// The rank was in this chunk, and in this task of the chunk if the task is known. A workflow's chunk is a closure.
     Chunk { id: u64, task: Option<u64> },
-    /// Like `Behind`, for a rank whose flight record names no chunk. The rank had then not begun any task in which a rank may have died before,
-    /// because such a task is written to the flight record before it begins.
+    /// The rank was in this task, which its last heartbeat named, or in a later one; if no task is named, in any of its tasks. The flight record of
+    /// the rank names no chunk, so the rank had not begun any task in which a rank may have died before: such a task is written to the flight record
+    /// before it begins.
     Unrecorded(Option<u64>),
 }
 

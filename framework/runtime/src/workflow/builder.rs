@@ -180,7 +180,7 @@ impl<'w> Workflow<'w> {
     }
 
     /// Sets the maximum time of the run, planning included. By default it is not limited. At the limit the job ends with
-    /// [`ErrorKind::Timeout`]; the message names the running tasks and the number of remaining ones. With a limit below that of a batch
+    /// [`ErrorKind::Timeout`]; the message names the running tasks and the number of remaining tasks. With a limit below that of a batch
     /// job, the journal is complete when the job ends. Running commands are ended; a closure on the thread of rank 0 that communicates
     /// ([`Driver::Inline`](crate::Driver::Inline)) returns first.
     ///
@@ -279,8 +279,8 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Runs tasks according to this plan, on its processors and in its sequence, instead of computing one. The plan is discarded when a
-    /// rank dies.
+    /// Runs tasks according to this plan, on its processors and in its sequence, instead of a plan that the planner computes. The plan is
+    /// discarded when a rank dies.
     ///
     /// Processors are ranks; tasks are numbered as in the description. The memory in the plan is not used: ranks count what they hold.
     pub fn follow(mut self, plan: Plan) -> Self {
@@ -374,8 +374,8 @@ impl<'w> Workflow<'w> {
             .with_checksum("plan", fixed_plan.as_ref());
         if (0..graph.len()).any(|task| graph.needs(task).is_command) {
             what = what.with("Commands::cores", cores);
-            // The working directories are compared only if all ranks share one. If files are sent, each rank runs its commands in a separate
-            // directory.
+            // The working directories of the ranks are compared only if all ranks share one directory. If files are sent, each rank runs its commands
+            // in a separate directory.
             if !sends_files {
                 let directory = self.options.directory.as_deref().unwrap_or(Path::new("."));
                 let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());

@@ -42,7 +42,7 @@ impl<'a> Inputs<'a> {
     /// Takes the value of the parent of this name.
     ///
     /// # Errors
-    /// There is no such parent; its value has been taken already, or has another type.
+    /// No parent has this name; the value of the parent has been taken already, or has another type.
     pub fn take<T: Item>(&mut self, parent: &str) -> Result<T, BoxError> {
         let at = self.graph.parents(self.task).position(|number| self.graph.dag.name(number) == parent);
         let at = at.ok_or_else(|| format!("{parent:?} is not one of the task's inputs"))?;

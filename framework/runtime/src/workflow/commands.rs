@@ -26,7 +26,7 @@ pub(super) struct Commands<'s> {
     directory: Option<PathBuf>,
     /// By task: commands that were passed to the starter process and have not ended.
     running: HashMap<usize, Dispatched>,
-    /// True if the run time of the command that ended last was below [`SHORT`].
+    /// True if the command that ended last ran for less than [`SHORT`], the maximum run time of a command that counts as short.
     are_short: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Change {
     Ended(Try),
 }
 
-/// Limits of a try.
+/// Limits of a try of a command: the memory of its processes in bytes, and its run time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) memory: Option<u64>,

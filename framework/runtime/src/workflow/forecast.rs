@@ -45,7 +45,7 @@ pub(super) struct Sample {
 struct Factor {
     /// Factor by which the next plan multiplies the assumed values.
     value: f64,
-    /// Ratios of measured values to assumed values times `value`, of the tasks since `value` was set.
+    /// Ratios of measured values to corrected assumptions (the plan's assumptions times `value`), of the tasks that have ended since `value` was set.
     since: Running,
 }
 
@@ -54,7 +54,7 @@ impl Factor {
         Factor { value: 1.0, since: Running::new() }
     }
 
-    /// Returns true if the measured mean deviates from the corrected assumption by more than chance explains.
+    /// Returns true if the mean ratio of measured values to corrected assumptions deviates from 1 by more than chance explains.
     fn is_off(&self) -> bool {
         let off = (self.since.mean() - 1.0).abs();
         self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())

@@ -16,7 +16,6 @@ const MOST_DOUBLINGS: u32 = 40;
 /// Maximum number of doublings of a time limit, which is a factor of a billion.
 const MOST_TIME_DOUBLINGS: u32 = 30;
 
-/// Graph of a workflow.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     pub(super) name: String,
@@ -155,20 +154,21 @@ impl Graph {
         self.dag.outputs(task).is_empty()
     }
 
-    /// Returns the memory limit of a task's processes, doubled for each try that `exceeded` it, up to the memory of the largest rank; `None` if
-    /// the description has no memory for the task.
+    /// Returns the memory limit of a task's processes, doubled for each earlier try that exceeded its memory limit (counted in `exceeded`), up to the
+    /// memory of the largest rank; `None` if the description has no memory for the task.
     pub(super) fn memory_limit(&self, task: usize, exceeded: Exceeded) -> Option<u64> {
         let memory = self.dag.memory(task);
         let doubled = memory.saturating_mul(1 << exceeded.memory().min(MOST_DOUBLINGS));
         (memory > 0).then(|| doubled.min(self.most_memory.max(memory)))
     }
 
-    /// Returns the time limit of a command, doubled for each try that `exceeded` it.
+    /// Returns the time limit of a command, doubled for each earlier try that exceeded its time limit (counted in `exceeded`).
     pub(super) fn time_limit(&self, task: usize, exceeded: Exceeded) -> Option<Duration> {
         Some(self.tasks[task].time_limit?.saturating_mul(1 << exceeded.time().min(MOST_TIME_DOUBLINGS)))
     }
 
-    /// Returns the memory that a task needs in addition to its inputs of `inputs` bytes, after tries that `exceeded` their memory limit.
+    /// Returns the memory that a task needs in addition to its inputs of `inputs` bytes, after the earlier tries that exceeded their memory limit
+    /// (counted in `exceeded`).
     pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: Exceeded) -> u64 {
         let memory = self.memory_limit(task, exceeded).unwrap_or(0);
         let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);

@@ -31,14 +31,14 @@ pub(super) struct Setting {
     /// True if the memory of a rank is only as large as the largest task needs.
     pub(super) is_tight: bool,
     pub(super) journals: bool,
-    /// Mean number of attempts for each one that fails; `None` if no attempt fails.
+    /// Mean number of attempts of tasks for each attempt that fails; `None` if no attempt fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
     /// Number of ranks that die during the run.
     pub(super) deaths: usize,
     /// Number of a closure in which every rank except rank 0 dies.
     pub(super) deadly: Option<usize>,
-    /// True if the flight record of a dead rank names the closure in which it died.
+    /// True if a dead rank leaves a flight record (a record of its last activity) that names the closure in which it died.
     pub(super) flight_records: bool,
     pub(super) is_planned: bool,
     /// True if the planner computes the plan and replaces it while the workflow runs.
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Tells a rank that its transport has sent the values which are no longer in transit.
+    /// Informs the worker of a rank that its transport has sent the values which are no longer in transit, so that the worker releases their memory.
     fn release_sent(&mut self, rank: usize) -> Result<()> {
         let arrived = |to: usize, value: &Value| {
             let is_it =
@@ -629,7 +629,7 @@ fn deadly_task_fails_and_never_runs_on_rank_0() {
         world.play().unwrap();
         let dead = setting.ranks - world.alive().len();
         if dead == 0 {
-            // Rank 0 had run the closure before any other rank died in it, so this seed is not counted.
+            // Rank 0 had run the deadly closure before any other rank died in it, so this seed of the simulation is not counted.
             continue;
         }
         runs[usize::from(flight_records)] += 1;
@@ -740,7 +740,8 @@ fn journalled_tasks_are_not_repeated() {
 
 #[test]
 fn completed_commands_are_not_repeated() {
-    // The output of "made" is read by "reads", which runs on rank 1 when that rank dies, and by "last", which waits.
+    // The output of the command "made" is read by the command "reads", which runs on rank 1 when that rank dies, and by the command "last", which
+    // waits.
     let mut builder = Description::builder("commands");
     for name in ["made", "reads", "last"] {
         builder.task(Task::new(name, Action::Shell("true".into())));
@@ -763,8 +764,8 @@ fn completed_commands_are_not_repeated() {
     assert!(master.is_finished());
 }
 
-/// Tests that a task which may have begun keeps its named limit: rank 2 has a copy of the output of rank 1, and may have begun the reading task
-/// when rank 1 dies.
+/// Tests that a task which may have begun keeps its named limit when its input is lost: rank 2 has a copy of the output of rank 1, and may have begun
+/// the task that reads it when rank 1 dies.
 #[test]
 fn limits_are_held_until_an_order_is_returned() {
     let mut builder = Description::builder("limits");

@@ -20,7 +20,7 @@ pub(super) struct Order {
     pub(super) task: usize,
     /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
-    /// Numbers of earlier tries that exceeded a limit.
+    /// Numbers of earlier tries of the task that exceeded their memory limit or their time limit.
     pub(super) exceeded: Exceeded,
     /// Place in the plan, if there is one. The task does not begin before the orders of its rank with a smaller place.
     pub(super) place: Option<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Order {
 pub(super) struct Exceeded(u32);
 
 impl Exceeded {
-    /// Number of bits for tries that exceeded their memory limit.
+    /// Number of low bits that hold the number of tries over the memory limit; the other bits hold the number of tries over the time limit.
     const BITS: u32 = 16;
 
     pub(super) fn memory(self) -> u32 {
@@ -147,7 +147,7 @@ pub(super) struct TryEnded {
     pub(super) fault: Option<String>,
 }
 
-/// Tasks, each with a size in bytes that belongs to its value.
+/// Tasks, each with a number of bytes: the size of its value or, in a request, the maximum size at which the value is sent at once.
 pub(super) type Sizes = Vec<(usize, u64)>;
 
 messages! {
@@ -174,8 +174,8 @@ messages! {
         MeasureSpeed = 39,
         /// Measured speed of the rank, to the master.
         Speed(speed: Speed) = 40,
-        /// Message of a rank that it has arrived, to the master, before all its other messages. It holds the location of the rank's flight record,
-        /// if there is one.
+        /// Message of a rank that it has arrived, to the master, before all its other messages. It holds the location of the rank's flight record
+        /// (its last activity, in memory that outlives it), if there is one.
         Join(flight_recorder: Option<FlightRecordLocation>) = 47,
         /// Message to the master that a task has begun in which ranks may have died.
         Started(task: usize) = 48,

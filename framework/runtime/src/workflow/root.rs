@@ -55,7 +55,7 @@ pub(super) struct Root {
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
-    /// Flight records of the ranks on the machine of rank 0.
+    /// Flight records of the ranks on the machine of rank 0: the last activity of each rank, in memory that outlives the rank.
     pub(super) flight_records: FlightRecords,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Root {
 #[derive(Debug)]
 pub(super) enum Answered {
     Wait,
-    /// Send this message to this rank.
+    /// Next step: send this message to this rank.
     Send(usize, Frame),
     /// The measurement has ended; the event describes its result.
     Done(Event),
@@ -103,7 +103,7 @@ impl Root {
     /// Handles the measured speed of a rank, or a rank's answer to a message that measures a link. Returns the next step of the measurement.
     ///
     /// # Errors
-    /// The rank was not asked.
+    /// The rank was not asked for a measurement.
     pub(super) fn on_probe_answer(
         &mut self,
         from: usize,
@@ -310,7 +310,8 @@ impl Root {
         }
     }
 
-    /// Stops the run if the job was asked to stop, or if no task can end before the job is ended. Called before reports are handled, because a signal may reach commands and ranks at the same moment.
+    /// Stops the run if the job was asked to stop, or if no task can end before the job is ended. Called before reports are handled, because a signal
+    /// may reach commands and ranks at the same moment.
     pub(super) fn stop_if_requested(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
         if let Some(why) = self.master.check_time(now) {
             endpoint.stop_for_time_limit(&why);

@@ -139,7 +139,7 @@ impl Workflow<'_> {
             graph: graph.clone(),
             flight_records: FlightRecords::default(),
         });
-        // Rank 0 keeps no flight record: its death ends the job, so no rank would read the record.
+        // Rank 0 keeps no flight record, from which other ranks would read its last activity: the death of rank 0 ends the job.
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
         let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();

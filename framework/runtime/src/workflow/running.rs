@@ -146,7 +146,7 @@ impl<'c, 'w> Running<'c, 'w> {
             out.endpoint().stop_run(&root.kept())?;
         }
         for rank in 1..out.ranks() {
-            // The message is sent even to a lost rank if its process may still live, so that the process can end.
+            // The message about the end of the run is sent even to a lost rank if its process may still live, so that the process can end.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
                 out.send(rank, Content::End)?;
             }
@@ -376,7 +376,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        // Limits are not checked if closures run on this thread: such a closure has always returned when this method is called.
+        // Time limits of closures are not checked if closures run on this thread: the closure has always returned when this method is called.
         if !at.user_code.is_inline {
             self.check_limits(now)?;
         }

@@ -62,7 +62,7 @@ impl SpillFolder {
 
     pub(super) fn remove(&self, task: usize) {
         if self.own.is_some() {
-            // An error is ignored: the file is removed with the directory at the end of the run.
+            // An error in removing the file is ignored: the file is removed with its directory at the end of the run.
             let _ = fs::remove_file(self.file(task));
         }
     }

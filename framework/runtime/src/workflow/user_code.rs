@@ -66,13 +66,13 @@ pub(super) enum Outcome {
     Loaded(usize, Value),
 }
 
-/// Flight recorder of a rank in a workflow, which names the running closure.
+/// Flight recorder of a rank in a workflow: it writes the running closure to a record that rank 0 can read if this rank dies.
 #[derive(Debug)]
 pub(super) struct ClosureFlightRecorder {
     flight_recorder: FlightRecorder,
     /// Run time of the last closure, if there was one.
     took: Option<Duration>,
-    /// True if the flight record holds [`SHORT`](ClosureFlightRecorder::SHORT) instead of a closure.
+    /// True if the flight record holds [`SHORT`](ClosureFlightRecorder::SHORT), the mark of short closures, instead of the number of a closure.
     names_short: bool,
 }
 
@@ -150,7 +150,7 @@ impl TaskCode<'_, '_> {
         result
     }
 
-    /// Returns the result of `code`, and the time that it took.
+    /// Runs `code` and returns its result, and the time that it took.
     fn timed<T>(&mut self, code: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
         let begin = self.clock.now();
         let result = code(self);

@@ -5,7 +5,7 @@ use crate::draft::{Draft, End, Link};
 use crate::error::{Place, Result};
 use crate::path::At;
 
-/// Adds the parents and children of a task to the draft.
+/// Adds the dependencies of a task on its parents, and of its children on the task, to the collected dependencies.
 pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number: usize) -> Result<()> {
     for (key, is_parent) in [("parents", true), ("children", false)] {
         for (item, other) in task.texts(key)?.into_iter().enumerate() {
@@ -29,7 +29,7 @@ fn command(task: &At<'_>) -> Result<Action> {
     Ok(if line.is_empty() { Action::Nothing } else { Action::Shell(line) })
 }
 
-/// Reads the fields with the same names in both layouts.
+/// Reads the fields of a task that have the same names in both layouts of WfFormat.
 pub(super) fn common(task: &mut Task, at: &At<'_>) -> Result<()> {
     task.action = command(at)?;
     task.priority = at.find("priority").map_or(Ok(0), |priority| priority.signed())?;

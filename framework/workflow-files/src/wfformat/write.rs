@@ -102,7 +102,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns each file once. If the readers and the writer of a file give different sizes, the writer's size counts.
+/// Returns each file of the workflow once. If the readers and the writer of a file give different sizes, the writer's size counts.
 fn files(description: &Description) -> Vec<Value> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     let inputs = description.tasks().iter().flat_map(|task| &task.inputs);

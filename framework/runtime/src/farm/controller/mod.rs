@@ -39,7 +39,7 @@ const ENOUGH_MESSAGES: u64 = 8;
 /// Minimum and maximum size in bytes of the long messages that measure a link. Between these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
-/// Minimum ratio between the number of workers of a stream and the number that the master can keep busy.
+/// Ratio between the minimum number of workers of a stream and the number that the master can keep busy.
 const RESERVE: f64 = 1.25;
 /// Factor by which a master that runs tasks must be faster alone than with one worker, so that all workers are parked.
 const ALONE: f64 = 1.2;
@@ -85,13 +85,13 @@ pub(crate) struct WorkerController {
     /// Number of consecutive checks that found more workers than rank 0 can serve.
     overloaded: u32,
     changes: u32,
-    /// Reason for the last change, in one sentence.
+    /// Reason for the last change of the number of workers, in one sentence.
     why: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Replan {
-    /// New number of workers, if it changes.
+    /// New number of workers, if the check changes the number.
     pub(crate) target: Option<usize>,
     /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,
@@ -325,7 +325,7 @@ impl WorkerController {
         Some(situation.now.saturating_sub(span.since).as_secs_f64() / spans)
     }
 
-    /// Returns the reason for the last change, in one sentence.
+    /// Returns the reason for the last change of the number of workers, in one sentence.
     pub(crate) fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }

@@ -49,7 +49,7 @@ impl RoundTrips {
     }
 }
 
-/// Removes the oldest values if there are more than [`ROUND_TRIPS`].
+/// Removes the oldest round trips if more than [`ROUND_TRIPS`] are kept.
 fn forget<T>(values: &mut VecDeque<T>) {
     while values.len() > ROUND_TRIPS {
         values.pop_front();

@@ -160,7 +160,7 @@ fn two_computing_ranks_are_not_reduced() {
     };
     let alone =
         |start_up: f64| IterationModel { messages: MessageCosts::new(start_up, 0.0), volume: 8.0, ..model() };
-    // The tasks take 1.6 s. Rank 0 alone is faster only if the messages cost much more than a second rank saves.
+    // The tasks of an iteration take 1.6 s in total. Rank 0 alone is faster only if the messages cost much more than a second rank saves.
     assert_eq!((least(situation, &alone(0.2)), least(situation, &alone(2.0))), (2, 1));
 }
 

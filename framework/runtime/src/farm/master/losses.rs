@@ -210,7 +210,7 @@ impl MasterRank {
         log::info!("farm {}: rank {rank} sends heartbeats again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
-            // The rank is told that it is not parked, because it may have been parked before it was silent.
+            // The rank is informed that it is not parked, because it may have been parked before it was silent.
             out.send(rank, ToWorker::Park(false))?;
         }
         self.adjust_workers(out)
@@ -221,7 +221,7 @@ impl MasterRank {
         self.state.take_chunks_of(rank, state)
     }
 
-    /// Requeues the tasks at `places` of a chunk that have to run again. The rank `avoid` runs them only if no other rank can.
+    /// Requeues the tasks at the positions `places` of a chunk, which have to run again. The rank `avoid` runs them only if no other rank can.
     pub(super) fn requeue(
         &mut self,
         chunk: &Sent,

@@ -179,8 +179,8 @@ impl MasterRank {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
             ToMaster::Report(report) if self.state.ending => {
-                // If the sink has stopped the stream, the work of the rank is taken from its report, because rank 0 has dropped the results that
-                // arrived later.
+                // If the sink has stopped the stream, the statistics of the rank are those that the rank reports, because rank 0 has dropped the
+                // results that arrived later.
                 if self.state.stopped {
                     self.state.reports[from] = report;
                 }
@@ -191,7 +191,7 @@ impl MasterRank {
                 let text = format!("rank {from} has left the farm before its end");
                 Err(Error::new(ErrorKind::Wire, text))
             }
-            // All other messages are dropped after the stream was stopped: results that arrive late, and messages of lost ranks.
+            // Results are dropped once the sink has stopped the stream or the run ends, and so are messages about tasks and roles of ranks.
             _ if self.state.stopped || self.state.ending => Ok(()),
             ToMaster::Result(entry) => self.on_result(from, entry, delivery, out),
             ToMaster::Results(entries) => self.on_results(from, entries, delivery, out),

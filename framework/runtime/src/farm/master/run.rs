@@ -47,8 +47,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Waits until `until` returns true, which is called in each turn, and dispatches no task meanwhile. `busy` describes the program's code that
-    /// runs meanwhile.
+    /// Waits until the function `until`, which is called in each turn of the driver, returns true. Dispatches no task meanwhile. `busy` describes the
+    /// program's code that runs meanwhile.
     pub(super) fn wait_until(
         &mut self,
         busy: Option<&'static str>,

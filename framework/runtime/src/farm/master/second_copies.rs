@@ -34,7 +34,7 @@ impl MasterRank {
 
     fn send_copy(&mut self, copy: Sent, out: &mut Outgoing<'_>) -> Result<()> {
         let Sent { id, worker, first, count, skip, attempts, kept, .. } = copy;
-        // The other rank may be slow because the tasks are long, so they run on a compute thread.
+        // The rank that holds the original chunk may be slow because the tasks are long, so the tasks of the copy run on a compute thread.
         let header =
             ChunkHeader { id, first, count, skip, attempt: attempts.failed, suspect: true, alone: false };
         let payload = kept.payload;

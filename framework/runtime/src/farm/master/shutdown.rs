@@ -87,7 +87,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
         for rank in 1..size {
-            // The message is sent even to ranks that count as dead, because they may only have been slow.
+            // The message that the run has ended is sent even to ranks that count as dead, because they may only have been slow.
             if !self.master.state.groups.is_leader(rank) {
                 self.master.dismiss(rank, out)?;
             }

@@ -19,7 +19,7 @@ pub(super) trait Step {
     /// Returns the object that receives the results during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
-    /// Does the work of a turn, after messages have been received. Returns true if there was any.
+    /// Does the work of a turn of the driver, after messages have been received. Returns true if there was any.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
 
     /// Returns the next command for the computing thread of rank 0.
@@ -51,7 +51,7 @@ pub(super) trait Step {
     }
 }
 
-/// Adapter that makes a step a protocol of the rank driver.
+/// Adapter by which the rank driver, which receives messages and runs jobs, executes a step of the farm's run.
 pub(super) struct Stepping<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
     pub(super) step: S,
@@ -63,7 +63,8 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
-    /// Number of messages that are received before rank 0 takes another job: results that arrive together are answered together.
+    /// Maximum number of messages that are received before the communicating thread of rank 0 runs another job: results that arrive together are
+    /// answered together.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
     /// Number of turns between two calls of `on_tick`. It is small because source and sink may take some milliseconds of a turn each, and

@@ -22,7 +22,7 @@ impl MasterRank {
         let Some(each) = self.state.pace.estimate(sized_for) else { return u64::MAX };
         // The quotient is infinite if tasks take no time; the conversion saturates.
         let (fits, out) = ((left.as_secs_f64() / each) as u64, self.state.tasks.out());
-        // Far from the limit the worker's part of the outstanding tasks need not be counted.
+        // Far from the time limit, all outstanding tasks are subtracted: counting those of the worker would take more time.
         let held = match fits / 2 >= out {
             true => out,
             false => self.state.tasks.tasks_of(worker) / self.state.workers().span(worker) as u64,

@@ -78,7 +78,7 @@ messages! {
 pub(crate) struct Join {
     /// Time in which the user's worker was created.
     pub(crate) warm_up: Duration,
-    /// Location of the rank's flight record, if the rank has one.
+    /// Location of the rank's flight record (its last activity, in memory that outlives the rank), if there is one.
     pub(crate) flight_recorder: Option<FlightRecordLocation>,
 }
 

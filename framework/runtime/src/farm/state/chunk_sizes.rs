@@ -49,12 +49,13 @@ impl ChunkSizes {
         self.chunker.workers().len()
     }
 
-    /// Returns the number of chunks that a worker may hold in addition to the running one, as the policy knows it.
+    /// Returns the number of chunks that a worker may hold in addition to the running one, as the policy for chunk sizes knows it.
     pub(super) fn ahead(&self) -> u32 {
         self.knowledge.ahead
     }
 
-    /// Updates the measurements of the policy. `sub_masters` is the number of sub-masters, which send chunks at the same time.
+    /// Updates the measurements on which the policy for chunk sizes bases its choice. `sub_masters` is the number of sub-masters, which send chunks
+    /// at the same time.
     pub(super) fn update(&mut self, traffic: &TrafficStats, sub_masters: usize, ahead: u32, now: Duration) {
         self.knowledge.now = now.as_secs_f64();
         self.knowledge.messages = traffic.messages(sub_masters);
@@ -64,7 +65,7 @@ impl ChunkSizes {
         self.knowledge.ahead = ahead;
     }
 
-    /// Reports the exact number of remaining tasks to the policy.
+    /// Reports the exact number of remaining tasks to the policy for chunk sizes.
     pub(super) fn set_remaining(&mut self, left: u64) {
         self.chunker.set_supply(Remaining::Exactly(left), &self.knowledge);
     }
@@ -74,7 +75,7 @@ impl ChunkSizes {
         self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1)
     }
 
-    /// Reports to the policy that `tasks` tasks which it has counted for a chunk are not in a chunk after all.
+    /// Reports to the policy for chunk sizes that `tasks` tasks which it has counted for a chunk are not in a chunk after all.
     pub(crate) fn return_tasks(&mut self, tasks: u64) {
         self.chunker.return_tasks(tasks);
     }
@@ -88,27 +89,27 @@ impl ChunkSizes {
         self.reserved.take()
     }
 
-    /// Returns true if a worker waits for tasks of the source.
+    /// Returns true if a chunk is reserved for a worker until the source returns its tasks.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.is_some()
     }
 
-    /// Reports to the policy that tasks of a chunk are completed. `are_last` is true for the last tasks of the chunk.
+    /// Reports to the policy for chunk sizes that tasks of a chunk are completed. `are_last` is true for the last tasks of the chunk.
     pub(super) fn done(&mut self, tasks: &ChunkDone, are_last: bool) {
         if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
 
-    /// Reports a further worker to the policy.
+    /// Reports a further worker to the policy for chunk sizes.
     pub(super) fn join(&mut self, worker: usize) {
         self.chunker.join(worker);
     }
 
-    /// Reports to the policy that a worker gets no more tasks.
+    /// Reports to the policy for chunk sizes that a worker gets no more tasks.
     pub(super) fn leave(&mut self, worker: usize) {
         self.chunker.leave(worker);
     }
 
-    /// Takes the latest choice of the policy, if it is new.
+    /// Takes the latest choice of the policy for chunk sizes, if it is new.
     pub(crate) fn take_choice(&mut self) -> Option<Choice> {
         self.chunker.take_choice()
     }

@@ -141,8 +141,8 @@ impl MasterState {
         }
     }
 
-    /// Returns the number of tasks that no rank holds; `None` if the number of tasks in the source is not exact. `left` is that number, with true
-    /// if it is.
+    /// Returns the number of tasks that no rank holds, or `None` if the number of tasks in the source is not exact. `left` is the number of tasks in
+    /// the source, and `exact` is true if it is exact.
     pub(crate) fn unassigned(&self, (left, exact): (u64, bool)) -> Option<u64> {
         exact.then_some(left + self.tasks.waiting())
     }
@@ -251,7 +251,7 @@ impl MasterState {
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
     }
 
-    /// Returns the header of a new chunk that consists of `pending`.
+    /// Returns the header of a new chunk that consists of the tasks `pending`.
     pub(crate) fn header_of(&self, pending: &PendingTasks) -> ChunkHeader {
         let PendingTasks { first, attempts, .. } = *pending;
         let end = first + pending.tasks.len() as u64;
@@ -299,7 +299,8 @@ impl MasterState {
         Some((outstanding, is_last))
     }
 
-    /// Removes a chunk that its worker does not hold any more from the window. A second copy shares its payload with the original.
+    /// Removes a chunk that its worker does not hold any more from the window, which limits the bytes in flight. A second copy of a chunk does not
+    /// count, because it shares the encoded tasks with the original.
     pub(super) fn window_returns(&mut self, chunk: &Sent) {
         if !chunk.is_copy {
             self.window.returned(chunk.kept.payload.len());

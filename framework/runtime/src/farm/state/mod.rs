@@ -36,7 +36,7 @@ pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 /// Consecutive tasks that wait on the master: they were drawn and not dispatched, or requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first of the tasks.
+    /// Number of the first of the consecutive tasks.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Earlier attempts of each task.
@@ -73,7 +73,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) is_copy: bool,
     /// True if another chunk has, or had, the same tasks.
     pub(crate) has_copy: bool,
-    /// True if all its tasks have ended in another copy, or were taken back with it. The worker runs them nevertheless.
+    /// True if all tasks of the chunk have ended in another copy, or were taken back with that copy. The worker runs the chunk nevertheless.
     pub(crate) superseded: bool,
     pub(crate) kept: K,
 }
@@ -92,7 +92,7 @@ pub(crate) struct TaskTable<K> {
     copies: SecondCopies,
     next_id: u64,
     deaths: Deaths,
-    /// Number of tasks in `outstanding`, without superseded chunks.
+    /// Number of dispatched tasks without a result, except for tasks of superseded chunks, whose results are no longer needed.
     out: u64,
     waiting: u64,
     counts: TaskCounts,
@@ -180,7 +180,7 @@ impl<K> TaskTable<K> {
         self.counts
     }
 
-    /// Returns the number that the next chunk will get.
+    /// Returns the identification number of the next chunk.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
@@ -291,7 +291,7 @@ impl<K> TaskTable<K> {
         id
     }
 
-    /// Adds a dispatched chunk, whose number is the next one.
+    /// Adds a dispatched chunk, to which the caller has given the next identification number.
     fn insert(&mut self, chunk: OutstandingChunk<K>) {
         self.next_id += 1;
         self.out += u64::from(chunk.count);

@@ -94,7 +94,7 @@ struct World {
     failed: BTreeSet<u64>,
     deaths: usize,
     flight_records: bool,
-    /// Chunks are sent to idle workers as well.
+    /// True if second copies of chunks are sent to idle workers.
     copies: bool,
 }
 
@@ -129,7 +129,7 @@ impl World {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
         if rank == 0 && self.master.superseded(0, id).is_some() {
-            // Rank 0 does not begin a superseded chunk.
+            // Rank 0 does not begin a superseded chunk: its tasks have ended in another copy.
             chunks.remove(0);
             assert!(self.master.done(0, id, tasks.len() as u32).is_none());
             return;
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Sends a random outstanding chunk to an idle worker as well.
+    /// Sends a second copy of a random outstanding chunk to an idle worker.
     fn copy(&mut self, size: usize) {
         let workers = self.master.workers();
         let is_idle =
@@ -300,7 +300,7 @@ fn a_deadly_task_in_two_copies_is_the_only_one_that_fails() {
         world.run(size);
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
-        // A second copy of the first chunk kills one rank more.
+        // If its first chunk has a second copy, a deadly task kills one rank more.
         assert!(world.deaths <= 4 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         copies += world.master.counts().copies;
     }

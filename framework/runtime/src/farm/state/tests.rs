@@ -46,7 +46,7 @@ struct World {
     /// Number of failed attempts of each task.
     tried: Vec<u32>,
     retries: u32,
-    /// Chunks are sent to idle workers as well.
+    /// True if second copies of chunks are sent to idle workers.
     copies: bool,
 }
 
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Sends a random outstanding chunk to an idle worker as well.
+    /// Sends a second copy of a random outstanding chunk to an idle worker.
     fn copy(&mut self) {
         if self.held.is_empty() {
             return;
@@ -124,7 +124,7 @@ impl World {
         let rest = tasks.split_off(count);
         let is_superseded = self.master.superseded(worker, id).is_some();
         let Some((given, is_last)) = self.master.done(worker, id, count as u32) else {
-            // The worker does not know that the rest of the chunk is not needed.
+            // The worker sends results of a superseded chunk, because it does not know that the rest of the chunk is not needed.
             if is_superseded && !rest.is_empty() {
                 self.held.push(Held { id, worker, tasks: rest, attempt });
             }

@@ -95,7 +95,7 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` in addition to the running one.
+    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running one.
     pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
         let span = self.span[rank];
         let stock = if span > 1 { span / 4 } else { 0 };

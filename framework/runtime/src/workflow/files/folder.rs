@@ -203,12 +203,12 @@ fn read(path: &Path, links: Links, request: PieceRequest) -> io::Result<Piece> {
     Ok(Piece { head, bytes: Part::of(bytes) })
 }
 
-/// Writes a piece to the file `part`, which is renamed to `path` after its last piece.
+/// Writes a piece of a file to the incomplete copy `part`, which is renamed to `path` after the last piece.
 fn write(part: &Path, path: &Path, head: &PieceHead, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true);
     if head.offset == 0 {
-        // A copy that exists at the first piece is removed: it may be left by a transfer from a rank that died.
+        // An incomplete copy that exists when the first piece arrives is removed: it may be left by a transfer from a rank that died.
         let _ = fs::remove_file(part);
         options.create_new(true);
     }

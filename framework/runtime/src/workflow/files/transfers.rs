@@ -283,7 +283,7 @@ mod tests {
         PieceRequest { file, offset }
     }
 
-    /// Passes a piece to the transfers and reports that it was written.
+    /// Passes a piece of a file to the transfers and reports that the piece was written.
     fn arrives(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
         assert!(transfers.on_piece(from, head, bytes), "{head:?}");
         transfers.written(head, bytes);
@@ -324,7 +324,7 @@ mod tests {
         assert!(!transfers.on_piece(0, &refusal, 0));
         let failed = Settled::Task(7, Err("it is gone".into()));
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1), failed]);
-        // Rank 2 is dead, so its file is requested from rank 0.
+        // Rank 2, which created the file, is dead, so the file is requested from rank 0.
         assert!(!transfers.need(8, [(1, 2)]));
         assert_eq!(transfers.take_requests(), [(0, request(1, 0))]);
     }

@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
 impl Master {
-    /// Handles the death of rank `lost`; `last` is the last activity in its flight record. Returns the number of tasks that are run again.
+    /// Handles the death of rank `lost`, whose last activity according to its flight record is `last`. Returns the number of tasks that are run
+    /// again.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.
@@ -94,9 +95,9 @@ impl Master {
         Ok(count)
     }
 
-    /// Withdraws orders that hold named limits and can no longer run, because the tasks that they wait for may need the same limits. A rank that has
-    /// received an order may have begun its task with copies of the lost values: the order is then recalled, and its limits are held until the rank
-    /// answers. Returns the tasks whose orders had not been sent.
+    /// Withdraws orders that hold named limits (amounts that concurrent tasks share) and can no longer run, because the tasks that they wait for may
+    /// need the same limits. A rank that has received an order may have begun its task with copies of the lost values: the order is then recalled,
+    /// and its limits are held until the rank answers. Returns the tasks whose orders had not been sent.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
@@ -190,11 +191,10 @@ impl Master {
     }
 
     /// Restores the attempts that an earlier run of the job noted in the journal for tasks in which ranks died. A task that had used all its tries
-    /// gets [new tries](Attempts::renewed): the earlier run reported its failure, and the job was started again nevertheless. Has to be called
-    /// before [`begin`](Master::begin).
+    /// gets [new tries](Attempts::renewed): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
+    /// [`begin`](Master::begin).
     ///
     /// # Errors
-    /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
     /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
     pub(in crate::workflow) fn restore_attempts(
         &mut self,

@@ -56,7 +56,7 @@ impl State {
 struct Task {
     state: State,
     attempts: Attempts,
-    /// Numbers of tries that exceeded a limit.
+    /// Numbers of tries of the task that exceeded their memory limit or their time limit.
     exceeded: Exceeded,
     /// Number of parents that are not done.
     undone: u32,

@@ -27,7 +27,8 @@ impl Master {
             return;
         }
         let is_ready = undone == 0;
-        // A task that holds a named limit is not ordered before all its parents are done, because it would hold the limit while it waits for them.
+        // A task that holds a named limit is not ordered before all its parents are done, because it would keep other tasks from the limit while it
+        // waits for them.
         if !is_ready && !self.graph.needs(task).limits.is_empty() {
             return;
         }
@@ -151,7 +152,7 @@ impl Master {
         has_ordered
     }
 
-    /// Returns the named limits that a task held, and makes the tasks available that waited for them.
+    /// Gives back the named limits that a task held, and makes the tasks available that waited for them.
     pub(super) fn release(&mut self, task: usize) {
         let graph = self.graph.clone();
         for woken in self.supply.release_limits(&graph.needs(task).limits) {
@@ -237,7 +238,7 @@ impl Master {
         inputs > self.graph.output(task)
     }
 
-    /// Announces the next tasks of the plan to ranks that have few announced tasks.
+    /// Announces the next tasks of the plan to ranks that have few announced tasks, so that the ranks can fetch inputs before the tasks are ordered.
     fn announce(&mut self) {
         // Nothing is announced if tasks are short: short tasks are ordered far in advance, so announcements would add nothing.
         if !self.supply.is_planned() || self.are_short() {

@@ -14,7 +14,7 @@ pub(super) type Key = (Reverse<i64>, usize, usize);
 struct Pool {
     /// Tasks whose parents are all done.
     ready: BTreeSet<Key>,
-    /// Those tasks in `ready` that free memory when they end.
+    /// Tasks whose parents are all done and that free memory when they end.
     freeing: BTreeSet<Key>,
     /// Tasks whose parents are all ordered or done, at least one of them not done.
     ahead: BTreeSet<Key>,
@@ -23,7 +23,7 @@ struct Pool {
 /// Assignment of tasks to ranks, and their sequence, in the active plan.
 #[derive(Debug)]
 struct Planned {
-    /// Rank of each task.
+    /// By task: its rank in the plan.
     rank_of: Vec<usize>,
     /// By rank: tasks of the plan that have not been ordered, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
@@ -31,7 +31,7 @@ struct Planned {
     unannounced: Vec<VecDeque<usize>>,
 }
 
-/// Tasks that can be ordered, and the state of named limits.
+/// Tasks that can be ordered, and the state of named limits: amounts that concurrent tasks share, such as database connections.
 #[derive(Debug)]
 pub(in crate::workflow) struct Supply {
     /// Sort key of each task.
@@ -43,9 +43,10 @@ pub(in crate::workflow) struct Supply {
     pools: Vec<Pool>,
     /// Tasks that any rank may run, because no rank holds an input of them.
     anywhere: BTreeSet<Key>,
-    /// Tasks for which orders of other tasks wait. A task stays in this list while it waits for a named limit.
+    /// Tasks that are ordered before all others, because orders of other tasks wait for their values. A task stays in this list while it waits for a
+    /// named limit.
     pub(super) urgent: Vec<usize>,
-    /// By named limit: the amount that is left, and the tasks that wait for the limit.
+    /// By named limit: the amount that running and ordered tasks leave, and the tasks that wait for more.
     limits: Vec<(u64, BTreeSet<Key>)>,
     /// Tasks that have begun to wait for a named limit since the last call of `take_held`, with the limit; `None` if there is no event log.
     held: Option<Vec<(usize, usize)>>,
@@ -121,7 +122,7 @@ impl Supply {
         self.keys[task]
     }
 
-    /// Removes all tasks from the supply.
+    /// Removes all tasks from the supply of tasks that can be ordered.
     pub(super) fn clear(&mut self) {
         self.pools.fill(Pool::default());
         self.anywhere.clear();
@@ -129,7 +130,7 @@ impl Supply {
         self.limits.iter_mut().for_each(|(_, waiting)| waiting.clear());
     }
 
-    /// Takes the amounts of named limits that a task needs: all or none. Returns true if they were taken.
+    /// Takes the amounts of named limits that a task needs from what concurrent tasks leave: all amounts or none. Returns true if they were taken.
     pub(super) fn take_limits(&mut self, amounts: &[(usize, u64)]) -> bool {
         let fits = self.short_of(amounts).is_none();
         if fits {
@@ -138,7 +139,7 @@ impl Supply {
         fits
     }
 
-    /// Returns the first limit of which less is left than `amounts` requests.
+    /// Returns the first named limit of which less is left than a task needs, according to the `amounts` of its needs.
     fn short_of(&self, amounts: &[(usize, u64)]) -> Option<usize> {
         amounts.iter().find(|&&(limit, amount)| self.limits[limit].0 < amount).map(|&(limit, _)| limit)
     }
@@ -152,7 +153,8 @@ impl Supply {
         }
     }
 
-    /// Returns the named limits that a task held. The result contains waiting tasks, at most as many as can run with the returned amounts.
+    /// Gives back the amounts of named limits that a task held. Returns tasks that wait for these limits, at most as many as can run with the
+    /// returned amounts.
     pub(super) fn release_limits(&mut self, amounts: &[(usize, u64)]) -> Vec<usize> {
         let mut woken = Vec::new();
         for &(limit, amount) in amounts {
@@ -241,13 +243,13 @@ impl Supply {
         }
     }
 
-    /// Returns the first task among those of the rank and those for any rank.
+    /// Returns the first task, by sort key, that can be ordered on the rank: of those that belong to the rank and those that any rank may run.
     fn first(&self, rank: usize) -> Option<Key> {
         let Pool { ready, ahead, .. } = &self.pools[rank];
         [ready.first(), ahead.first(), self.anywhere.first()].into_iter().flatten().min().copied()
     }
 
-    /// Removes a task from those of `rank` or from those for any rank, and returns it.
+    /// Removes a task from those that can be ordered on `rank`, and returns the number of the task.
     fn remove(&mut self, rank: usize, key: Key) -> usize {
         let pool = &mut self.pools[rank];
         pool.freeing.remove(&key);

@@ -167,7 +167,7 @@ impl Running<'_, '_> {
             (Some(name), _) => files.folder.write(name, head, bytes.bytes()),
             (None, Some(directory)) => {
                 let written = files.folder.write_output(directory, from, head, bytes.bytes());
-                // An error of this transfer ends the job: all tasks are done at this time, so no task can fail instead.
+                // An error in the transfer of standard output ends the job: it is transferred after all tasks are done, so no task can fail instead.
                 Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
             }
             (None, None) => Err("no task requested it".to_string()),

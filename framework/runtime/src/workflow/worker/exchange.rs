@@ -23,7 +23,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Requests a value from the rank `source`, which sends it at once if it is not larger than `room` bytes and asks back otherwise.
+    /// Requests a value from the rank `source`, which sends the value at once if it has at most `room` bytes, and otherwise only its size.
     pub(super) fn request(
         &mut self,
         task: usize,

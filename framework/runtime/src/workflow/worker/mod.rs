@@ -188,8 +188,8 @@ impl WorkflowWorker {
         // The reserved memory is released before the size of the value is set, because the stored size says how much memory is reserved.
         self.set(task, Location::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
-        // A value that does not fit into memory is dropped, and this rank can request it again. It may have come without a request, for the program
-        // or the journal.
+        // A value that does not fit into memory is dropped, and this rank can request it again. The value may have come without a request, for the
+        // program or the journal.
         self.set(task, if has_room { Location::Memory(value) } else { Location::Offered(from) });
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Queued {
     pub(super) exceeded: Exceeded,
     /// Number of inputs that are not known to exist on any rank.
     missing: usize,
-    /// Number of inputs of the task that are not in memory on this rank, those included that do not exist.
+    /// Number of inputs of the task that are not in memory on this rank, including inputs that do not exist on any rank.
     absent: usize,
 }
 

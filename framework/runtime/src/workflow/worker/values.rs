@@ -87,7 +87,7 @@ pub(super) struct Held {
 struct Leaving {
     task: usize,
     to: usize,
-    /// Number of the copy of the value that is being sent: `Held::copies` at the time when sending began.
+    /// Number of the copy of the value that is being sent: how often the value had been removed from memory during earlier sendings.
     copy: u32,
     bytes: u64,
     /// Number of the message that contains the value.
