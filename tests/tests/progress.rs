@@ -33,7 +33,7 @@ impl log::Log for LogCollector {
     fn flush(&self) {}
 }
 
-/// Runs `body` on two ranks and returns the log lines that begin with `start`.
+/// Runs `body` on two ranks and returns the log lines that begin with the text `start`.
 #[track_caller]
 fn log_lines(
     start: &str,
