@@ -57,7 +57,7 @@ fn system() -> String {
     format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy())
 }
 
-/// Returns the value after `name` and a colon.
+/// Returns the value of the file's line `NAME: VALUE`.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = read(file);
     let line = text.lines().find(|line| line.starts_with(name))?;

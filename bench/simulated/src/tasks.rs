@@ -19,10 +19,7 @@ pub struct TaskShape {
 }
 
 impl TaskShape {
-    /// Returns the iterations of one seed, in order.
-    ///
-    /// # Errors
-    /// If the mean or the spread is not a positive number. A spread of 0 is allowed: all tasks have the same length.
+    /// Returns the task times of one iteration after another, drawn from the seed.
     pub fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
         let mut random = StdRng::seed_from_u64(seed);
         let gamma = if self.spread > 0.0 {
