@@ -56,7 +56,7 @@ pub struct Run {
     pub arrangements: Vec<(f64, Arrangement)>,
     /// Decisions, including those that changed nothing.
     pub decisions: Vec<Decision>,
-    /// Changes: time and short description.
+    /// Changes of the arrangement of the work: time and short description.
     pub changes: Vec<(f64, String)>,
     /// Measured results of changes to the arrangement of the work.
     pub outcomes: Vec<Outcome>,
@@ -106,7 +106,7 @@ pub enum Arrangement {
 /// Measured result of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Time at which the result was known.
+    /// Time at which the result of the change was known.
     pub at: f64,
     /// Time before the change, in seconds per item.
     pub before_s: f64,
@@ -150,7 +150,7 @@ impl TaskRun {
 /// Memory that a rank held for a workflow's tasks at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldAt {
-    /// Time of the measurement.
+    /// Time at which the memory was measured.
     pub at: f64,
     /// Memory that the rank held at this time, in bytes.
     pub bytes: u64,
