@@ -110,10 +110,7 @@ pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, armature::BoxE
     Ok(records)
 }
 
-/// Adds the measurements to the description, for a trace.
-///
-/// # Errors
-/// A measurement that the description rejects. Records of this program contain none.
+/// Adds the measurements of commands to the description of the workflow, for a trace.
 pub fn merge_into(
     description: &mut Description,
     records: &BTreeMap<String, Record>,
