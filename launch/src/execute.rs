@@ -234,7 +234,8 @@ impl Call {
         Ok(self.record_end(seen))
     }
 
-    /// Waits for the launcher. Signals and the time limit are noted in `seen`.
+    /// Waits for the launcher. Signals and the time limit are recorded in `seen`, the observations of this
+    /// run.
     fn wait(
         &mut self,
         child: &mut Child,

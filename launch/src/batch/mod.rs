@@ -41,7 +41,7 @@ pub(crate) struct BatchState {
     pub(crate) seconds_left: Option<u64>,
 }
 
-/// Failure to get an answer.
+/// Failure to get an answer from a command of a batch system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
     /// The command is not installed.

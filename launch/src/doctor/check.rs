@@ -50,7 +50,7 @@ pub(super) enum Finding {
 pub(super) struct Problem {
     /// Sentence about the problem.
     pub(super) found: String,
-    /// Command, setting or line of a job script that helps.
+    /// Command, setting or line of a job script that solves the problem.
     pub(super) remedy: String,
 }
 
