@@ -35,13 +35,13 @@ pub struct Fault {
 /// Rank that the message of a fault names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingRank {
-    /// Rank 0 must be named.
+    /// The error message must name rank 0.
     Root,
-    /// The last rank must be named.
+    /// The error message must name the last rank.
     Last,
-    /// A rank that cannot be predicted.
+    /// The error message must name a rank, which cannot be predicted.
     Any,
-    /// No rank must be named.
+    /// The error message must name no rank.
     Nowhere,
 }
 
@@ -214,7 +214,7 @@ pub fn all() -> Vec<Fault> {
 /// Item at which the faults occur.
 const FAILING_ITEM: u64 = 17;
 
-/// Fails by a panic or by an `Err`.
+/// Fails, as user code of a program that must fail: by a panic if `panic` is true, otherwise by an error.
 fn fail(panic: bool) -> Result<(), BoxError> {
     assert!(!panic, "burst");
     Err("torn".into())

@@ -66,7 +66,7 @@ fn work<T>(value: T) -> T {
 }
 
 struct Rows {
-    /// Slow row and its duration.
+    /// Number of the row of the loop that is slow, and the time that it takes.
     slow: Option<(u64, Duration)>,
 }
 

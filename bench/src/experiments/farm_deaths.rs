@@ -278,7 +278,8 @@ impl Trials {
 /// Run in which workers were killed.
 struct Run {
     seconds: f64,
-    /// Time of the run relative to its bound.
+    /// Time of the run, relative to the bound of an undisturbed run on the surviving ranks plus the detection
+    /// of the deaths.
     part: f64,
     /// Number of tasks that were started twice.
     again: f64,

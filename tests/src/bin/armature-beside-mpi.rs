@@ -157,7 +157,7 @@ fn half_fails() -> Result<usize, BoxError> {
     Ok(rank as usize)
 }
 
-/// Prints a line when dropped.
+/// Value that prints a line when it is dropped.
 struct Guard(usize);
 
 impl Drop for Guard {
