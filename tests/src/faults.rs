@@ -20,19 +20,19 @@ pub struct Fault {
     pub case: Case,
     /// Minimum number of ranks with which the program fails.
     pub ranks: usize,
-    /// Rank that the message names.
+    /// Rank that the error message must name.
     pub rank: ReportingRank,
-    /// Stage that the message names.
+    /// Stage that the error message must name, if any.
     pub stage: Option<&'static str>,
-    /// Item that the message names.
+    /// Item that the error message must name, if any.
     pub item: Option<u64>,
     /// True if the failure is a panic.
     pub panic: bool,
-    /// Text that the message contains.
+    /// Text that the error message must contain.
     pub text: &'static str,
 }
 
-/// Rank that the message of a fault names.
+/// Rank that the error message of a program must name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingRank {
     /// The error message must name rank 0.
@@ -211,7 +211,7 @@ pub fn all() -> Vec<Fault> {
     faults
 }
 
-/// Item at which the faults occur.
+/// Number of the item at which the programs of this file fail.
 const FAILING_ITEM: u64 = 17;
 
 /// Fails, as user code of a program that must fail: by a panic if `panic` is true, otherwise by an error.

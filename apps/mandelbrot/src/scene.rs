@@ -21,7 +21,7 @@ pub struct Scene {
 /// Row of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Colours, three bytes per pixel.
+    /// Colours of the row's pixels, three bytes per pixel.
     pub rgb: Vec<u8>,
     /// Number of floating-point operations of the computation.
     pub flops: f64,

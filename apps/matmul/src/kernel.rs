@@ -109,12 +109,12 @@ pub fn flops(rows: u64, width: usize) -> f64 {
     2.0 * rows as f64 * (width * width) as f64
 }
 
-/// One of the two factors.
+/// One of the two factors of the matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrix {
-    /// Left factor.
+    /// Left factor of the matrix product.
     A = 1,
-    /// Right factor.
+    /// Right factor of the matrix product.
     B = 2,
 }
 

@@ -42,7 +42,7 @@ impl Search {
 pub struct Found {
     /// Number of the text in which the matches are.
     pub part: u32,
-    /// Number of matches.
+    /// Number of matches in this part of the text.
     pub count: u64,
     /// Offsets of the matches; empty if only the number was requested.
     #[serde(with = "armature::raw")]

@@ -32,7 +32,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// Returns the line for the rescue file.
+    /// Returns the note of this part as a line of the rescue file.
     pub fn line(&self) -> String {
         format!("{APPENDS}{} {} {}\n", self.length, self.bytes, self.path.display())
     }

@@ -125,7 +125,7 @@ impl Rescue {
         Ok(())
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the rescue file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -12,7 +12,7 @@ pub struct TaskShape {
     pub tasks: usize,
     /// Mean time of a task in seconds.
     pub mean: f64,
-    /// Standard deviation, relative to the mean.
+    /// Standard deviation of the task times, relative to their mean.
     pub spread: f64,
     /// Number of consecutive tasks that share one duration; 1 for independent tasks.
     pub block: usize,

@@ -44,7 +44,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RANKS: usize = 4;
-/// Total computing time in seconds.
+/// Total computing time of the tasks of a run in seconds.
 const WORK: f64 = 5.0;
 const TASKS: usize = 2500;
 const LIMITS: Limits = Limits { silence: Duration::from_secs(1), join_limit: Duration::from_secs(3) };

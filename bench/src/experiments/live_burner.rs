@@ -113,7 +113,7 @@ struct Measured {
     core_shares: Option<CoreShares>,
 }
 
-/// Shares of the loaded core.
+/// Shares of the loaded core that the load and another thread got.
 struct CoreShares {
     /// Fraction of the core that the load used, from its start to the end of the run.
     load: f64,

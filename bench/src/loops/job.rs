@@ -189,9 +189,9 @@ impl Job {
 pub struct Run {
     /// Seconds of the measured passes.
     pub seconds: f64,
-    /// Units or columns of a block at the end.
+    /// Number of units or columns of a block at the end of the run.
     pub block: f64,
-    /// Number of blocks on all ranks.
+    /// Number of blocks that all ranks computed.
     pub blocks: f64,
     /// Total computing seconds of all ranks.
     pub computing: f64,
@@ -201,7 +201,7 @@ pub struct Run {
     pub interactions: f64,
     /// Number of movements of units, including those of the warm-up.
     pub movements: f64,
-    /// Units of rank 0 at the end.
+    /// Number of units on rank 0 at the end of the run.
     pub held: f64,
 }
 

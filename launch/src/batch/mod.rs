@@ -44,7 +44,7 @@ pub(crate) struct BatchState {
 /// Failure to get an answer from a command of a batch system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// The command is not installed.
+    /// The command of the batch system is not installed.
     Missing,
     /// The command did not end within the time limit, or could not be started.
     Silent,

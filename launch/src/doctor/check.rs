@@ -7,7 +7,7 @@ use super::site::Site;
 
 /// Machine, job and reports of ranks that a check examines.
 pub(super) struct Facts<'a> {
-    /// This machine.
+    /// Machine on which the check runs.
     pub(super) site: &'a dyn Site,
     /// Number of ranks that the user wants to start, if it is known.
     pub(super) ranks: Option<usize>,

@@ -23,11 +23,11 @@ pub struct Environment {
     pub root: bool,
     /// Number of cores of this machine that this process may use. Two hardware threads of one core count once.
     pub cores: usize,
-    /// Open MPI's `mpirun`.
+    /// Path of Open MPI's `mpirun`, if it was found.
     pub openmpi: Option<PathBuf>,
-    /// MPICH's `mpirun`.
+    /// Path of MPICH's `mpirun`, if it was found.
     pub mpich: Option<PathBuf>,
-    /// Slurm's `srun`.
+    /// Path of Slurm's `srun`, if it was found.
     pub srun: Option<PathBuf>,
     /// Batch job that contains this process.
     pub batch: Option<Batch>,

@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub(super) signal: Option<u8>,
     /// Signal that did not ask this process to end the job.
     pub(super) warning: Option<u8>,
-    /// True if the time limit was reached.
+    /// True if the job has reached its time limit.
     pub(super) timed_out: bool,
     pub(super) took: Duration,
 }
