@@ -29,7 +29,7 @@ impl Rescue {
         Rescue { path: path.into(), links }
     }
 
-    /// Opens the file.
+    /// Opens the rescue file.
     ///
     /// # Errors
     /// The errors of [`regular::open_with`].
