@@ -210,7 +210,7 @@ pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
             let mut hash = Hash::new(search.patterns.clone());
             let mut verify = Verify::new(search.patterns.clone(), search.count);
             let mut proposed = Vec::new();
-            for text in texts(&search, &parts, Default::default()) {
+            for text in texts(&search, &parts, Default::default(), 0) {
                 proposed.extend(hash.process(text?, &mut cx)?);
             }
             bytes = proposed.first().map_or(0, rabin_karp::pipeline::Proposed::bytes) as f64;
@@ -256,7 +256,7 @@ pub fn main(arguments: &[String]) -> Outcome {
             App::Search => {
                 let (search, parts) = search(size)?;
                 let (for_hash, for_verify) = (search.patterns.clone(), search.patterns.clone());
-                let read = texts(&search, &parts, Default::default());
+                let read = texts(&search, &parts, Default::default(), 0);
                 let mut matches = 0;
                 Pipeline::try_source("read", move || read)
                     .stage("hash", move || Ok(Hash::new(for_hash.clone())))

@@ -29,9 +29,10 @@ submitted() { armature submit --mpi openmpi -N 2 -n 4 "$@"; }
 
 check "a job for a partition that does not exist is refused" equal 3 "$(submitted -p nowhere ./steps 1 >/dev/null 2>&1; echo $?)"
 check "nothing is written for it" [ ! -e armature-runs ]
-check "a job is submitted" submitted --name plain ./steps 5
+check "a job is submitted" submitted --name plain --label ./steps 5
 check "it finishes" within 60 status_is 0 plain-1
 check "its log has the lines of all ranks" equal 4 "$(grep -c "has finished" armature-runs/plain-1/log)"
+check "the lines of a rank are found" equal "rank 2 has finished" "$(armature logs plain --rank 2)"
 check "its number names it" equal finished "$(armature status --json "$(job_of plain-1)" | sed 's/.*"state":"\([a-z]*\)".*/\1/')"
 
 check "a job is submitted" submitted --name stop ./steps 3000

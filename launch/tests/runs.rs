@@ -264,6 +264,38 @@ fn usr1_requests_a_stop_and_is_not_forwarded() {
 }
 
 #[test]
+fn lines_of_a_rank_are_shown_without_the_label_of_the_launcher() {
+    let home = Home::new();
+    home.script(
+        "mpirun.mpich",
+        "echo \"$*\" >asked; echo '[0] about rank 1'; echo '[1] one'; echo '[1] two'; echo '[10] ten'",
+    );
+    home.run(&["run", "--run", "a", "--label", "-n", "11", "/bin/sh"], 0);
+    assert!(home.read("asked").contains(" -prepend-rank "), "{}", home.read("asked"));
+    assert_eq!(home.run(&["logs", "--rank", "1"], 0), "one\ntwo\n");
+    // Without labels, lines that name the rank are shown.
+    home.run(&["run", "--run", "b", "-n", "11", "/bin/sh"], 0);
+    assert_eq!(home.run(&["logs", "--rank", "1"], 0), "[0] about rank 1\n");
+    assert!(!home.read("asked").contains("-prepend-rank"));
+}
+
+#[test]
+fn status_shows_runs_that_have_ended_lately() {
+    let home = Home::new();
+    home.program("new", "true", 0);
+    home.program("old", "true", 0);
+    let why = home.read("armature-runs/old-1/attempts/1/why.json");
+    let mut end: serde_json::Value = serde_json::from_str(&why).unwrap();
+    end["ended"] = "2001-01-01T00:00:00Z".into();
+    fs::write(home.path("armature-runs/old-1/attempts/1/why.json"), end.to_string()).unwrap();
+    let said = home.run(&["status", "--since", "1d"], 0);
+    assert!(said.contains("new-1") && !said.contains("old-1"), "{said}");
+    assert!(home.run(&["status", "--since", "100000d"], 0).contains("old-1"));
+    home.run(&["status", "--since", "soon"], 2);
+    home.run(&["status", "--since", "1d", "new"], 2);
+}
+
+#[test]
 fn run_with_a_killed_starter_counts_as_failed() {
     let home = Home::new();
     let mut running = home.start("a", "/bin/sleep 60");

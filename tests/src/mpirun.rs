@@ -6,6 +6,7 @@
 
 mod outcome;
 mod processes;
+mod restarts;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub use outcome::Outcome;
 use processes::{JOB_VARIABLE, kill_all, processes};
+pub use restarts::{completed_passes, kill_and_restart};
 
 /// Default time limit of a job.
 pub const LIMIT: Duration = Duration::from_secs(150);

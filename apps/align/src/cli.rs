@@ -9,11 +9,10 @@ use crate::table::align;
 use armature::loops::{Settings, Summary};
 use armature::{BoxError, Session};
 use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
-use armature_apps::names;
-use armature_apps::terminal::{eprint_line, print};
-use armature_files::output::Output;
+use armature_apps::output::{Destination, SnapshotArgs};
+use armature_apps::terminal::eprint_line;
 use clap::Parser;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -58,7 +57,7 @@ struct Cli {
     #[arg(long, value_enum, default_value = "tsv")]
     format: Format,
     /// File for the alignments, which appears when all alignments are complete and contains each of them once, even if the job was restarted
-    /// [default: standard output, on which a restarted job repeats its alignments]
+    /// [default: standard output; with --checkpoint, all alignments are printed at the end]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -92,17 +91,6 @@ impl Cli {
             || Ok(Scores::dna(self.alike, self.mismatch)),
             |name| Scores::from_name_or_file(name),
         )
-    }
-
-    /// Opens the file for the alignments, if one was requested, before the computation begins.
-    fn output(&self) -> Result<Option<Output>, String> {
-        let file = self.output.as_ref().map(|path| Output::create(path)).transpose();
-        file.map_err(|error| self.write_error(&error))
-    }
-
-    fn write_error(&self, error: &io::Error) -> String {
-        let path = self.output.as_ref().map(|path| names::path(path)).unwrap_or_default();
-        format!("cannot write {path}: {error}")
     }
 
     /// Returns the settings of the loop over a pair. A pair whose table has a single panel needs no checkpoint.
@@ -172,8 +160,13 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
     let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
-    let mut output = if session.is_root() { cli.output()? } else { None };
-    for (pair, saved) in pairs(&read, gaps).zip(saved_alignments(session, cli, &read)?) {
+    let (mut output, mut lines) = (Destination::default(), String::new());
+    if session.is_root() {
+        output = Destination::open(cli.output.as_deref(), &SnapshotArgs::default())?;
+    }
+    let saved = saved_alignments(session, cli, &read)?;
+    let (known, all) = (saved.iter().flatten().count(), saved.len());
+    for (pair, saved) in pairs(&read, gaps).zip(saved) {
         let Pair { one, other, .. } = &pair;
         let letters = (&one.letters[..], &other.letters[..]);
         let best = match saved {
@@ -190,10 +183,11 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
         if let (Some(dir), None) = (cli.checkpoint.dir(), saved) {
             saved::write(&dir.join(&pair.directory), &pair.fingerprint, best)?;
         }
-        let line = line(cli.format, one, other, best);
-        match &mut output {
-            Some(file) => file.write_all(line.as_bytes()).map_err(|error| cli.write_error(&error))?,
-            None => print(line)?,
+        lines += &line(cli.format, one, other, best);
+        // A job with checkpoints writes its alignments at the end, because a restarted job would write some of them again.
+        if cli.checkpoint.dir().is_none() {
+            output.write_all(std::mem::take(&mut lines).as_bytes())?;
+            output.flush()?;
         }
         if verify {
             let start = Instant::now();
@@ -208,11 +202,12 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
             }
         }
     }
-    if let Some(file) = output {
-        file.commit().map_err(|error| cli.write_error(&error))?;
-    }
-    if session.is_root() && last.is_none() {
-        eprint_line("all pairs were aligned by earlier jobs");
+    output.write_all(lines.as_bytes())?;
+    output.finish()?;
+    match known {
+        _ if !session.is_root() || known == 0 => {}
+        _ if known == all => eprint_line("all pairs were aligned by earlier jobs"),
+        _ => eprint_line(format_args!("{known} of {all} pairs were aligned by earlier jobs")),
     }
     Ok(last.map(|summary| (summary, seconds)))
 }

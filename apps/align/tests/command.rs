@@ -1,6 +1,6 @@
 //! Tests of the `align` command on threads and under mpirun.
 
-use armature_tests::mpirun::Job;
+use armature_tests::mpirun::{Job, completed_passes};
 use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -163,8 +163,7 @@ fn job_completes_when_its_output_is_closed() {
     survives_closed_output(|| align(&[&file_arguments(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
 }
 
-/// A restarted job must not write an alignment to its output file again. Only on standard output all alignments are
-/// repeated.
+/// A restarted job must not write an alignment to its output file again.
 #[test]
 fn job_killed_after_a_pair_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -190,20 +189,26 @@ fn restarted_job_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
     let paths = sequences(dir.path(), b"ACGT", 1_200);
     let alone = succeeds(&mut align(&file_arguments(&paths)));
-    let (checkpoints, output) = (dir.path().join("kept"), dir.path().join("alignments"));
     let starter = Path::new(PROGRAM).with_file_name("armature-run").into_os_string();
-    let job = checkpointed_job(&paths, &checkpoints, 3).arg("-o").arg(&output);
-    let running = job.through([starter, "run".into(), "--restarts".into(), "3".into()]).start();
-    let start = Instant::now();
-    while !checkpoints.join("0-0/best").exists() {
-        std::thread::sleep(Duration::from_millis(5));
-        assert!(start.elapsed() < Duration::from_secs(60), "{}", running.stderr_text());
+    let output = dir.path().join("alignments");
+    for file in [Some(&output), None] {
+        let checkpoints = dir.path().join(if file.is_some() { "kept" } else { "kept for standard output" });
+        let job = checkpointed_job(&paths, &checkpoints, 3);
+        let job = file.into_iter().fold(job, |job, file| job.arg("-o").arg(file));
+        let starter = [starter.clone(), "run".into(), "--restarts".into(), "3".into()];
+        let running = job.through(starter).start();
+        let start = Instant::now();
+        while !checkpoints.join("0-0/best").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(start.elapsed() < Duration::from_secs(60), "{}", running.stderr_text());
+        }
+        running.kill_rank(1);
+        let outcome = running.wait();
+        assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+        assert!(outcome.stderr.contains("restart 1 of 3"), "{outcome}");
+        let written = file.map_or(outcome.stdout.clone(), |file| fs::read_to_string(file).unwrap());
+        assert_eq!(written, alone.printed, "{outcome}");
     }
-    running.kill_rank(1);
-    let outcome = running.wait();
-    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-    assert!(outcome.stderr.contains("restart 1 of 3"), "{outcome}");
-    assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
 }
 
 /// Returns a job that writes checkpoints without a pause between them.
@@ -211,13 +216,6 @@ fn checkpointed_job(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
     let arguments =
         [&file_arguments(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();
     arguments.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).arg("--checkpoint").arg(dir)
-}
-
-/// Returns the number of panels in the valid checkpoint of a pair, if there is one.
-fn completed_panels(dir: &Path, pair: &str) -> Option<u64> {
-    let manifest = fs::read_to_string(dir.join(pair).join("manifest")).ok()?;
-    let (_, rest) = manifest.split_once("\"pass\":")?;
-    rest.split(',').next()?.parse().ok()
 }
 
 /// Each kill comes a little later after a checkpoint than the one before, so the kills hit different steps of the
@@ -229,19 +227,14 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let paths = sequences(dir.path(), b"ACGT", 4_500);
     let alone = succeeds(&mut align(&file_arguments(&paths)));
     let checkpoints = dir.path().join("kept");
-    let mut last = None;
+    let pair = checkpoints.join("0-0");
     for (round, ranks) in [2, 3, 1, 3, 2].into_iter().enumerate() {
         let running = checkpointed_job(&paths, &checkpoints, ranks).start();
-        let start = Instant::now();
-        while completed_panels(&checkpoints, "0-0") <= last {
-            std::thread::sleep(Duration::from_millis(5));
-            assert!(start.elapsed() < Duration::from_secs(60), "after {last:?}: {}", running.stderr_text());
-        }
+        running.wait_for_checkpoint(&pair, completed_passes(&pair));
         std::thread::sleep(Duration::from_millis(7 * round as u64));
         running.kill();
-        last = completed_panels(&checkpoints, "0-0");
     }
-    let went_on = last.unwrap();
+    let went_on = completed_passes(&pair).unwrap();
     let outcome = checkpointed_job(&paths, &checkpoints, 3).succeeds();
     assert!(outcome.stderr.contains(&format!("loop align: resumes after {went_on} passes")), "{outcome}");
     assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");

@@ -4,6 +4,7 @@
 //! - [`pipeline`]: options of every pipeline
 //! - [`loops`]: options of every loop
 //! - [`grid`]: size of a loop's grid, and comparison with the serial loop
+//! - [`output`]: output of a pipeline, which snapshots can continue after a restart
 //! - [`names`]: file names, escaped for output in a line
 //! - [`terminal`]: standard output and standard error, whose reader may close them
 //! - [`random`]: seeded random numbers that are equal on every machine
@@ -13,6 +14,7 @@ pub mod farm;
 pub mod grid;
 pub mod loops;
 pub mod names;
+pub mod output;
 pub mod pipeline;
 pub mod random;
 pub mod spin;

@@ -119,7 +119,8 @@ pub struct CheckpointArgs {
     checkpoint_every: Option<f64>,
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+/// Parses the time between two checkpoints.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|s| (0.0..=1e6).contains(s));
     seconds.ok_or_else(|| "expected seconds, from 0 to 1000000".into())
 }
@@ -138,10 +139,14 @@ impl CheckpointArgs {
     /// Returns the settings with the requested checkpoint. `identity` names everything on which the initial units depend.
     pub fn add_to(&self, settings: Settings, identity: &str) -> Settings {
         let Some(dir) = &self.checkpoint else { return settings };
-        let checkpoint = Checkpoint::new(dir, identity);
-        let every = self.checkpoint_every.map(Duration::from_secs_f64);
-        settings.checkpoint(every.into_iter().fold(checkpoint, Checkpoint::every))
+        settings.checkpoint(checkpoint(dir, self.checkpoint_every, identity))
     }
+}
+
+/// Returns the settings of checkpoints with this period in seconds, or with a period that follows from their cost.
+pub(crate) fn checkpoint(dir: &Path, every: Option<f64>, identity: &str) -> Checkpoint {
+    let every = every.map(Duration::from_secs_f64);
+    every.into_iter().fold(Checkpoint::new(dir, identity), Checkpoint::every)
 }
 
 #[cfg(test)]

@@ -15,11 +15,12 @@ use crate::synth::Plan;
 use crate::timing;
 use armature::{BoxError, Session};
 use armature_apps::names;
+use armature_apps::output::{Destination, SnapshotArgs};
 use armature_apps::pipeline::PipelineArgs;
-use armature_apps::terminal::{self, Reader, eprint_line, print};
+use armature_apps::terminal::{eprint_line, print};
 use armature_files::{output::Output, regular};
 use clap::{Args, Parser, Subcommand};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -87,9 +88,11 @@ struct QueryArgs {
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
+    snapshots: SnapshotArgs,
+    #[command(flatten)]
     run: PipelineArgs,
     /// Also write the costs of every query at every stage to FILE, for `ferret replay`; requires a single rank
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshots")]
     record_profile: Option<PathBuf>,
 }
 
@@ -222,6 +225,7 @@ fn query(args: &QueryArgs) -> Result<(), armature::BoxError> {
         k: args.k as usize,
         strict: args.strict,
         mapping: args.run.mapping(),
+        snapshots: args.snapshots.clone(),
         recorder: args.record_profile.as_ref().map(|_| CostRecorder::default()),
     };
     let found = armature::run(&config, |session| answer(session, args, &wanted))?;
@@ -253,19 +257,9 @@ fn answer(session: &mut Session, args: &QueryArgs, wanted: &Search) -> Result<Op
         return search(session, None, wanted);
     }
     let listing = Listing::of(&args.queries)?;
-    let Some(path) = &args.output else {
-        let terminal = terminal::Output::standard();
-        let reader = terminal.reader();
-        let mut output = BufWriter::new(terminal);
-        let found = search(session, Some(Root { listing: &listing, output: &mut output, reader }), wanted)?;
-        output.flush()?;
-        return Ok(found);
-    };
-    let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
-    let mut file = Output::create(path).map_err(refuse)?;
-    let root = Root { listing: &listing, output: &mut file, reader: Reader::default() };
-    let found = search(session, Some(root), wanted)?;
-    file.commit().map_err(refuse)?;
+    let mut output = Destination::open(args.output.as_deref(), &args.snapshots)?;
+    let found = search(session, Some(Root { listing: &listing, output: &mut output }), wanted)?;
+    output.finish()?;
     Ok(found)
 }
 

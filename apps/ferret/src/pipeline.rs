@@ -16,10 +16,10 @@ use crate::stages::{self, Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult, Summary};
 use armature::{BoxError, Session};
 use armature_apps::names;
-use armature_apps::terminal::{Reader, eprint_line};
+use armature_apps::output::{Destination, SnapshotArgs, fingerprint, run_into};
+use armature_apps::terminal::eprint_line;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,35 +34,27 @@ pub struct Search {
     pub strict: bool,
     /// Mapping of the search's stages to ranks.
     pub mapping: MappingChoice,
+    /// Snapshots, from which a later search continues.
+    pub snapshots: SnapshotArgs,
     /// Recorder of the cost of every item, for a run on one rank.
     pub recorder: Option<CostRecorder>,
 }
 
 /// Data of a search that only rank 0 has.
+#[derive(Debug)]
 pub struct Root<'a> {
     /// Query images.
     pub listing: &'a Listing,
-    /// Output for the lines with the answers, in the order of the images' names.
-    pub output: &'a mut (dyn Write + Send),
-    /// State of the output's reader. When the reader has closed the output, no more images are read.
-    pub reader: Reader,
-}
-
-impl fmt::Debug for Root<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Root")
-            .field("listing", self.listing)
-            .field("reader", &self.reader)
-            .finish_non_exhaustive()
-    }
+    /// Output for the lines with the answers, in the order of the images' names. When its reader has closed it, no more images are read.
+    pub output: &'a mut Destination,
 }
 
 /// Result of a search, on rank 0.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Number of answered queries.
+    /// Number of answered queries, including those of earlier searches that the search has continued.
     pub answered: u64,
-    /// Number of unusable queries. Each of them was reported on stderr.
+    /// Number of unusable queries. Each of them was reported on stderr, by the search that found it.
     pub skipped: u64,
     /// Summary of the pipeline's run.
     pub run: Summary,
@@ -85,28 +77,28 @@ pub fn search(
         )
         .into());
     }
-    let mut discarded = io::sink();
+    let mut discarded = Destination::default();
     let (queries, output) = match root {
-        Some(Root { listing, output, reader }) => {
+        Some(Root { listing, output }) => {
             let database = Fingerprint::read(&search.db)?;
             for image in listing.skipped() {
                 report_unusable(image, search.strict)?;
             }
-            (Some((listing, database, reader)), output)
+            (Some((listing, database, output.reader())), output)
         }
-        None => (None, &mut discarded as &mut (dyn Write + Send)),
+        None => (None, &mut discarded),
     };
     let left_out = queries.as_ref().map_or(0, |(listing, ..)| listing.skipped().len());
-    let files = || {
-        queries.iter().flat_map(|(listing, database, reader)| {
-            let names = listing.names().iter().take_while(|_| !reader.has_closed());
+    let files = |first: u64| {
+        queries.iter().flat_map(move |(listing, database, reader)| {
+            let names = listing.names().iter().skip(first as usize).take_while(|_| !reader.has_closed());
             names.map(|name| QueryItem { database: *database, item: QueryFile::read(listing, name) })
         })
     };
     let index = SharedIndex::new(&search.db);
     let (for_ind, for_rank, k, strict) = (index.clone(), index, search.k, search.strict);
     let recorder = &search.recorder;
-    let run = Pipeline::source("files", files)
+    let job = Pipeline::source_at("files", files)
         .stage("load", move || Ok(RecordingStage::new(Load { strict }, 0, recorder)))
         .serial()
         .stage("seg", || Ok(RecordingStage::new(Segment, 1, recorder)))
@@ -115,13 +107,26 @@ pub fn search(
         .stage("rank", move || Ok(RecordingStage::new(Rank { opened: for_rank.get()?, k }, 4, recorder)))
         .stage("out", || Ok(RecordingStage::new(Format, 5, recorder)))
         .serial()
-        .mapping(search.mapping.clone())
-        .try_for_each(session, "write", |lines| Ok(output.write_all(lines.as_bytes())?))?;
-    Ok(run.into_summary().map(|run| Found {
-        answered: run.delivered,
-        skipped: run.items - run.delivered + left_out as u64,
-        run,
+        .mapping(search.mapping.clone());
+    let identity = || queries.as_ref().map(|(listing, database, _)| search.identity(listing, *database));
+    let job = search.snapshots.add_to(job, || identity().unwrap_or_default());
+    let mut answered = 0;
+    let run = run_into(job, (session, "write"), (output, &mut answered), |lines, answered, output| {
+        *answered += 1;
+        Ok(output.write_all(lines.as_bytes())?)
+    })?;
+    Ok(run.map(|run| {
+        let skipped = run.items_before + run.items - answered + left_out as u64;
+        Found { answered, skipped, run }
     }))
+}
+
+impl Search {
+    /// Returns the identity of the search: everything on which its answers depend, except the content of the query images.
+    fn identity(&self, listing: &Listing, database: Fingerprint) -> String {
+        let (queries, Search { k, strict, .. }) = (fingerprint(listing.names()), self);
+        format!("k {k}, strict {strict}, {queries} queries, database of {database}")
+    }
 }
 
 /// Handles an unusable image: returns an error if `strict` is true, and prints a line on stderr otherwise.

@@ -2,6 +2,7 @@
 
 mod common;
 
+use armature_tests::mpirun::{Job, kill_and_restart};
 use armature_tests::program::{ProgramOutput, fails, succeeds};
 use common::{collection, ferret, messages_of_failure, messages_of_success, output_of_success};
 use std::fs;
@@ -351,4 +352,49 @@ fn search_quality_is_high_on_scenes_and_icons() {
     for set in [scenes, icons] {
         assert!(set.recall() >= 0.95 && set.ranked_share() < 0.2, "{set:?}");
     }
+}
+
+/// Ranks are killed between and during snapshots, and the job is started again with other numbers of ranks.
+#[test]
+fn killed_search_writes_each_answer_once() {
+    let dir = collection();
+    let many = dir.path().join("many");
+    fs::create_dir(&many).unwrap();
+    for number in 0..240 {
+        let scene = dir.path().join(format!("set/queries/scene-{:04}", number % 24 + 1));
+        let image = fs::read_dir(scene).unwrap().next().unwrap().unwrap().path();
+        let extension = image.extension().unwrap().to_str().unwrap();
+        fs::copy(&image, many.join(format!("{number:04}.{extension}"))).unwrap();
+    }
+    for broken in (0..240).step_by(10) {
+        fs::write(many.join(format!("{broken:04}-broken.png")), "rubbish").unwrap();
+    }
+    let messages = messages_of_success(dir.path(), &["query", "many", "--db", "db", "-o", "expected"]);
+    let counts = "240 queries answered, 24 images skipped";
+    assert!(messages.contains(counts), "{messages}");
+    let path = |name: &str| dir.path().join(name).into_os_string();
+    let job = |ranks| {
+        let job = Job::new(env!("CARGO_BIN_EXE_ferret"), ranks).env("ARMATURE_WINDOW", "8");
+        let job = job.arg("query").arg(path("many")).arg("--db").arg(path("db")).arg("-o").arg(path("out"));
+        job.arg("--snapshots").arg(path("kept")).arg("--snapshot-every").arg("0.02")
+    };
+    let same = || assert!(fs::read(path("out")).unwrap() == fs::read(path("expected")).unwrap());
+    let outcome = kill_and_restart(job, path("kept").as_ref(), &[3, 1, 2, 3]);
+    assert!(
+        outcome.stderr.contains("pipeline files: resumes after ") && outcome.stderr.contains(counts),
+        "{outcome}"
+    );
+    same();
+    // The job is done, so another start answers nothing.
+    let outcome = job(3).succeeds();
+    assert!(outcome.stderr.contains("nothing is left to do") && outcome.stderr.contains(counts), "{outcome}");
+    same();
+    let again = ["query", "many", "--db", "db", "--snapshots", "kept"];
+    let messages = messages_of_failure(dir.path(), &[&again[..], &["-o", "out", "-k", "3"]].concat());
+    assert!(
+        messages.contains("it belongs to another job") && messages.contains("identity \"k 3, "),
+        "{messages}"
+    );
+    let messages = messages_of_failure(dir.path(), &again);
+    assert!(messages.contains("--snapshots needs an output file, -o FILE"), "{messages}");
 }

@@ -185,6 +185,7 @@ fn closed_output_of_rank_0_under_mpirun_is_not_a_failure() {
 
 #[test]
 fn different_database_on_one_thread_is_refused() {
+    use armature_apps::output::Destination;
     use ferret::pipeline::{Root, Search, search};
     let dir = collection();
     messages_of_success(dir.path(), &["index", "set/queries", "-o", "other"]);
@@ -196,9 +197,10 @@ fn different_database_on_one_thread_is_refused() {
             let db = dir.path().join(if session.rank() == other { "other" } else { "db" });
             let mapping =
                 armature::pipeline::MappingChoice::from_arg(&dir.path().join("map").display().to_string());
-            let wanted = Search { db, k: 3, strict: false, mapping, recorder: None };
-            let mut output = Vec::new();
-            let root = Root { listing: &listing, output: &mut output, reader: Default::default() };
+            let snapshots = Default::default();
+            let wanted = Search { db, k: 3, strict: false, mapping, snapshots, recorder: None };
+            let mut output = Destination::default();
+            let root = Root { listing: &listing, output: &mut output };
             let root = session.is_root().then_some(root);
             search(session, root, &wanted)
         });

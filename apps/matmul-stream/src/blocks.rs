@@ -61,10 +61,22 @@ impl<'m> Blocks<'m> {
         }
     }
 
+    /// Leaves out the first `count` items without reading them.
+    pub fn skip_unread(mut self, count: u64) -> Self {
+        let (strip, column) = (count / self.strip_items(), count % self.strip_items());
+        self.next = (strip * self.side, column * self.side);
+        self
+    }
+
+    /// Returns the number of items of a strip.
+    fn strip_items(&self) -> u64 {
+        self.shape.columns.div_ceil(self.side)
+    }
+
     fn item(&mut self) -> Result<Item, BoxError> {
         let Shape { rows, inner, columns } = self.shape;
         let (row, column) = self.next;
-        if column == 0 {
+        if column == 0 || self.strip.is_empty() {
             self.strip = self.a.block(row..rows.min(row + self.side), 0..inner)?;
         }
         let end = columns.min(column + self.side);
@@ -107,7 +119,7 @@ impl Iterator for Blocks<'_> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let strips = self.shape.rows.saturating_sub(self.next.0).div_ceil(self.side);
-        let whole = strips * self.shape.columns.div_ceil(self.side);
+        let whole = strips * self.strip_items();
         let left = usize::try_from(whole - self.next.1.div_ceil(self.side).min(whole)).ok();
         (left.unwrap_or(usize::MAX), left)
     }
@@ -157,6 +169,9 @@ mod tests {
             let mut covered = [0; 35];
             for left in (0..expected as usize).rev() {
                 let item = blocks.next().unwrap().unwrap();
+                let mut rest = Blocks::new(shape, side, &a, &b).skip_unread(expected - 1 - left as u64);
+                assert_eq!(rest.next().unwrap().unwrap(), item, "side {side}");
+                assert_eq!(rest.size_hint(), (left, Some(left)), "side {side}");
                 let (height, width) = (item.a.len() as u64 / 3, item.size.1);
                 assert_eq!(item.b.len() as u64, 3 * width);
                 for row in item.at.0..item.at.0 + height {

@@ -6,12 +6,11 @@ use crate::pipeline::{Factors, pipeline};
 use crate::reduce::{Checksum, Rows};
 use armature::pipeline::Summary;
 use armature::{BoxError, Session};
-use armature_apps::names;
+use armature_apps::output::{Destination, SnapshotArgs, run_into};
 use armature_apps::pipeline::PipelineArgs;
 use armature_apps::terminal::print;
-use armature_files::output::Output;
 use clap::{Parser, ValueEnum};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -48,8 +47,10 @@ struct Cli {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Compute the product on rank 0 alone as well, with all of B in memory, and fail unless both are bit-identical
-    #[arg(long)]
+    #[arg(long, conflicts_with = "snapshots")]
     verify: bool,
+    #[command(flatten)]
+    snapshots: SnapshotArgs,
     #[command(flatten)]
     run: PipelineArgs,
 }
@@ -101,6 +102,12 @@ impl Cli {
         };
         Ok(Factors { a: factor(&self.a, (rows, inner), 1)?, b: factor(&self.b, (inner, columns), 2)? })
     }
+
+    /// Returns the identity of a product: everything on which its items and its result depend.
+    fn identity(&self, factors: &Factors) -> String {
+        let (a, b, side) = (factors.a.identity(), factors.b.identity(), self.side());
+        format!("{:?}, blocks of {side}, A {a}, B {b}", self.shape())
+    }
 }
 
 fn run(cli: &Cli) -> Result<(), armature::BoxError> {
@@ -108,7 +115,8 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     if let Some((Checksum(checksum), summary)) = done {
         cli.run.print_summary(&summary);
         let Shape { rows, inner, columns } = cli.shape();
-        let speed = 1e-9 * cli.shape().flops() / summary.elapsed.as_secs_f64().max(1e-9);
+        let share = summary.items as f64 / (summary.items_before + summary.items) as f64;
+        let speed = 1e-9 * share * cli.shape().flops() / summary.elapsed.as_secs_f64().max(1e-9);
         print(format_args!(
             "{rows}x{inner} by {inner}x{columns} in {:.3} s, {speed:.2} Gflop/s, checksum {checksum:016x}\n",
             summary.elapsed.as_secs_f64()
@@ -123,29 +131,31 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
 /// Computes the product on this rank together with the other ranks. Rank 0 has the matrices and the output.
 fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
     let shape = cli.shape();
-    let root = if session.is_root() { Some(Root::new(cli)?) } else { None };
-    let (factors, mut sink) = root.map_or((None, None), |root| (Some(root.factors), Some(root.sink)));
+    let Root { factors, b, mut output } = if session.is_root() { Root::new(cli)? } else { Root::default() };
     let job = cli.run.map(pipeline(shape, cli.side(), factors.as_ref()));
-    let outcome = job.try_for_each(session, "write", |rows| match &mut sink {
-        Some(sink) => sink.take(factors.as_ref(), shape, &rows),
-        None => Ok(()),
-    })?;
-    let (Some(sink), Some(summary)) = (sink, outcome.into_summary()) else { return Ok(None) };
-    Ok(Some((sink.end(cli)?, summary)))
+    let identity = || factors.as_ref().map(|factors| cli.identity(factors)).unwrap_or_default();
+    let job = cli.snapshots.add_to(job, identity);
+    let mut sum = Checksum::default();
+    let take = |rows: Rows, sum: &mut Checksum, output: &mut Destination| {
+        sum.add(&rows.values);
+        if let (Some(b), Some(factors)) = (&b, &factors) {
+            verify(&rows, &factors.a, b, shape)?;
+        }
+        let mut write = |value: &f32| output.write_all(&value.to_le_bytes());
+        Ok(rows.values.iter().try_for_each(&mut write)?)
+    };
+    let summary = run_into(job, (session, "write"), (&mut output, &mut sum), take)?;
+    output.finish()?;
+    Ok(summary.map(|summary| (sum, summary)))
 }
 
 /// Factors of the product and destination of the result, which only rank 0 has.
+#[derive(Default)]
 struct Root {
-    factors: Factors,
-    sink: Sink,
-}
-
-/// Destination of the product's rows on rank 0.
-struct Sink {
-    file: Option<Output>,
+    factors: Option<Factors>,
     /// All of B, if the product is to be compared.
     b: Option<Vec<f32>>,
-    checksum: Checksum,
+    output: Destination,
 }
 
 impl Root {
@@ -153,47 +163,19 @@ impl Root {
         let factors = cli.factors()?;
         let Shape { inner, columns, .. } = cli.shape();
         let b = cli.verify.then(|| factors.b.block(0..inner, 0..columns)).transpose()?;
-        // The output is created first, so that a file that cannot be written ends the run before the computation.
-        let file = cli.output.as_ref().map(|path| Output::create(path)).transpose();
-        let file = file.map_err(|e| refused(cli, &e))?;
-        Ok(Root { factors, sink: Sink { file, b, checksum: Checksum::default() } })
+        // The output is opened first, so that a file that cannot be written ends the run before the computation.
+        let open = |path| Destination::open(Some(path), &cli.snapshots);
+        let output = cli.output.as_deref().map(open).transpose()?.unwrap_or_default();
+        Ok(Root { factors: Some(factors), b, output })
     }
 }
 
-impl Sink {
-    fn take(&mut self, factors: Option<&Factors>, shape: Shape, rows: &Rows) -> Result<(), BoxError> {
-        let Rows { first, values: rows } = rows;
-        let first = *first;
-        self.checksum.add(rows);
-        if let (Some(b), Some(factors)) = (&self.b, factors) {
-            let end = first + rows.len() as u64 / shape.columns;
-            let a = factors.a.block(first..end, 0..shape.inner)?;
-            compare(
-                first,
-                rows,
-                &serial(&a, b, shape.inner as usize, shape.columns as usize),
-                shape.columns,
-            )?;
-        }
-        if let Some(file) = &mut self.file {
-            for value in rows {
-                file.write_all(&value.to_le_bytes())?;
-            }
-        }
-        Ok(())
-    }
-
-    fn end(self, cli: &Cli) -> Result<Checksum, BoxError> {
-        if let Some(file) = self.file {
-            file.commit().map_err(|e| refused(cli, &e))?;
-        }
-        Ok(self.checksum)
-    }
-}
-
-fn refused(cli: &Cli, error: &io::Error) -> String {
-    let path = cli.output.as_ref().map(|path| names::path(path)).unwrap_or_default();
-    format!("cannot write {path}: {error}")
+/// Compares rows of the product with those of the serial loop.
+fn verify(rows: &Rows, a: &Matrix, b: &[f32], shape: Shape) -> Result<(), BoxError> {
+    let Rows { first, values } = rows;
+    let a = a.block(*first..first + values.len() as u64 / shape.columns, 0..shape.inner)?;
+    let expected = serial(&a, b, shape.inner as usize, shape.columns as usize);
+    Ok(compare(*first, values, &expected, shape.columns)?)
 }
 
 /// Compares rows of the product, the first of which has the number `first`, with those of the serial loop.

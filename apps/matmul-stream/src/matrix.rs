@@ -7,7 +7,7 @@ use armature_files::regular;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Maximum number of rows and of columns. The size of a product in bytes then fits into 64 bits.
@@ -73,6 +73,17 @@ impl Matrix {
             .into());
         }
         Ok(Matrix::of(columns, Elements::File(file, name)))
+    }
+
+    /// Returns a text that identifies the matrix in snapshots.
+    pub(crate) fn identity(&self) -> String {
+        let found = match &self.elements {
+            Elements::Generated(seed) => return format!("random numbers {seed}"),
+            Elements::File(file, name) => {
+                file.metadata().map(|found| (name, found.mtime(), found.mtime_nsec()))
+            }
+        };
+        found.map_or_else(|error| error.to_string(), |(name, s, ns)| format!("{name} of {s}.{ns:09}"))
     }
 
     fn of(columns: u64, elements: Elements) -> Self {

@@ -41,9 +41,12 @@ impl Stage for Dot {
 /// the product in order, several at a time.
 ///
 /// An item has up to `side` rows and `side` columns. With one of each, an item is a single dot product.
-pub fn pipeline(shape: Shape, side: u64, factors: Option<&Factors>) -> Pipeline<'_, Rows> {
-    let read = move || factors.into_iter().flat_map(move |Factors { a, b }| Blocks::new(shape, side, a, b));
-    Pipeline::try_source("read", read)
+pub fn pipeline<'p>(shape: Shape, side: u64, factors: Option<&'p Factors>) -> Pipeline<'p, Rows> {
+    let read = move |skipped| {
+        let items = move |Factors { a, b }: &'p Factors| Blocks::new(shape, side, a, b).skip_unread(skipped);
+        factors.into_iter().flat_map(items)
+    };
+    Pipeline::try_source_at("read", read)
         .stage("dot", || Ok(Dot))
         .stage("reduce", move || Ok(Reducer::new(shape.columns)))
         .serial()

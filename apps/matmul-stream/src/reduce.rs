@@ -98,7 +98,7 @@ const PART_OVERHEAD: f64 = 50.0;
 const HEADER_BYTES: usize = 16;
 
 /// Checksum of a sequence of elements, which depends on every bit and on the order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum(pub u64);
 
 impl Checksum {

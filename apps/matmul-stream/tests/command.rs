@@ -1,6 +1,6 @@
 //! Tests of the `matmul-stream` command on threads and under mpirun.
 
-use armature_tests::mpirun::Job;
+use armature_tests::mpirun::{Job, kill_and_restart};
 use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::Path;
@@ -122,5 +122,30 @@ fn product_equals_the_serial_product_under_mpirun() {
             outcome.stdout.contains(EQUAL_RESULT) && checksum(&outcome.stdout) == checksum(&one),
             "{outcome}"
         );
+    }
+}
+
+/// Ranks are killed between and during snapshots, and the job is started again with other numbers of ranks.
+#[test]
+fn killed_product_is_written_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let product = ["--shape", "300x200x301", "--item", "row"];
+    let one = output_of_success(dir.path(), &[&product[..], &["-o", "expected"]].concat());
+    let path = |name: &str| dir.path().join(name);
+    for (kept, output) in [("with file", Some("c")), ("checksum", None)] {
+        let kept = path(kept);
+        let job = |ranks| {
+            let job = Job::new(PROGRAM, ranks).env("ARMATURE_WINDOW", "8");
+            let job = product.into_iter().fold(job, |job, word| job.arg(word));
+            let job = output.into_iter().fold(job, |job, file| job.arg("-o").arg(path(file)));
+            job.arg("--snapshots").arg(&kept).arg("--snapshot-every").arg("0.02")
+        };
+        let outcome = kill_and_restart(job, &kept, &[2, 3, 1, 2]);
+        assert!(outcome.stderr.contains("resumes after "), "{outcome}");
+        assert_eq!(checksum(&outcome.stdout), checksum(&one), "{outcome}");
+        if let Some(file) = output {
+            assert!(fs::read(path(file)).unwrap() == fs::read(path("expected")).unwrap(), "{outcome}");
+        }
+        assert_eq!(checksum(&job(3).succeeds().stdout), checksum(&one));
     }
 }

@@ -3,16 +3,18 @@
 use crate::lines::{Format, Lines};
 use crate::patterns::{MAX_BITS, Patterns};
 use crate::pipeline::{Search, pipeline};
+use crate::places::FileIdentity;
 use crate::text::{MAX_SEGMENT, Part, Repeated, parts};
 use armature::pipeline::Summary;
 use armature::{BoxError, Session};
 use armature_apps::names;
+use armature_apps::output::{Destination, SnapshotArgs, fingerprint, run_into};
 use armature_apps::pipeline::PipelineArgs;
-use armature_apps::terminal::{self, Reader, eprint_line};
-use armature_files::{output::Output, regular};
+use armature_apps::terminal::eprint_line;
+use armature_files::regular;
 use clap::Parser;
 use std::ffi::OsString;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,6 +60,8 @@ struct Cli {
     /// File for the matches [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    snapshots: SnapshotArgs,
     #[command(flatten)]
     run: PipelineArgs,
 }
@@ -123,6 +127,19 @@ impl Cli {
     fn parts(&self, text: Option<&Path>) -> Result<Vec<Part>, BoxError> {
         text.map_or_else(|| Ok(vec![Part::Generated(self.generate.clone())]), parts)
     }
+
+    /// Returns the identity of a search: everything on which its output depends.
+    fn identity(&self, patterns: &Patterns, parts: &[Part]) -> String {
+        let Cli { segment, count, format, generate, .. } = self;
+        let file = |part: &Part| (part.name().as_os_str().as_bytes().to_vec(), FileIdentity::of(part));
+        let files: Vec<_> = parts.iter().map(file).collect();
+        format!(
+            "segments of {segment}, count {count}, {format:?}, {} patterns, {} texts, {} generated",
+            fingerprint(patterns.all()),
+            fingerprint(&files),
+            fingerprint(generate)
+        )
+    }
 }
 
 fn run(cli: &Cli) -> Result<(), armature::BoxError> {
@@ -144,37 +161,32 @@ fn search_on_rank(
     search: &Search,
     text: Option<&Path>,
 ) -> Result<Option<(u64, Summary)>, BoxError> {
-    let parts = if session.is_root() { cli.parts(text)? } else { Vec::new() };
-    let Some(path) = cli.output.as_ref().filter(|_| session.is_root()) else {
-        let terminal = terminal::Output::standard();
-        let reader = terminal.reader();
-        let (mut output, found) =
-            search_and_write(session, cli, search, &parts, reader, BufWriter::new(terminal))?;
-        output.flush()?;
-        return Ok(found);
-    };
-    let file_error = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
-    let file = Output::create(path).map_err(file_error)?;
-    let (file, found) = search_and_write(session, cli, search, &parts, Reader::default(), file)?;
-    file.commit().map_err(file_error)?;
-    Ok(found)
-}
-
-/// Searches and writes the matches to `output`. Returns `output`, and on rank 0 the number of matches and the summary.
-fn search_and_write<W: Write + Send>(
-    session: &mut Session,
-    cli: &Cli,
-    search: &Search,
-    parts: &[Part],
-    reader: Reader,
-    output: W,
-) -> Result<(W, Option<(u64, Summary)>), BoxError> {
+    let (mut parts, mut output) = (Vec::new(), Destination::default());
+    if session.is_root() {
+        parts = cli.parts(text)?;
+        if cli.snapshots.is_given() && parts.contains(&Part::Standard) {
+            return Err("--snapshots needs a text that can be read again: name a file".into());
+        }
+        // Counts are written at the end, from the state that the snapshots contain.
+        let snapshots = if cli.count { SnapshotArgs::default() } else { cli.snapshots.clone() };
+        output = Destination::open(cli.output.as_deref(), &snapshots)?;
+    }
     let names: Vec<&[u8]> = parts.iter().map(|part| part.name().as_os_str().as_bytes()).collect();
-    let mut lines = Lines::new(output, cli.format, &names, search.patterns.all(), search.count);
-    let job = cli.run.map(pipeline(search, parts, reader));
-    let outcome = job.try_for_each(session, "reduce", |found| Ok(lines.add(&found)?))?;
-    let (output, matches) = lines.end()?;
-    Ok((output, outcome.into_summary().map(|summary| (matches, summary))))
+    let lines = Lines::new(cli.format, &names, search.patterns.all());
+    let mut counts = vec![0; parts.len()];
+    let job = cli.run.map(pipeline(search, &parts, output.reader()));
+    let job = cli.snapshots.add_to(job, || cli.identity(&search.patterns, &parts));
+    let mut nothing = Destination::default();
+    let to = if cli.count { &mut nothing } else { &mut output };
+    let summary = run_into(job, (session, "reduce"), (to, &mut counts), |found, counts, to| {
+        counts[found.part as usize] += found.count;
+        Ok(lines.write(&found, to)?)
+    })?;
+    if cli.count {
+        lines.write_counts(&counts, &mut output)?;
+    }
+    output.finish()?;
+    Ok(summary.map(|summary| (counts.iter().sum(), summary)))
 }
 
 #[cfg(test)]

@@ -18,63 +18,52 @@ pub enum Format {
     Json,
 }
 
-/// Writer that prints matches as they arrive and counts them.
+/// Formatter of matches and of their numbers.
 #[derive(Debug)]
-pub struct Lines<W> {
-    to: W,
+pub struct Lines {
     format: Format,
     /// Names of the texts and of the patterns in the output format.
     parts: Vec<String>,
     patterns: Vec<String>,
-    /// Number of matches of each text, printed at the end if only counts were requested.
-    counts: Vec<u64>,
-    only_counts: bool,
 }
 
-impl<W: Write> Lines<W> {
-    /// Creates a writer for texts with the names `parts`, and these patterns. With `only_counts`, the output is one line per text with the number of
-    /// matches.
-    pub fn new(to: W, format: Format, parts: &[&[u8]], patterns: &[Vec<u8>], only_counts: bool) -> Self {
-        let patterns = patterns.iter().map(|pattern| field(format, pattern)).collect();
-        let counts = vec![0; parts.len()];
-        let parts = parts.iter().map(|part| field(format, part)).collect();
-        Lines { to, format, parts, patterns, counts, only_counts }
+impl Lines {
+    /// Creates a formatter for texts with the names `parts`, and these patterns.
+    pub fn new(format: Format, parts: &[&[u8]], patterns: &[Vec<u8>]) -> Self {
+        let fields = |all: &mut dyn Iterator<Item = &[u8]>| all.map(|bytes| field(format, bytes)).collect();
+        let (parts, patterns) =
+            (fields(&mut parts.iter().copied()), fields(&mut patterns.iter().map(Vec::as_slice)));
+        Lines { format, parts, patterns }
     }
 
-    /// Adds the matches in a part of a text.
+    /// Writes the matches in a part of a text.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn add(&mut self, found: &Found) -> io::Result<()> {
-        let part = found.part as usize;
-        self.counts[part] += found.count;
-        let name = &self.parts[part];
+    pub fn write(&self, found: &Found, to: &mut impl Write) -> io::Result<()> {
+        let name = &self.parts[found.part as usize];
         for (place, pattern) in found.matches() {
             let pattern = &self.patterns[pattern as usize];
             match self.format {
-                Format::Tsv => writeln!(self.to, "{name}\t{place}\t{pattern}")?,
-                Format::Json => {
-                    writeln!(self.to, "{{\"file\":{name},\"offset\":{place},\"pattern\":{pattern}}}")?
-                }
+                Format::Tsv => writeln!(to, "{name}\t{place}\t{pattern}")?,
+                Format::Json => writeln!(to, "{{\"file\":{name},\"offset\":{place},\"pattern\":{pattern}}}")?,
             }
         }
         Ok(())
     }
 
-    /// Writes the counts if they were requested. Returns the output and the number of all matches.
+    /// Writes the number of matches of each text.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn end(mut self) -> io::Result<(W, u64)> {
-        if self.only_counts {
-            for (name, count) in self.parts.iter().zip(&self.counts) {
-                match self.format {
-                    Format::Tsv => writeln!(self.to, "{name}\t{count}")?,
-                    Format::Json => writeln!(self.to, "{{\"file\":{name},\"count\":{count}}}")?,
-                }
+    pub fn write_counts(&self, counts: &[u64], to: &mut impl Write) -> io::Result<()> {
+        for (name, count) in self.parts.iter().zip(counts) {
+            match self.format {
+                Format::Tsv => writeln!(to, "{name}\t{count}")?,
+                Format::Json => writeln!(to, "{{\"file\":{name},\"count\":{count}}}")?,
             }
         }
-        Ok((self.to, self.counts.iter().sum()))
+        Ok(())
     }
 }
 

@@ -66,31 +66,36 @@ impl Found {
     }
 }
 
-/// Returns the items for the stage `hash`: the segments of `parts`. There are no further items after the
-/// reader of the output has closed it.
+/// Returns the items for the stage `hash`: the segments of `parts`, except the first `skipped` ones. There are
+/// no further items after the reader of the output has closed it.
 pub fn texts<'p>(
     search: &Search,
     parts: &'p [Part],
     reader: Reader,
+    skipped: u64,
 ) -> Box<dyn Iterator<Item = Result<Text, BoxError>> + Send + 'p> {
     let fingerprint = search.patterns.fingerprint();
     let text = move |content| Text { fingerprint, content };
-    if !search.shared {
-        let segments = Segments::new(parts, search.cut(), reader);
-        return Box::new(segments.map(move |segment| Ok(text(Content::Bytes(segment?)))));
-    }
-    match Places::new(parts, search.cut(), reader) {
-        Ok(places) => Box::new(places.map(move |place| Ok(text(Content::Place(place))))),
-        Err(error) => Box::new(std::iter::once(Err(error))),
-    }
+    let read = if search.shared {
+        Places::new(parts, search.cut(), reader).map(|places| {
+            let places = places.skip(skipped as usize).map(move |place| Ok(text(Content::Place(place))));
+            Box::new(places) as Box<dyn Iterator<Item = _> + Send>
+        })
+    } else {
+        Segments::new(parts, search.cut(), reader).skip_unread(skipped).map(|segments| {
+            let segments = segments.map(move |segment| Ok(text(Content::Bytes(segment?))));
+            Box::new(segments) as Box<dyn Iterator<Item = _> + Send>
+        })
+    };
+    read.unwrap_or_else(|error| Box::new(std::iter::once(Err(error))))
 }
 
 /// Returns the search as a pipeline. All ranks set the same mapping and run it. Only rank 0 reads `parts`, as long as
 /// the reader of the output keeps it open. The sink on rank 0 receives the matches in order.
 pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipeline<'p, Found> {
-    let read = texts(search, parts, reader);
     let (for_hash, for_verify, count) = (search.patterns.clone(), search.patterns.clone(), search.count);
-    Pipeline::try_source("read", move || read)
+    let search = search.clone();
+    Pipeline::try_source_at("read", move |skipped| texts(&search, parts, reader, skipped))
         .stage("hash", move || Ok(Hash::new(for_hash.clone())))
         .stage("verify", move || Ok(Verify::new(for_verify.clone(), count)))
         .name("rabin-karp")

@@ -16,7 +16,7 @@ use std::vec;
 
 /// Identity of a file as rank 0 sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FileIdentity {
+pub(crate) struct FileIdentity {
     path: Vec<u8>,
     size: u64,
     /// Time of the last modification, in seconds since 1970 and nanoseconds.
@@ -24,6 +24,14 @@ struct FileIdentity {
 }
 
 impl FileIdentity {
+    /// Returns the identity of the file of a text; `None` if it is no file, or cannot be opened.
+    pub(crate) fn of(part: &Part) -> Option<Self> {
+        match part {
+            Part::File(path) | Part::Below(path) => open_file(path).ok().map(|(_, identity)| identity),
+            Part::Standard | Part::Generated(_) => None,
+        }
+    }
+
     fn path(&self) -> PathBuf {
         OsString::from_vec(self.path.clone()).into()
     }

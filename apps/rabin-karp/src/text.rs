@@ -7,14 +7,14 @@ use armature_files::regular;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a segment in bytes, without the overlap with the next segment. Positions in a segment have 32 bits.
 pub const MAX_SEGMENT: usize = 256 << 20;
 
 /// Generated text that is never stored: `text` repeated up to `size` bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repeated {
     /// Repeated bytes; not empty.
     pub text: Vec<u8>,
@@ -54,12 +54,17 @@ impl Part {
         }
     }
 
-    /// Opens the text. Returns `None` if the text is skipped, and prints a message.
-    fn open(&self) -> Result<Option<Box<dyn Read + Send>>, BoxError> {
+    /// Opens the text behind its first `start` bytes, except standard input, which is read from its beginning. Returns `None` if the text is skipped, and prints a message.
+    fn open(&self, start: u64) -> Result<Option<Box<dyn Read + Send>>, BoxError> {
         let refused = |path: &Path, e: io::Error| format!("cannot read {}: {e}", names::path(path));
+        let opened = |path: &Path| {
+            let mut file = regular::open(path)?;
+            file.seek(SeekFrom::Start(start))?;
+            Ok(file)
+        };
         Ok(Some(match self {
-            Part::File(path) => Box::new(regular::open(path).map_err(|e| refused(path, e))?),
-            Part::Below(path) => match regular::open(path) {
+            Part::File(path) => Box::new(opened(path).map_err(|e| refused(path, e))?),
+            Part::Below(path) => match opened(path) {
                 Ok(file) => Box::new(file),
                 Err(e) => {
                     eprint_line(format_args!("skipped {}: {e}", names::path(path)));
@@ -68,8 +73,13 @@ impl Part {
             },
             Part::Standard => Box::new(io::stdin()),
             Part::Generated(pieces) => {
-                let nothing: Box<dyn Read + Send> = Box::new(io::empty());
-                pieces.iter().fold(nothing, |before, piece| Box::new(before.chain(Repeating::new(piece))))
+                let (mut all, mut start): (Box<dyn Read + Send>, _) = (Box::new(io::empty()), start);
+                for piece in pieces {
+                    let skipped = start.min(piece.size);
+                    all = Box::new(all.chain(Repeating::new(piece, skipped)));
+                    start -= skipped;
+                }
+                all
             }
         }))
     }
@@ -125,10 +135,13 @@ struct Repeating {
 }
 
 impl Repeating {
-    fn new(piece: &Repeated) -> Self {
+    /// Creates a reader that begins behind the first `start` bytes.
+    fn new(piece: &Repeated, start: u64) -> Self {
         /// Typical size of a disk read in bytes.
         const BLOCK: usize = 64 << 10;
-        Repeating { block: piece.text.repeat(BLOCK.div_ceil(piece.text.len())), at: 0, left: piece.size }
+        let block = piece.text.repeat(BLOCK.div_ceil(piece.text.len()));
+        let at = (start % block.len() as u64) as usize;
+        Repeating { block, at, left: piece.size - start }
     }
 }
 
@@ -192,13 +205,30 @@ impl<'p> Segments<'p> {
         Segments { parts, cut, lines, next: 0, text: None, start: 0, read, left, failed: false }
     }
 
+    /// Leaves out the first `count` segments without reading them.
+    ///
+    /// # Errors
+    /// A text cannot be opened, or the texts of known size have fewer segments.
+    pub fn skip_unread(mut self, mut count: u64) -> Result<Self, BoxError> {
+        let segment = self.cut.segment as u64;
+        self.left = self.left.map(|left| left.saturating_sub(count as usize));
+        while count > 0 {
+            let part = self.parts.get(self.next).ok_or("the texts have become shorter")?;
+            let skipped = count.min(part.size().unwrap_or(0).div_ceil(segment));
+            self.next += 1;
+            let Some(text) = part.open(skipped * segment)? else { continue };
+            (self.text, self.start, count) = (Some(text), skipped * segment, count - skipped);
+        }
+        Ok(self)
+    }
+
     fn advance(&mut self) -> Result<Option<Segment>, BoxError> {
         let whole = self.cut.segment + self.cut.overlap;
         loop {
             let Some(text) = &mut self.text else {
                 let Some(part) = self.parts.get(self.next) else { return Ok(None) };
                 self.next += 1;
-                (self.text, self.start, self.read) = (part.open()?, 0, Vec::new());
+                (self.text, self.start, self.read) = (part.open(0)?, 0, Vec::new());
                 continue;
             };
             // The buffer grows with the bytes that arrive, because a text may be much shorter than a segment.
@@ -303,6 +333,24 @@ mod tests {
         let long = cut(&[Part::Generated(vec![repeated("abc", 1_000_000)])], 300_007, 0);
         let text: Vec<u8> = long.iter().flat_map(|s| s.bytes.to_vec()).collect();
         assert!(text.len() == 1_000_000 && text.chunks(3).all(|c| b"abc".starts_with(c)));
+    }
+
+    #[test]
+    fn segments_are_skipped_without_reading_them() {
+        let (_dir, file) = written(b"0123456789");
+        let generated = Part::Generated(vec![repeated("foobar", 14), repeated("z", 0), repeated("xy", 5)]);
+        let missing = Part::Below("/no/such".into());
+        let parts = [&file[..], &[generated, missing], &file[..], &[Part::Generated(Vec::new())]].concat();
+        for (segment, overlap) in [(1, 0), (4, 1), (5, 9), (100, 3)] {
+            let all = cut(&parts, segment, overlap);
+            for count in 0..=all.len() {
+                let segments = Segments::new(&parts, Cut { segment, overlap }, Lines::default());
+                let rest: Vec<_> = segments.skip_unread(count as u64).unwrap().map(Result::unwrap).collect();
+                assert_eq!(rest, all[count..], "{count} of segments of {segment}");
+            }
+            let segments = Segments::new(&parts, Cut { segment, overlap }, Lines::default());
+            assert!(segments.skip_unread(all.len() as u64 + 1).is_err());
+        }
     }
 
     #[test]

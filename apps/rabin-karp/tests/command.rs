@@ -1,6 +1,6 @@
 //! Tests of the `rabin-karp` command on threads and under mpirun.
 
-use armature_tests::mpirun::Job;
+use armature_tests::mpirun::{Job, kill_and_restart};
 use armature_tests::program::{fails, succeeds, survives_closed_output};
 use std::fs;
 use std::path::Path;
@@ -155,6 +155,8 @@ fn errors_name_the_problem_and_its_place() {
         (&[], "nothing to search"),
         (&["abra", "texts", "--segment", "0"], "expected 1 to 256M"),
         (&["abra", "-", "--shared"], "omit --shared"),
+        (&["abra", "-", "--snapshots", "kept", "-o", "out"], "needs a text that can be read again"),
+        (&["abra", "texts", "--snapshots", "kept"], "needs an output file, -o FILE"),
         (&["abra", "texts", "-o", "no/such/place"], "cannot write no/such/place"),
         (&["abra", "texts", "--ranks", "0"], "1..=4096"),
         (&["abra", "texts", "--mapping", "no-mapping", "--ranks", "2"], "no-mapping"),
@@ -176,5 +178,37 @@ fn matches_are_equal_under_mpirun() {
         let job = job.arg(&texts).arg("--segment").arg("3").arg("--mapping").arg("orderly").arg(more);
         let outcome = job.succeeds();
         assert_eq!(outcome.stdout, expected, "{outcome}");
+    }
+}
+
+/// Ranks are killed between and during snapshots, and the job is started again with other numbers of ranks.
+#[test]
+fn killed_search_writes_each_match_once() {
+    let dir = texts();
+    let text = [&b"abcd".repeat(500_000)[..], b"needle", &b"efgh".repeat(500_000)].concat();
+    fs::write(dir.path().join("texts/long"), text).unwrap();
+    let search = ["ra", "needle", "dab", "hefghefghe", "texts", "--segment", "64"];
+    let options = |output: &[&'static str]| [&search[..], output].concat();
+    for (kept, output) in [("lines", &["-o", "matches"][..]), ("counts", &["--count"])] {
+        let expected = output_of_success(dir.path(), &options(if kept == "lines" { &[] } else { output }));
+        let kept = dir.path().join(kept);
+        let job = |ranks| {
+            let job = Job::new(PROGRAM, ranks).env("ARMATURE_WINDOW", "8");
+            let job = options(output).into_iter().fold(job, |job, word| job.arg(word));
+            let job = job.arg("--snapshots").arg(&kept).arg("--snapshot-every").arg("0.02");
+            job.in_shell(format!("cd '{}' && exec \"$@\"", dir.path().display()))
+        };
+        let outcome = kill_and_restart(job, &kept, &[3, 1, 2, 3]);
+        let written = match output {
+            ["-o", file] => fs::read_to_string(dir.path().join(file)).unwrap(),
+            _ => outcome.stdout.clone(),
+        };
+        assert!(written == expected && expected.contains("texts/long\t"), "{outcome}");
+        assert!(outcome.stderr.contains("resumes after "), "{outcome}");
+        let again = job(2).succeeds();
+        let matches = |text: &str| {
+            text.lines().find_map(|line| line.split_once(" matches in ")).map(|m| m.0.to_string())
+        };
+        assert_eq!(matches(&again.stderr), matches(&outcome.stderr), "{again}");
     }
 }

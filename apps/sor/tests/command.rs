@@ -1,11 +1,11 @@
 //! Tests of the `sor` command on threads and under mpirun.
 
 use armature_tests::loops::LoopProgram;
-use armature_tests::mpirun::{Job, Running};
+use armature_tests::mpirun::{Job, completed_passes};
 use armature_tests::program::succeeds;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PROGRAM: LoopProgram = LoopProgram {
     name: "sor",
@@ -61,53 +61,27 @@ fn checkpointed_job(dir: &Path, ranks: usize, sweeps: u64) -> Job {
 
 const SWEEPS_FOR_MINUTES: u64 = 5_000_000;
 
-/// Returns the number of passes in the valid checkpoint, if there is one.
-fn checkpointed_passes(dir: &Path) -> Option<u64> {
-    let manifest = std::fs::read_to_string(dir.join("manifest")).ok()?;
-    let (_, rest) = manifest.split_once("\"pass\":")?;
-    rest.split(',').next()?.parse().ok()
-}
-
-/// Waits for a checkpoint of more than `passes` passes, and returns its number of passes.
-#[track_caller]
-fn wait_for_later_checkpoint(dir: &Path, running: &Running, passes: Option<u64>) -> u64 {
-    let start = Instant::now();
-    loop {
-        match checkpointed_passes(dir) {
-            Some(more) if passes.is_none_or(|passes| more > passes) => return more,
-            _ => std::thread::sleep(Duration::from_millis(5)),
-        }
-        let waited = start.elapsed();
-        assert!(
-            waited < Duration::from_secs(60),
-            "no checkpoint after {passes:?}: {}",
-            running.stderr_text()
-        );
-    }
-}
-
 /// A user restarts a job that was killed, possibly on another number of ranks. Each kill comes a little later after a
 /// checkpoint than the one before, so the kills hit different steps of the checkpoint protocol.
 #[test]
 fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
-    let mut passes = None;
     for (round, ranks) in [2, 3, 1, 3, 2].into_iter().enumerate() {
         let running = checkpointed_job(&dir, ranks, SWEEPS_FOR_MINUTES).start();
-        passes = Some(wait_for_later_checkpoint(&dir, &running, passes));
+        running.wait_for_checkpoint(&dir, completed_passes(&dir));
         std::thread::sleep(Duration::from_millis(7 * round as u64));
         running.kill();
     }
-    let passes = checkpointed_passes(&dir).unwrap();
+    let passes = completed_passes(&dir).unwrap();
     let outcome = checkpointed_job(&dir, 3, passes + 100).succeeds();
     assert!(outcome.stderr.contains(&format!("loop sor: resumes after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
-    // Only one file with units of a pass exists: those that killed jobs left have been removed.
+    // The last two checkpoints are kept, and other files of killed jobs have been removed.
     let names =
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();
-    assert_eq!(data.len(), 1, "{data:?}");
+    assert_eq!(data.len(), 2, "{data:?}");
     let again = checkpointed_job(&dir, 3, 1).run();
     assert!(!again.status.success() && again.stderr.contains("but the run has only 1"), "{again}");
 }
@@ -117,7 +91,7 @@ fn second_job_with_the_same_checkpoint_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("kept");
     let first = checkpointed_job(&dir, 2, SWEEPS_FOR_MINUTES).start();
-    wait_for_later_checkpoint(&dir, &first, None);
+    first.wait_for_checkpoint(&dir, None);
     let second = checkpointed_job(&dir, 3, SWEEPS_FOR_MINUTES).limit(Duration::from_secs(60)).run();
     assert!(!second.status.success() && !second.hung, "{second}");
     let process = first.process(0).as_raw_nonzero();
@@ -127,9 +101,9 @@ fn second_job_with_the_same_checkpoint_is_refused() {
     );
     assert!(second.stderr.contains(&text), "{second}");
     // The first job continues, and after its end another job can use the checkpoint.
-    wait_for_later_checkpoint(&dir, &first, checkpointed_passes(&dir));
+    first.wait_for_checkpoint(&dir, completed_passes(&dir));
     first.kill();
-    let passes = checkpointed_passes(&dir).unwrap();
+    let passes = completed_passes(&dir).unwrap();
     let outcome = checkpointed_job(&dir, 2, passes + 100).succeeds();
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
 }
@@ -147,7 +121,7 @@ fn planted_links_are_not_followed() {
     std::os::unix::fs::symlink(path("victim"), path("events/attempts/1/rank-0.jsonl")).unwrap();
     let outcome = checkpointed_job(&path("kept"), 2, 3000).arg("--events").arg(path("events")).succeeds();
     assert!(path("events/attempts/2/rank-0.jsonl").is_file(), "{outcome}");
-    assert!(checkpointed_passes(&path("kept")).is_some());
+    assert!(completed_passes(&path("kept")).is_some());
     assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct RankPlace {
 }
 
 impl RankPlace {
-    /// Values of the only rank of a job, with one core.
+    /// Place of a rank that is the only rank of its job and has one core.
     pub(crate) const ALONE: RankPlace = RankPlace { rank: 0, ranks: 1, threads: 1 };
 }
 
@@ -166,7 +166,7 @@ impl Context {
         mixed ^ (mixed >> 31)
     }
 
-    /// Calls `work` and accounts for its declared cost, as [`crate::declare`] does.
+    /// Calls `work` and accounts for its cost of `flops` floating-point operations in simulated time, as [`crate::declare`] does.
     pub fn declare<R>(&self, flops: f64, work: impl FnOnce() -> R) -> R {
         crate::declare(flops, work)
     }

@@ -99,7 +99,8 @@ impl Error {
     /// Creates an error. The message states the problem, its place, and what was expected.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = match kind {
-            // In these kinds of errors control characters are escaped, because the messages contain paths and text from files.
+            // Control characters are escaped in errors of the kinds `Config`, `Mapping` and `Io`, because their messages contain paths and text from
+            // files.
             ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
             _ => message.into(),
         };
@@ -124,7 +125,7 @@ impl Error {
 
     /// Sets the rank on which the error arose, unless a rank is set or the error is about another rank's failure.
     pub(crate) fn at_rank(self, rank: usize) -> Self {
-        // The rank is not added if the text of the error already names the rank that failed.
+        // The rank is not added to an error of kind `Peer`, whose text already names the rank that failed.
         if self.inner.kind == ErrorKind::Peer { self } else { self.of_rank(rank) }
     }
 

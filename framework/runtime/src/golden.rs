@@ -65,7 +65,7 @@ impl Messages {
         self.0.push((what.to_string(), bytes.to_vec()));
     }
 
-    /// Compares all messages with the golden file `golden/messages/ROOM.txt`.
+    /// Compares all messages with the golden file `golden/messages/NAME.txt`, where NAME is the value of `room`.
     pub(crate) fn check(&self, room: &str) {
         let path = place(&format!("messages/{room}.txt"));
         let found: Vec<String> = self.0.iter().map(|(what, bytes)| entry(what, bytes)).collect();
@@ -83,7 +83,7 @@ impl Messages {
     }
 }
 
-/// Returns the entries of a golden file that are only in `found` or only in `kept`.
+/// Returns the entries that are only in the messages of this build (`found`) or only in the golden file (`kept`).
 fn differences(found: &[String], kept: &str) -> Vec<String> {
     let kept: Vec<String> = kept.split("\n\n").map(|entry| format!("{}\n", entry.trim_end())).collect();
     let changed = found.iter().filter(|&entry| !kept.contains(entry)).map(|entry| format!("now  {entry}"));

@@ -105,7 +105,7 @@ mod book {
     struct Pipelines;
     #[doc = include_str!("../../../docs/balancing.md")]
     struct Balancing;
-    // This page is included only with the feature `mpi`, because an example on it uses the MPI bindings.
+    // The page about farms is tested only with the feature `mpi`, because one of its examples uses the MPI bindings.
     #[cfg(feature = "mpi")]
     #[doc = include_str!("../../../docs/farms.md")]
     struct Farms;

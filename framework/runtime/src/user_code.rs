@@ -81,7 +81,8 @@ fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
 fn into_text(payload: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*payload);
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // The payload of a second panic is leaked: dropping it could panic again, without end, and a leak costs little.
+        // If the payload of a panic panics while it is dropped, the second payload is leaked: dropping it could panic again, without end, and a leak
+        // costs little.
         std::mem::forget(another);
     }
     text

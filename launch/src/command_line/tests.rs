@@ -57,6 +57,15 @@ fn bind_option_is_passed_to_each_launcher() {
 }
 
 #[test]
+fn lines_are_labelled_by_each_launcher() {
+    let job = Job { ranks: Some(2), label: true, ..Job::new("app", [""; 0]) };
+    check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --tag-output app");
+    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -prepend-rank app");
+    let golden = "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 2 --label app";
+    assert!(check(&job, Mpi::Mpich, &in_slurm(8), golden).is_labelled);
+}
+
+#[test]
 fn open_mpi_gets_allow_run_as_root_only_for_root() {
     let environment = Environment { root: true, ..here() };
     let job = Job { ranks: Some(2), ..Job::new("app", [""; 0]) };

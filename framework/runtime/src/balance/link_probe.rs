@@ -25,16 +25,16 @@ pub(crate) struct LinkProbe {
     /// Rank at the other end of the measured link, which answers.
     pub(crate) to: usize,
     questions: [Frame; 2],
-    /// Number of messages that are still to be sent, first of those without content, then of those with content.
+    /// Number of probe messages that are still to be sent, first of those without content, then of those with content.
     left: [u32; 2],
-    /// Shortest round-trip times, of messages without content and with content.
+    /// Shortest round-trip times of the probe messages so far, without content and with content.
     best: [Duration; 2],
     sent_at: Duration,
 }
 
 impl LinkProbe {
-    /// Creates a probe for the run with this number, with `rounds` messages of each kind to rank `to`; messages with content have `bytes`
-    /// bytes.
+    /// Creates a probe for the skeleton run with number `run`: `rounds` lists the number of messages without content and with content to rank `to`;
+    /// messages with content have `bytes` bytes.
     pub(crate) fn new(run: u32, to: usize, bytes: usize, rounds: [u32; 2]) -> Self {
         let questions = [0, bytes].map(|bytes| {
             let mut head = frame_header(run, Control::Probe).to_vec();

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// noticeable. A smaller number makes balancing more expensive, a larger number delays changes.
 const PARTS_FOR_LOOKS: u32 = 100;
 
-/// Returns true if `spent` is a small enough part of `time` to be spent on balancing.
+/// Returns true if balancing may take the time `spent` of the time `time`: at most one per cent.
 pub(crate) fn is_affordable(spent: Duration, time: Duration) -> bool {
     spent.saturating_mul(PARTS_FOR_LOOKS) <= time
 }

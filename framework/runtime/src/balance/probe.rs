@@ -37,7 +37,7 @@ impl Speed {
         usable(self.alone) && usable(self.took) && self.lost >= 0.0
     }
 
-    /// Returns the fraction of its core that the rank had.
+    /// Returns the fraction of its core that the rank had while it ran the kernel.
     fn share(&self) -> f64 {
         let mut share = CoreShare::default();
         share.add(self.took, self.lost);
@@ -80,7 +80,7 @@ pub(crate) struct Probe {
 /// Next action of the caller that measures speeds and links.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Wait for further answers of other ranks.
+    /// Wait until other ranks have answered the request for their speeds or the link probe.
     Wait,
     /// Send this frame to the rank with this number at once.
     Send(usize, Frame),
@@ -175,7 +175,8 @@ fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
             platform.set_link(a, b, link).map_err(wrong)?;
         }
     }
-    // Messages of ranks other than 0 overlap with their computation, which runs on another thread.
+    // The planner assumes that messages of ranks other than 0 overlap with their computation, because user code of these ranks runs on another
+    // thread.
     Ok(platform.with_ext_on(0).map_err(wrong)?.with_overlap(true))
 }
 

@@ -48,7 +48,7 @@ impl Clock {
             return self.now();
         }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        // The conversions are exact: the seconds and nanoseconds are non-negative.
+        // The conversions of the CPU time are exact, because its seconds and nanoseconds are non-negative.
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
     }
 

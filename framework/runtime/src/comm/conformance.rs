@@ -52,7 +52,8 @@ fn next(mut x: u64) -> u64 {
 }
 
 fn same(found: &Frame, expected: &Frame, what: &str) {
-    // Only the sizes are compared with `assert_eq`, which would print megabytes of differing bytes.
+    // Sizes of head and parts are compared with `assert_eq`, which prints them; the bytes are compared with `assert`, because `assert_eq` would print
+    // megabytes.
     let sizes = |m: &Frame| (m.head.len(), m.parts.iter().map(Part::len).collect::<Vec<_>>());
     assert_eq!(sizes(found), sizes(expected), "{what}: sizes of head and parts");
     assert!(found == expected, "{what}: the bytes differ");

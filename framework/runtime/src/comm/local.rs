@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct World {
     boxes: Vec<Mailbox>,
-    /// Set once, when a rank fails. The flag is atomic and outside of the mutex, because every poll reads it.
+    /// True once a rank has failed. The flag is atomic and not behind the mutex of the failure, because every poll reads the flag.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
     /// State of the enclosing job, if this value belongs to a group of its ranks.
@@ -37,13 +37,13 @@ struct NewGroup {
 #[derive(Debug, Default)]
 struct Mailbox {
     frames: Mutex<VecDeque<(usize, Frame)>>,
-    /// Length of `frames`, which is read without a lock, so that a poll of an empty queue takes no lock.
+    /// Number of frames in the queue. It is read without a lock, so that a poll of an empty queue takes no lock.
     waiting: AtomicUsize,
     owner: OnceLock<Thread>,
 }
 
 impl Mailbox {
-    /// Wakes the thread of the rank that owns the queue, if the rank has started. A rank that has not started does not wait.
+    /// Wakes the thread of the rank that receives from the queue. A rank whose thread has not started does not wait and need not be woken.
     fn wake(&self) {
         if let Some(owner) = self.owner.get() {
             owner.unpark();

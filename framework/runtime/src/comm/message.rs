@@ -342,7 +342,7 @@ pub(crate) fn encode<T: Serialize>(run: u32, tag: impl Tagged, content: &T) -> R
     frame(run, tag, room, |head, _| wire::append(content, head))
 }
 
-/// Content of a received message. Decoded content is removed.
+/// Content of a received message that has not been decoded yet: decoding removes the decoded content.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) from: usize,
@@ -394,7 +394,7 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a body with the content `head` and `parts` that belongs to the same message.
+    /// Returns a copy of this message body in which the content is replaced by `head` and `parts`.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }

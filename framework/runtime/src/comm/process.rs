@@ -67,7 +67,7 @@ fn read_stat(number: u32) -> io::Result<Option<(char, u64)>> {
     let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {
         Ok(stat) => stat,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // The process ended while the file with its state was being read.
+        // The error `ESRCH` means that the process ended while its `stat` file was being read.
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => return Ok(None),
         Err(e) => return Err(e),
     };

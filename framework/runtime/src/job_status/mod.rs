@@ -59,7 +59,7 @@ pub struct JobStatus {
     pub place: String,
     /// Number of restarts of the job.
     pub restarts: u32,
-    /// Process number, in the same scope, of the process that started the job and will write how the job ended to this file; 0 if there is none.
+    /// Process number, in the scope `place`, of the process that started the job and will write how the job ended to this file; 0 if there is none.
     pub starter: u32,
     /// Identity of the launcher that watches this file, as in `process 8170 on node03 (6f1d…)`; empty if there is none. A launcher ignores
     /// a job status with another identity, because it belongs to another job.

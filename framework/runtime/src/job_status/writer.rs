@@ -349,14 +349,14 @@ mod tests {
             before.write(&path).unwrap();
             StatusWriter::start(Some(&path), None, 0, 1).unwrap();
         }
-        // The process that is named in the file is alive and writes to the file.
+        // A status file is not prepared for this process if it names a process that is alive and writes to the file.
         let parent = std::os::unix::process::parent_id();
         let running = JobStatus { state: State::Running, process: parent, place: place(), ..of("one") };
         assert!(
             !is_prepared(&running)
                 && !is_prepared(&JobStatus { started_by: String::new(), starter: 0, ..running })
         );
-        // Meanwhile another launcher has prepared the file for its own job.
+        // Another launcher prepares the status file for its own job while the first job runs.
         of("one").write(&path).unwrap();
         let mut writer = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
         let mut other = StatusWriter::start(Some(&path), None, 1, 3).unwrap();
@@ -367,7 +367,7 @@ mod tests {
         writer.finish().unwrap();
         assert_eq!(read(&path), of("two"));
         drop(lock);
-        // Without a launcher the process locks the job status itself.
+        // A process that no launcher has started locks the job status itself.
         let writer = StatusWriter::start(Some(&dir.path().join("own")), None, 0, 1).unwrap();
         assert!(writer._lock.is_some());
     }

@@ -41,7 +41,7 @@ pub struct RankStart {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
-    /// Length of the part in seconds.
+    /// Length of this part of the rank's time in seconds.
     pub seconds: f64,
     /// Time in user code for items, tasks and units, and in commands, in seconds. The busy time in the summary of the run is the same
     /// measurement.
@@ -67,18 +67,18 @@ pub struct Activity {
     pub longest: Option<Longest>,
 }
 
-/// A call of user code.
+/// A call of user code: the longest one in a part of a rank's time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Longest {
-    /// Kind of the call, as an index into [`RankStart::kinds`].
+    /// Kind of the call of user code, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Number of the first item, task or unit of the call, if it is known.
+    /// Number of the first item, task or unit of the call of user code, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// Number of items, tasks or units in the call.
+    /// Number of items, tasks or units in the call of user code.
     pub count: u64,
-    /// Duration of the call in seconds.
+    /// Duration of the call of user code in seconds.
     pub seconds: f64,
 }
 
@@ -86,14 +86,14 @@ pub struct Longest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// Kind of the calls, as an index into [`RankStart::kinds`].
+    /// Kind of the calls of user code, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Number of completed items, tasks or units.
+    /// Number of items, tasks or units that were completed in these calls of user code.
     pub done: u64,
-    /// Total time of the calls in seconds.
+    /// Total time of the calls of user code in seconds.
     pub seconds: f64,
-    /// Histogram of the times: pairs of the number of a step and a number of items, tasks or units. An even step n begins at 2^(n/2)
-    /// nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
+    /// Histogram of the times of items, tasks or units: pairs of the number of a step and a number of items, tasks or units. An even step n begins at
+    /// 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
     pub steps: Vec<(u32, u64)>,
 }
 
@@ -101,7 +101,7 @@ pub struct Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// Receiving rank, number of messages, number of bytes.
+    /// For each rank that received messages: its number, the number of messages, and the number of bytes.
     pub to: Vec<(usize, u64, u64)>,
     /// Peak memory use of the process in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ pub struct Reached {
     pub before: u64,
     /// Total number of items, tasks or units.
     pub total: u64,
-    /// Unit of the numbers, in the plural: `items`, `sweeps`.
+    /// Unit of the amounts of work in this event, in the plural: `items`, `sweeps`.
     pub what: String,
 }
 

@@ -11,7 +11,7 @@ use crate::session::Progress as Choice;
 
 /// Time between two updates of the progress on a terminal. A person does not see more frequent updates.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Time between two lines with the progress in the log: two lines before users begin to wonder.
+/// Time between two lines with the progress in the log: half of the time after which a wait of a rank is logged.
 const LINE: Duration = FIRST_REMINDER.checked_div(2).expect("2 is not 0");
 
 /// Minimum number of columns of a terminal on which the progress has a bar, and assumed number of columns if the terminal does not report it.

@@ -93,7 +93,7 @@ pub enum Event {
     },
     /// Rank 0 compared the current arrangement (a mapping, or a distribution of the work) with another arrangement.
     Decision {
-        /// Subject of the decision, such as the mapping or the number of workers.
+        /// Subject of the balancing decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
         /// Current arrangement: a mapping in its text form, a number of workers, or the numbers of units on the ranks.
@@ -106,30 +106,30 @@ pub enum Event {
         /// Predicted time of the best other arrangement, in seconds per item.
         #[serde(with = "figure::optional")]
         candidate_s: Option<f64>,
-        /// Predicted saving by the change, as a fraction of the current time.
+        /// Predicted saving by adopting the best other arrangement, as a fraction of the current time.
         #[serde(with = "figure")]
         gain: f64,
-        /// Smallest predicted gain for which a change is considered.
+        /// Smallest predicted gain for which a change of the arrangement is considered.
         #[serde(with = "figure")]
         threshold: f64,
-        /// Predicted saving by the change in the remaining run, in seconds.
+        /// Predicted saving by adopting the best other arrangement, in seconds over the remaining run.
         #[serde(with = "figure")]
         benefit_s: f64,
         /// Predicted cost of the change of the arrangement, in seconds.
         #[serde(with = "figure")]
         cost_s: f64,
-        /// Service time of each stage on the fastest rank, in seconds, as used for the decision; empty if measurements are missing.
+        /// Service time of each stage on the fastest rank, in seconds, as used for the balancing decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         works_s: Vec<f64>,
-        /// Speed of each rank relative to the fastest rank (1), as used for the decision; empty if measurements are missing.
+        /// Speed of each rank relative to the fastest rank (1), as used for the balancing decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         speeds: Vec<f64>,
-        /// Other measurements on which the decision is based.
+        /// Other measurements on which the balancing decision is based.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
-        /// True if the other arrangement is adopted.
+        /// True if the best other arrangement is adopted.
         acted: bool,
-        /// Reason for the decision, as the end of a sentence: `the gain has lasted for three periods`.
+        /// Reason for the balancing decision, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
     },
     /// Rank 0 announced the next mapping of a pipeline to the ranks, which prepare for it.
@@ -249,13 +249,13 @@ pub enum Event {
     },
     /// A farm sent unfinished tasks of a rank to an idle rank as well. The first results count.
     Copied {
-        /// The rank.
+        /// Rank whose unfinished tasks are sent a second time.
         from: usize,
-        /// The idle rank.
+        /// Idle rank that receives the tasks as well.
         to: usize,
-        /// Number of the first task.
+        /// Number of the first task that was sent a second time.
         first: u64,
-        /// Number of tasks.
+        /// Number of tasks that were sent a second time.
         tasks: u64,
     },
     /// Failures and repeated tasks of a farm.
@@ -283,7 +283,7 @@ pub enum Event {
         sub_masters: Vec<usize>,
         /// Number of workers of all sub-masters together.
         workers: usize,
-        /// Reason for the sub-masters, as the end of a sentence.
+        /// Reason for the assignment of workers to sub-masters, as the end of a sentence.
         reason: String,
     },
     /// The run of a loop begins.
@@ -349,18 +349,18 @@ pub enum Event {
     WorkflowEnd(WorkflowEnd),
     /// Measured result of a change of the mapping or of the distribution of work, some time after the change took effect.
     Outcome {
-        /// Subject of the change, such as the mapping or the number of workers.
+        /// Subject of the change by balancing, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Epoch (period of one mapping) of the new mapping, or number of the change.
+        /// Epoch (period of one mapping) of the new mapping, or number of the change of the distribution of work.
         epoch: u32,
-        /// Measured time before the change, in seconds per item.
+        /// Measured time before the change of the mapping or distribution, in seconds per item.
         #[serde(with = "figure")]
         before_s: f64,
-        /// Predicted time after the change, in seconds per item.
+        /// Predicted time after the change of the mapping or distribution, in seconds per item.
         #[serde(with = "figure")]
         predicted_s: f64,
-        /// Measured time after the change took effect, in seconds per item.
+        /// Measured time after the change of the mapping or distribution took effect, in seconds per item.
         #[serde(with = "figure")]
         after_s: f64,
     },

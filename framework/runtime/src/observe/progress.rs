@@ -35,7 +35,7 @@ pub(crate) struct Progress {
     pub(crate) total: Option<u64>,
     /// Unit of the amounts of work, as a plural: `items`.
     pub(crate) what: &'static str,
-    /// Further text that the skeleton adds.
+    /// Further text that the skeleton adds to the text about the progress.
     pub(crate) rest: String,
 }
 

@@ -56,16 +56,17 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Open {
     log: EventLog,
-    /// End of the time for which the account is complete.
+    /// End of the part of the run for which the account of the rank's time is complete.
     last: Duration,
     begin: Duration,
     part: Part,
     /// Parts of the rank's time that have ended and are not written yet.
     held: VecDeque<Part>,
     tally: SharedTally,
-    /// Time in user code in all parts so far. The value follows the [measured time](Tally::time), part of which becomes known late.
+    /// Time in user code in all parts of the rank's time so far. The value follows the [measured time](Tally::time), part of which becomes known
+    /// late.
     attributed: Duration,
-    /// Time of [set-up](Tally::set_up) in all parts so far.
+    /// Time of [set-up](Tally::set_up) in all parts of the rank's time so far.
     set_up: Duration,
     /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
@@ -265,8 +266,9 @@ impl Open {
         }
     }
 
-    /// Corrects the time in user code of all unwritten parts, so that its sum is the measured time. New time goes to the last interval, of
-    /// length `passed`, first, and then to earlier parts, the latest part first. Returns the time in user code within the last interval.
+    /// Corrects the time in user code of all parts that are not written yet, so that its sum is the measured time. Time that is missing from the
+    /// parts is added to the last interval, of length `passed`, first, and then to earlier parts, the latest part first. Returns the time in user
+    /// code within the last interval.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
@@ -327,7 +329,7 @@ impl Open {
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the parts of the rank's time that ended [`HELD`] ago or earlier to the log.
+    /// Writes the parts of the rank's time that ended at least the delay [`HELD`] ago to the log.
     fn write_old(&mut self, now: Duration) {
         let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
         while self.held.front().is_some_and(is_old)

@@ -90,7 +90,7 @@ fn farm_records_all_iterations_on_every_rank() {
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![3 * ITEMS], vec![3 * ITEMS]));
-    // Rank 0, too, records its time until the end of all three iterations.
+    // Rank 0 records its time until the end of all three iterations of the farm, like the workers.
     let end = |record: &&Record| record.rank == 0 && matches!(record.event, Event::RankEnd { .. });
     let whole = records.iter().find_map(|record| match record.event {
         Event::Finish { seconds, .. } => Some(seconds),

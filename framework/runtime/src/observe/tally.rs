@@ -205,7 +205,7 @@ mod tests {
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
         tally.end_job(16 * MS);
-        // The outcome of the set-up job is fetched first, then the outcome of the job with work.
+        // In this test, the outcome of the set-up job is fetched first, then the outcome of the job that processes items.
         tally.fetched();
         assert_eq!(tally.time(20 * MS), 6 * MS);
         tally.fetched();

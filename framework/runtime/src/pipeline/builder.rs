@@ -72,6 +72,15 @@ impl<'p, T: Item> Pipeline<'p, T> {
         Pipeline::from_erased(name, TrySourceOf::new(move |first| try_skipped(make().into_iter(), first)))
     }
 
+    /// Like [`source_at`](Pipeline::source_at), with an iterator of results. The first error ends the job.
+    pub fn try_source_at<I>(name: &str, make: impl FnOnce(u64) -> I + Movable + 'p) -> Self
+    where
+        I: IntoIterator<Item = Result<T, BoxError>>,
+        I::IntoIter: Movable + 'p,
+    {
+        Pipeline::from_erased(name, TrySourceOf::new(move |first| Ok(make(first).into_iter())))
+    }
+
     fn from_erased(name: &str, source: impl ErasedSource + 'p) -> Self {
         let def = PipelineDef {
             source_name: name.to_string(),

@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::observe::{Display, Doing, Recorder};
 use crate::session::{Config, Progress};
 
-/// Maximum number of messages received before the rank checks its own work. The number is large enough that the check costs little compared with
-/// the messages.
+/// Maximum number of messages that a turn of the loop receives before the rank looks for outcomes of user code. The number is large enough that
+/// looking for outcomes costs little compared with the messages.
 pub(crate) const BURST: usize = 16;
 /// Maximum number of calls of user code that take less than a microsecond between two polls for messages: a poll costs as much as one such call.
 const TINY_BURST: u32 = 8;

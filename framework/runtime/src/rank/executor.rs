@@ -227,9 +227,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.choice != Driver::Auto
     }
 
-    /// Returns how long a simulated rank with a task in progress may sleep before it polls for messages. A poll costs the simulator as much
-    /// as a message, so polls become rarer as the task takes longer: a message waits for at most `1 / patience` of the time that the task
-    /// has run.
+    /// Returns how long a simulated rank with a task in progress may sleep before it polls for messages. A poll costs the simulator as much as a
+    /// message, so polls become rarer as the task takes longer: with a `patience` of n, a message waits for at most one n-th of the time that the
+    /// task has run.
     pub(crate) fn pause(&self, patience: u32) -> Option<Duration> {
         let SimulatedThread { start, done } = self.in_hand()?;
         let now = self.work_log.clock.now();

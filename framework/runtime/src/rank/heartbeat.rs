@@ -28,7 +28,7 @@ pub(crate) enum Watch {
     Process,
     /// Rank 0 and each other rank exchange heartbeats. The session's settings limit the time without a heartbeat.
     Usual,
-    /// The two ranks exchange heartbeats.
+    /// The supervised and the supervising rank exchange heartbeats.
     Within {
         /// Longest allowed time without a message from the rank.
         limit: Duration,
@@ -135,9 +135,10 @@ impl Heartbeat {
         let within_limits = |other: usize| match watch(other) {
             Watch::Usual if endpoint.is_lost(other) || (me != 0 && other != 0) => Watch::No,
             Watch::Usual => match &self.heartbeat_states[other] {
-                // The longer limit of silence applies, because the rank may still run the program's code before the skeleton.
+                // A rank that has sent no heartbeat may be silent for `join_limit`, because it may still run the program's code before the skeleton.
                 None => Watch::Within { limit: self.join_limit, has_joined: false },
-                // The longer limit of silence applies, because user code may block the rank in a call that takes longer than earlier calls.
+                // A rank that user code may block may be silent for the longer of `peer_limit` and `join_limit`, because a call of user code may take
+                // longer than earlier calls.
                 Some(heartbeat_state) if heartbeat_state.is_interleaved && !endpoint.is_stopped(other) => {
                     Watch::Within { limit: self.peer_limit.max(self.join_limit), has_joined: true }
                 }

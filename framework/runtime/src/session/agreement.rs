@@ -72,7 +72,7 @@ impl Announcement {
     pub(crate) fn with_checksum(mut self, name: &str, value: Option<&impl Debug>) -> Self {
         if let Some(value) = value {
             let mut text = Hashed(crc32fast::Hasher::new());
-            // An error of the write is ignored, because neither `Hashed` nor a derived `Debug` fails.
+            // An error in writing the `Debug` text is ignored, because neither `Hashed` nor a derived `Debug` fails.
             let _ = write!(text, "{value:?}");
             self.details.push((name.to_string(), Detail::Checksum(text.0.finalize())));
         }
@@ -92,7 +92,8 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
-        // Details are first compared by position, because several details may have the same name, for example two stages of a pipeline.
+        // The options and parts of a run are first compared by position, because several of them may have the same name, for example two stages of a
+        // pipeline.
         let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
         let pairs =
             pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));
@@ -243,8 +244,8 @@ impl Endpoint {
         let before = u32::try_from(self.rank()).unwrap_or(u32::MAX).saturating_sub(1);
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
-            // Failures of other ranks are received as errors of this poll, for which no message is wanted; all other messages stay in their
-            // queue.
+            // The poll returns no message, because no message is wanted, and returns the failure of another rank as its error; all other messages
+            // stay in their queue.
             self.poll_for(|_, _| false)?;
             self.transport().wait(Some(TURN / 10))?;
         }

@@ -40,7 +40,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         };
         let lost: Vec<usize> = endpoint.lost().iter().copied().filter(|&rank| !back(rank)).collect();
         if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
-            // The message is printed and not logged, because logging may be off and the message explains an exit code.
+            // The text that MPI cannot be finalised is printed and not logged, because logging may be off and the text explains the exit code of the
+            // launcher.
             let text = format!(
                 "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The job has done all its \
                  work, but its launcher may report a failure\n"
@@ -89,7 +90,8 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_arrive(r));
         let missing: Vec<usize> = (1..endpoint.size()).filter(is_missing).collect();
         if missing.is_empty() {
-            // Dead ranks count even if they have reported: a rank that died after its report has not completed the job either.
+            // When all ranks have reported that they leave, their processes are checked as well: a rank that died after its report has not completed
+            // the job.
             return endpoint.check_alive(|| "for all ranks to leave".to_string());
         }
         if watch.is_due(endpoint) {
@@ -142,7 +144,7 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
 
 /// Times of a wait until all ranks have left the job: the last message and the next heartbeat.
 struct LeaveWatch {
-    /// Time of the last check, on a clock that runs only while this rank polls.
+    /// Time of the last poll for messages, on a clock that runs only while this rank polls.
     here: Duration,
     last: Duration,
     next: Duration,
@@ -173,7 +175,7 @@ impl LeaveWatch {
         self.backoff.reset();
     }
 
-    /// Returns the duration of the wait for other ranks to leave, as of the last check.
+    /// Returns the duration of the wait for other ranks to leave, as of the last poll for messages.
     fn waited(&self) -> Duration {
         self.here.saturating_sub(self.start)
     }

@@ -107,8 +107,8 @@ impl Session {
     #[cfg(feature = "mpi")]
     #[track_caller]
     pub fn world(&mut self) -> Result<&crate::comm::mpi::Communicator> {
-        // If ranks have died since the first call, the ranks communicate again although a communicator exists, because `together` then returns
-        // the error.
+        // If ranks have died since the first call, the collective operation is repeated although a communicator exists, because it returns the error
+        // about the dead ranks.
         if self.communicator.is_none() || !self.endpoint.lost().is_empty() {
             let communicator = self.together(Location::caller(), |endpoint, limits| {
                 // All ranks must have arrived before MPI creates the communicator, because MPI itself waits without a limit.

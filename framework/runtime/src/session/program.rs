@@ -310,7 +310,7 @@ mod tests {
         let text = refused(&[&long("1")], &[&long("2")]);
         assert!(text.chars().count() < 300, "{text}");
         assert!(text.contains(&format!("…{}1b", "a".repeat(20))) && text.contains("a2b"), "{text}");
-        // The command line is longer than the part of it that a rank sends.
+        // The command line of this test is longer than the part of it that a rank sends.
         let names: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
         let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
         let root = names.clone();

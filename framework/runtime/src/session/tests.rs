@@ -183,7 +183,7 @@ fn leaving_ranks_time_out_if_rank_0_is_silent() {
     assert!(error.message().ends_with("for rank 0 to allow it to leave"), "{error}");
 }
 
-/// Only a farm can continue without a silent rank.
+/// A job without a farm fails at its end if a rank is silent for too long, because only a farm can continue without a silent rank.
 #[test]
 fn silent_rank_fails_the_job_at_the_end() {
     let world = World::new(3);

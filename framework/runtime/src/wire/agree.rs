@@ -48,7 +48,7 @@ pub(crate) struct Agreement {
 static AGREEMENTS: Mutex<Option<HashMap<TypeId, &'static Agreement>>> = Mutex::new(None);
 
 impl Agreement {
-    /// Returns the state of the check for a type.
+    /// Returns the state of the check that `Serialize` and `Deserialize` of the type `T` agree.
     pub(super) fn of<T: 'static>() -> &'static Self {
         let mut all = AGREEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
@@ -83,7 +83,8 @@ impl Agreement {
         Ok(true)
     }
 
-    /// Returns the number of the next item, from `number` on, that is examined because of its number, even if its structure is known.
+    /// Returns the number of the next item, from `number` on, that is examined although it may have a known structure: one of the first items of the
+    /// type, or an item whose number is a power of two.
     fn due(&self, number: u64) -> u64 {
         match number {
             0 => 0,
@@ -94,7 +95,7 @@ impl Agreement {
     }
 }
 
-/// Encoding of one batch of items, which checks some of the items.
+/// Encoding of one batch of items, during which some of the items are examined: written, read and written again.
 pub(super) struct Batch<'a> {
     agreement: &'a Agreement,
     watch: Watch,
@@ -134,7 +135,8 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // If the process continues after this error, the next items of the type are examined like the first 64 items.
+            // The count of items restarts after an item that is read as another value: if the process continues, the next items of the type are
+            // examined like the first 64 items.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));

@@ -23,7 +23,7 @@ fn refused<T: Item + Clone>(items: &[T], why: &[&str]) {
     }
 }
 
-/// Checks that items which stay on their rank are refused, although they are not encoded.
+/// Checks that items whose `Serialize` and `Deserialize` disagree are refused although they stay on their rank and are not encoded.
 #[track_caller]
 fn refused_at_home<T: Item>(items: &[T], why: &str) {
     let error = Codec::<T>::of_type().check(items).unwrap_err();
@@ -60,7 +60,7 @@ fn skipped_variant_before_others_is_detected() {
         refused(&[figures], &[why]);
     }
     refused(&[Figure::Disc(2)], &["the encoded value cannot be decoded"]);
-    // Items of the first variant are decoded correctly, because no skipped variant precedes it.
+    // Items of the variant `Dot` are decoded correctly, because no skipped variant precedes `Dot` in the enum.
     codec::encode(vec![Figure::Dot(7); 9], &mut Vec::new(), &mut Vec::new()).unwrap();
 }
 
@@ -76,7 +76,7 @@ struct Sparse {
 fn skipped_field_is_detected() {
     for full in [0, 1, 1000] {
         let mut items = vec![Sparse { a: 1, b: Some(2), c: 3 }; full];
-        // The bytes after the omitted field `b` could be read as `b`.
+        // If the field `b` is omitted, `Deserialize` may read the bytes of the next field as `b`.
         items.push(Sparse { a: 1, b: None, c: 1 });
         refused(&items, &["it writes `Sparse` without `b`, and the encoded value cannot be decoded"]);
         refused(&[Some(items)], &["without `b`"]);
@@ -139,7 +139,7 @@ fn self_describing_types_are_accepted_as_named() {
     let flat = |a| Named(Flat { a, more: (0..50).map(|n| (n.to_string(), n)).collect() });
     accepted(&(0..100).map(flat).collect::<Vec<_>>());
     accepted(&[Some((flat(1), vec![flat(2)]))]);
-    // Sending field names does not help if `Deserialize` requires a field that `Serialize` never writes.
+    // Even a value that is sent with the names of its fields is refused if its `Deserialize` requires a field that `Serialize` never writes.
     refused(&[Named(Half { a: 1, b: 2 })], &["cannot be decoded", "missing field `b`"]);
 }
 
@@ -190,7 +190,7 @@ fn handwritten_implementations_are_checked() {
     accepted(&[ByHand::<2, false>(1, 2, vec![])]);
     refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
     refused(&[ByHand::<2, true>(1, 2, vec![])], &["it is decoded with other values"]);
-    // If both fields have equal values, the reverse order of reading is not detected.
+    // An item whose two fields have equal values does not show that `Deserialize` reads them in reverse order.
     let mut items = vec![ByHand::<2, true>(1, 1, vec![]); 50];
     items.push(ByHand(1, 2, vec![]));
     refused_at_home(&items, "other values");
@@ -265,10 +265,10 @@ fn consistent_types_are_accepted() {
     assert!(error.contains("could not be encoded") && error.contains("cannot be serialized"), "{error}");
 }
 
-/// Number of deserialized values, by kind of `Counted`.
+/// Number of deserialized values of each type `Counted<0>`, `Counted<1>` and `Counted<2>`.
 static READ: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// A number whose deserializations are counted, by kind: kind 1 takes long to deserialize, kind 2 fails.
+/// A number whose deserializations are counted for each value of `TAG_AT`: 1 makes them slow, and 2 makes some numbers fail.
 #[derive(Clone, Debug)]
 struct Counted<const TAG_AT: usize>(u64);
 
@@ -295,14 +295,15 @@ fn only_a_sample_of_items_is_checked() {
     let batch: Vec<Counted<0>> = (0..2_000).map(Counted).collect();
     let send = || codec::encode(batch.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     send();
-    // The first 64 items are checked, then items 64 to 1,024 at growing distances, and the item that is written
-    // differently.
+    // The first 64 items of the type are checked, then the items whose number is a power of two (64 to 1,024), and the item that is written as
+    // another struct.
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1);
     send();
     Codec::of_type().check(&batch).unwrap();
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
 
-    // Items whose examination takes long are examined once, and again only if they are written differently.
+    // An item whose examination takes long ends the checks of items by their number; only an item that is written as another struct is checked after
+    // it.
     let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
     codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     Codec::of_type().check(&slow).unwrap();

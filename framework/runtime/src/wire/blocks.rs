@@ -144,7 +144,7 @@ impl Block for BytesMut {
     type Rest = BytesMut;
 
     fn open(inline: Bytes) -> BytesMut {
-        // The buffer becomes mutable without a copy if it has no other owner.
+        // A received buffer becomes a `BytesMut` without a copy if it has no other owner.
         inline.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
     }
 
@@ -170,7 +170,7 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
     let mut lengths: Vec<u32> = Vec::with_capacity(items.len());
     let mut inline = 0;
     for size in items.iter().map(|item| item.bytes().len()) {
-        // An item's length below [`OWN_PART`] fits a `u32`.
+        // The cast to `u32` is lossless for an item that is shorter than [`OWN_PART`].
         lengths.push(if size < OWN_PART { size as u32 } else { APART });
         inline += if size < OWN_PART { size } else { 0 };
     }

@@ -69,7 +69,7 @@ fn bound<T>(inner: T, bounds: Bounds<'_>) -> Bounded<'_, T> {
     Bounded { inner, bounds }
 }
 
-/// Defines the methods for values that contain no other values; the calls are passed on.
+/// Defines the deserializer methods for values that contain no other values: each calls the wrapped deserializer.
 macro_rules! leaves {
     ($($method:ident)*) => {$(
         #[inline]
@@ -306,7 +306,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
-        // `count` values are read as a tuple, because a tuple has no length prefix.
+        // The consecutive values are read as a tuple, because a tuple has no length prefix.
         deserializer.deserialize_tuple(self.1, self)
     }
 }
@@ -320,7 +320,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Many<'_, T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
         let Many(bounds, count, _) = self;
-        // The first allocation is at most 64 KiB; the vector grows with the values that have been read.
+        // The first allocation of the vector of decoded values is at most 64 KiB; the vector grows with the values that have been read.
         let likely = (64 * 1024 / size_of::<T>().max(1)).clamp(1, count.max(1));
         let mut values = Vec::with_capacity(likely);
         while let Some(value) = seq.next_element_seed(One(bounds, PhantomData))? {

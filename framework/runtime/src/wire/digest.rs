@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::ser::{self, Serialize, Serializer};
 
-/// Returns the digest. Two values that are written differently, except for the order of elements, very probably have different digests.
+/// Returns the digest of the written form of a value. Two values that are written differently, except for the order of elements, very probably have
+/// different digests.
 ///
 /// # Errors
 /// The error of the value's `Serialize`.
@@ -47,7 +48,7 @@ impl ser::Error for Refused {
 
 /// Combines two digests into one that depends on their order.
 fn mix(first: u64, second: u64) -> u64 {
-    // The multiplier of the product is 2^64 divided by the golden ratio. The upper half of the product depends on all bits of both digests.
+    // The multiplier is 2^64 divided by the golden ratio, so that the upper half of the product depends on all bits of both digests.
     let product = (first.rotate_left(23) ^ second).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
 }

@@ -13,12 +13,12 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
-/// A batch of items of one type, which its user does not know: a `Vec<T>`.
+/// A batch of items of one type (a `Vec<T>`), for code that does not know the type of the items.
 pub(crate) trait Batch: Any + Send {
     fn len(&self) -> usize;
-    /// Removes the items from position `at` on, and returns them.
+    /// Removes the items from position `at` to the end of the batch, and returns them.
     fn split_off(&mut self, at: usize) -> Items;
-    /// Appends items of the same type.
+    /// Appends items of the batch's type to the batch.
     fn append(&mut self, items: Items) -> Result<()>;
     /// Returns the approximate size of the items in bytes. See [`weigh_some`].
     fn weigh(&self) -> usize;
@@ -61,7 +61,7 @@ impl dyn Batch {
         std::mem::replace(self, rest)
     }
 
-    /// Splits the batch at these positions, which are in ascending order.
+    /// Splits the batch before the items at the given positions, which are in ascending order.
     pub(crate) fn split_at(
         mut self: Box<Self>,
         places: impl DoubleEndedIterator<Item = usize>,

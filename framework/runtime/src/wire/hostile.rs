@@ -74,7 +74,7 @@ fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usi
     result
 }
 
-/// Malformed frame from a file of the corpus; the error message of the decoder must contain `what`.
+/// Malformed frame from a file of the corpus. The error message of the decoder must contain the text `what`.
 struct Hostile {
     codec: String,
     count: usize,
@@ -105,7 +105,7 @@ fn words64(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>())
 }
 
-/// Generates up to two parts of messages, of all kinds of memory.
+/// Generates up to two parts of a message, whose memory consists of bytes or of words of 32 or 64 bits.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     let part = (0..3, vec(any::<u8>(), 0..50)).prop_map(|(kind, bytes)| match kind {
         0 => Part::Bytes(bytes.into()),

@@ -29,7 +29,7 @@ pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
     head.extend_from_slice(&Start { version: VERSION, codec: id, in_part: u8::from(in_part) }.to_bytes());
 }
 
-/// Appends the header of a batch, the bytes `extra` and the memory of `items`; large memory is moved into a part instead.
+/// Appends the header of a batch, the additional bytes `extra` of its codec, and the memory of `items`; large memory is moved into a part instead.
 pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     items: Vec<P>,
     id: u8,

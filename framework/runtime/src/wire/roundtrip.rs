@@ -199,7 +199,7 @@ fn bulk_plain_old_data_is_not_copied() {
 
 #[test]
 fn misaligned_numbers_are_copied() {
-    // The framework never sends parts of a message with another alignment, but a codec must accept them.
+    // The framework never sends numbers in a part that is not aligned for them, but a codec must accept such a part.
     let count = OWN_PART / 8;
     let (head, _) = send(vec![7_u64; count]);
     for part in

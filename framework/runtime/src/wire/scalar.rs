@@ -62,7 +62,7 @@ impl Scalar for char {
 
     fn take(part: Part) -> Option<Vec<char>> {
         match part.into_values::<u32>() {
-            // The conversion works in place: the standard library reuses the allocation of the source vector.
+            // The conversion from `u32` to `char` works in place: the standard library reuses the allocation of the source vector.
             Ok(values) => values.into_iter().map(char::from_u32).collect(),
             Err(part) => Self::read(part.bytes()),
         }

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Item, blocks::Block, value};
 
-/// Writer that only counts the bytes.
+/// Writer that counts the written bytes and drops them.
 struct Counter(usize);
 
 impl Write for Counter {

@@ -31,7 +31,7 @@ impl Endpoint {
         let failure = FailureMessage { message: error.to_string(), restart };
         let me = self.rank();
         for to in (0..self.size()).filter(|&r| r != me) {
-            // An error of this send is ignored: the job ends even if the failure message does not arrive.
+            // An error in sending the failure message is ignored: the job ends even if the message does not arrive.
             let _ = self.send(to, Control::Failure, &failure);
         }
         let _ = self.drain(FLUSH);
@@ -42,7 +42,7 @@ impl Endpoint {
     /// ends: further waits for any rank return the error. If this rank is a process that is still running user code after a grace period, the
     /// process ends itself.
     pub(crate) fn report(&mut self, error: &Error) {
-        // If the user has stopped the run, the run returns this error on every rank, so no rank has to be informed.
+        // An error of kind `Stopped` is not reported: the job was asked to stop, and every rank returns this error.
         if error.kind() == ErrorKind::Stopped {
             return;
         }

@@ -9,7 +9,8 @@ use crate::job_status::TIME_LIMIT;
 const RESERVE: Duration = Duration::from_secs(5);
 
 impl Endpoint {
-    /// Sets the time at which the job will be ended. Returns the time until then, or `None` if it has passed: then it is not that of this job.
+    /// Sets the time at which the job will be ended. Returns the time until then, or `None` if the time has passed and is therefore not the end of
+    /// this job.
     pub(crate) fn ends_at(&mut self, end: SystemTime) -> Option<Duration> {
         let left = end.duration_since(SystemTime::now()).ok()?;
         self.end = Some(self.clock.now() + left);

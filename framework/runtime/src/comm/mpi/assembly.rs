@@ -15,7 +15,7 @@ use super::sentinel;
 use crate::comm::{Frame, Part};
 use crate::error::Result;
 
-/// Tag of all bulk data, which is sent on a separate communicator.
+/// MPI tag of all bulk data. Bulk data needs no other tag, because it is sent on a separate communicator.
 pub(super) const BULK_TAG: c_int = 0;
 
 /// Maximum number of posted receives of bulk data for one sender.
@@ -306,7 +306,8 @@ impl Assembly {
             )
         };
         check(code, "MPI_Testsome of receives")?;
-        // The conversion fails for MPI_UNDEFINED, which is negative and means that no request is active.
+        // MPI_Testsome returns MPI_UNDEFINED, which is negative, as the number of complete receives if no request is active; the conversion then
+        // fails.
         let found = usize::try_from(found).unwrap_or(0);
         self.cursor += window - found;
         if found == 0 {

@@ -58,7 +58,8 @@ impl Landing {
     ///
     /// # Safety
     /// `length` bytes have been reserved, `length` is a whole number of units, and all the bytes have been written.
-    // SAFETY: the caller's obligation is stated above. The vectors do not know their contents, because MPI writes through the pointer `start`.
+    // SAFETY: the caller's obligation is stated above. The function is unsafe, because MPI writes through the raw pointer `start` and the vectors do
+    // not know how many bytes it has written.
     pub(super) unsafe fn filled(self, length: usize) -> Part {
         // SAFETY: the caller guarantees that all `length` bytes have been written; every bit pattern is a value of `u8`, `u32` and `u64`.
         unsafe {

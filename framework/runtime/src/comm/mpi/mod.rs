@@ -207,7 +207,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // The setting is ignored under the simulator, because simulated ranks share one process and its memory.
+        // Under the simulator the setting of the allocator is not changed, because all simulated ranks share one process and its memory.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }

@@ -118,7 +118,7 @@ impl Outbox {
             )
         };
         check(code, "MPI_Testsome of sends")?;
-        // The conversion fails for MPI_UNDEFINED, which is negative and means that no request is active.
+        // MPI_Testsome returns MPI_UNDEFINED, which is negative, as the number of completed sends if no request is active; the conversion then fails.
         let count = usize::try_from(count).unwrap_or(0);
         let (from, mut done) = (self.cursor, self.done);
         let done = &mut done[..count];

@@ -33,7 +33,7 @@ impl StartReminder {
                     // The text is written to stderr without the logger, which is not set up yet: it needs the rank, which is certain only after
                     // MPI has started.
                     let text = format!("{}\n", message(rank, waited));
-                    // An error of the write is ignored: the text is only a hint to the user.
+                    // An error in writing the message about the slow start is ignored: the message is only a hint to the user.
                     let _ = std::io::stderr().write_all(text.as_bytes());
                 }
             }

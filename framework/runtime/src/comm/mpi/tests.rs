@@ -325,7 +325,7 @@ fn as_rank_that_receives_in_parts() {
         while !transport.is_receiving() {
             assert!(transport.poll().expect("poll").is_none(), "most of the message is missing");
         }
-        // Rank 0 sends the rest of its message only after it has received this message.
+        // Rank 0 waits for this message of rank 1 before it sends the rest of its own message.
         transport.send(0, Frame::new(vec![1])).expect("send");
         assert_eq!(receive(&mut transport).head.len(), 1 << 22);
         assert!(!transport.is_receiving(), "it is here");

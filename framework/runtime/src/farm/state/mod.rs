@@ -4,10 +4,12 @@
 //! protocol, the states and the invariants.
 
 mod chunk_sizes;
+mod copied_chunks;
 mod death_records;
 mod groups;
 mod losses;
 mod master;
+mod pace;
 mod second_copies;
 mod submaster;
 mod suspect_tasks;
@@ -22,11 +24,11 @@ pub(crate) use crate::tasks::LastActivity;
 use crate::tasks::{Attempts, Deaths};
 use crate::wire::erased::Items;
 pub(crate) use chunk_sizes::{ChunkSizes, Reserved};
+use copied_chunks::SecondCopies;
 pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
 pub(crate) use master::{Joined, MasterState, Sent};
-pub(crate) use second_copies::Pace;
-use second_copies::SecondCopies;
+pub(crate) use pace::Pace;
 pub(crate) use submaster::SubmasterState;
 pub(crate) use suspect_tasks::Share;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};

@@ -9,47 +9,8 @@ use std::time::Duration;
 use armature_planner::farm::{HeldChunk, second_copies};
 
 use super::super::chunk_result::Failure;
+use super::copied_chunks::Pair;
 use super::{MasterState, OutstandingChunk, TaskTable, WorkerState};
-
-/// Two chunks with the same tasks. At least one of them is outstanding for each open task.
-#[derive(Debug)]
-struct Pair {
-    chunks: [u64; 2],
-    first: u64,
-    /// True for each task from `first` on that has neither ended nor been requeued.
-    open: Vec<bool>,
-}
-
-impl Pair {
-    /// Closes the open tasks in `tasks` that `closes` accepts. Returns them.
-    fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
-        let mut runs: Vec<Range<u64>> = Vec::new();
-        for task in tasks {
-            let open = task.checked_sub(self.first).and_then(|place| self.open.get_mut(place as usize));
-            let Some(open) = open.filter(|open| **open && closes(task)) else { continue };
-            *open = false;
-            match runs.last_mut() {
-                Some(run) if run.end == task => run.end += 1,
-                _ => runs.push(task..task + 1),
-            }
-        }
-        runs
-    }
-
-    fn other(&self, id: u64) -> u64 {
-        if self.chunks[0] == id { self.chunks[1] } else { self.chunks[0] }
-    }
-}
-
-/// Pairs of chunks with the same tasks.
-#[derive(Debug, Default)]
-pub(super) struct SecondCopies(Vec<Pair>);
-
-impl SecondCopies {
-    fn position(&self, id: u64) -> Option<usize> {
-        self.0.iter().position(|pair| pair.chunks.contains(&id))
-    }
-}
 
 impl<K: Clone> TaskTable<K> {
     /// Records that `worker` holds a copy of the chunk `id`. Returns the copy, or `None` if the chunk cannot be copied.
@@ -184,39 +145,6 @@ fn is_copyable<K>(chunk: &OutstandingChunk<K>) -> bool {
 /// Returns the open tasks of a chunk without a pair: all, or none if all have ended in a copy.
 fn only_tasks<K>(chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
     if chunk.has_copy { Vec::new() } else { vec![tasks] }
-}
-
-/// Latest measurements of each rank, for second copies.
-#[derive(Debug, Default)]
-pub(crate) struct Pace {
-    /// Time of a task in seconds: a mean in which the last result counts half.
-    seconds_per_task: Vec<Option<f64>>,
-    /// Time of the last result.
-    last_result: Vec<Duration>,
-}
-
-impl Pace {
-    pub(super) fn new(size: usize) -> Self {
-        Pace { seconds_per_task: vec![None; size], last_result: vec![Duration::ZERO; size] }
-    }
-
-    /// Records a result of `count` tasks that took `seconds`. The rank `by` computed it, and `worker` sent it to rank 0.
-    pub(crate) fn result(&mut self, [worker, by]: [usize; 2], (count, seconds): (u32, f64), now: Duration) {
-        let last = seconds / f64::from(count.max(1));
-        for rank in [Some(by), (worker != by).then_some(worker)].into_iter().flatten() {
-            let pace = &mut self.seconds_per_task[rank];
-            *pace = Some(pace.map_or(last, |pace| (pace + last) / 2.0));
-        }
-        self.last_result[worker] = now;
-    }
-
-    /// Returns the time of a task on a rank in seconds, from its results or, if it has none, from those of all ranks.
-    pub(crate) fn estimate(&self, rank: usize) -> Option<f64> {
-        self.seconds_per_task[rank].or_else(|| {
-            let known: Vec<f64> = self.seconds_per_task.iter().flatten().copied().collect();
-            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-        })
-    }
 }
 
 impl MasterState {

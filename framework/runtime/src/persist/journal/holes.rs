@@ -25,7 +25,7 @@ pub(super) fn data(
     while at < range.end {
         at = match seek(file, SeekFrom::Data(at)) {
             Ok(next) => next,
-            // The error means that the file has only holes after this offset.
+            // The error `ENXIO` of `lseek` means that the file has only holes after the offset.
             Err(Errno::NXIO) => return Ok(()),
             Err(error) => return Err(error.into()),
         };

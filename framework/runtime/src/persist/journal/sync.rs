@@ -17,7 +17,7 @@ pub(super) struct Syncer {
 impl Syncer {
     pub(super) fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        // A capacity of one suffices for both channels, because one sync runs at a time.
+        // A capacity of one suffices for the channels of requests and of answers, because one sync runs at a time.
         let (request_sender, requests) = sync_channel(1);
         let (reply, answers) = sync_channel(1);
         std::thread::Builder::new().name("journal".into()).spawn(move || {
@@ -32,7 +32,7 @@ impl Syncer {
 
     /// Starts a sync of the file. The result of the previous sync must have been received.
     pub(super) fn begin(&self) {
-        // The request fails only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
+        // Sending the request fails only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
         let _ = self.request_sender.try_send(());
     }
 

@@ -205,7 +205,7 @@ fn zeroed_tail_is_cut() {
         fs::write(&path, &lost).unwrap();
         let (_, recovery, found) = open(&path).unwrap();
         remove_copy(&path, &lost, &recovery);
-        // The comparison stops at the first differing byte: a lost record whose bytes are all zero equals the original.
+        // Results count as kept up to the first changed byte, because a lost record whose bytes were all zero is unchanged.
         let same = lost.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
         assert_eq!(found, before(&some(), &ends, same.min(bytes.len())), "from byte {from}");
     }
@@ -417,7 +417,7 @@ fn killed_writer_loses_no_written_results() {
         child.wait().unwrap();
         let mut rest = String::new();
         lines.read_to_string(&mut rest).unwrap();
-        // The last line may be incomplete, because the process was killed while it printed.
+        // The last line that the killed process printed may be incomplete.
         let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
         written += count + whole.lines().filter(|line| line.starts_with("written ")).count() as u64;
         assert!(written >= 100 * round, "only {written} results were written");

@@ -24,7 +24,7 @@ impl Attempt {
     }
 }
 
-/// Validates the text of an attempt, because the text in a manifest becomes part of a path.
+/// Validates the identity of a start of the job, because the text that a manifest states becomes part of a path.
 impl TryFrom<String> for Attempt {
     type Error = String;
 
@@ -117,7 +117,7 @@ mod tests {
         symlink("elsewhere", planted.path(dir)).unwrap();
         assert!(planted.create(dir, 0).is_err());
         assert!(!dir.join("victim").exists() && !dir.join("elsewhere/rank-0").exists());
-        // Only the link is removed, and not its target.
+        // If the directory of a checkpoint's data is a link, only the link is removed, and not its target.
         planted.remove(dir);
         assert!(dir.join("elsewhere").exists());
     }

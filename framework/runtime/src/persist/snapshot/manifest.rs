@@ -122,7 +122,7 @@ impl Manifest {
         let sum = crc32fast::hash(text.as_bytes());
         text += &format!("\n{sum:08x}\n");
         match std::fs::rename(dir.join(NAME), dir.join(OLDER)) {
-            Err(error) if error.kind() != IoKind::NotFound => return Err(error),
+            Err(error) if error.kind() != IoKind::NotFound => Err(error),
             _ => output::replace(&dir.join(NAME), text.as_bytes()),
         }
     }

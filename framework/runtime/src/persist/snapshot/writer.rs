@@ -77,7 +77,7 @@ impl SnapshotWriter {
             self.thread = Some(start(self.dir.clone(), self.rank)?);
         }
         if let Some(Thread { jobs, .. }) = &self.thread {
-            // An error of the send is ignored: if the thread has ended, the next call of `poll` reports it.
+            // An error in sending the units to the writing thread is ignored: if the thread has ended, the next call of `poll` reports it.
             let _ = jobs.send((folder, pieces));
         }
         Ok(())

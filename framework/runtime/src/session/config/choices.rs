@@ -26,11 +26,12 @@ pub enum Bind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Driver {
-    /// A separate compute thread, unless jobs are so short that passing them to another thread costs more than the jobs.
+    /// A separate compute thread for user code, unless jobs are so short that passing them to another thread costs more than the jobs.
     Auto,
-    /// The thread that communicates. This choice has the least overhead, but the rank does not answer messages while user code runs.
+    /// The thread that communicates also runs user code. This choice has the least overhead, but the rank does not answer messages while user code
+    /// runs.
     Inline,
-    /// A separate compute thread, so that the rank communicates even while user code computes for seconds.
+    /// A separate compute thread for user code, so that the rank communicates even while user code computes for seconds.
     Threaded,
 }
 
@@ -38,7 +39,7 @@ pub enum Driver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchMode {
-    /// A number that starts with one item and grows while a batch stays short in time and bytes.
+    /// A number of items in a message that starts with one and grows while a batch stays short in time and bytes.
     Auto,
     /// Fixed number of items in a message; the last batch of a stream may be smaller.
     Fixed(usize),
@@ -63,8 +64,8 @@ pub enum Progress {
 pub enum Balance {
     /// No change: the initial distribution of the work stays.
     Off,
-    /// At most one change: the first time that the predicted gain exceeds the cost of the change.
+    /// At most one change of the distribution of the work: the first time that the predicted gain exceeds the cost of the change.
     Once,
-    /// A change whenever its predicted gain exceeds its cost.
+    /// A change of the distribution of the work whenever its predicted gain exceeds its cost.
     Live,
 }

@@ -10,7 +10,7 @@ const DOCUMENTED: &str = include_str!("mod.rs");
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
 const RENEW: &str = "ARMATURE_TEST_RENEW";
 
-/// Returns the lines of the table in `text`, without the `prefix` of each line.
+/// Returns the lines of the table of settings in `text`, without the `prefix` of each line.
 fn table(text: &str, prefix: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.strip_prefix(prefix).unwrap_or_default());
     lines
@@ -25,7 +25,7 @@ fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// Returns a row of the table in the form of the book: links between rustdoc pages become names.
+/// Returns a row of the table of settings in the form of the book, in which links between rustdoc pages become names.
 fn for_the_book(row: &str) -> String {
     let mut written = String::new();
     let mut rest = row;
@@ -34,7 +34,7 @@ fn for_the_book(row: &str) -> String {
         let (target, after) = target.split_once(')').expect("a link ends");
         written.push_str(before);
         match target.strip_prefix("crate::") {
-            // The link leads to a method, which is written with its type in the book.
+            // A link to a method becomes the name of the method with its type.
             Some(path) if text.starts_with('`') => {
                 let method: Vec<&str> = path.rsplitn(3, "::").take(2).collect();
                 written.push_str(&format!("`{}::{}`", method[1], method[0]));

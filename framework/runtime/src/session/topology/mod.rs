@@ -45,7 +45,7 @@ pub struct Topology {
     pub memory_total: u64,
     /// Memory in bytes that is available to this process now, without swapping.
     pub memory_available: u64,
-    /// Source of `cores` and `caches`.
+    /// Source of the data about cores and caches.
     pub source: Source,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for Topology {
     }
 }
 
-/// Number of bytes that is displayed in the largest unit in which the number is at least one.
+/// Number of bytes for display: in the largest of the units B to TiB in which the number is at least one.
 pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {

@@ -15,7 +15,7 @@ pub(super) fn hardware(root: &Path) -> Hardware {
             continue;
         }
         let topology = cpus.join(format!("cpu{unit}/topology"));
-        // Kernels before 5.3 have only the second name of the file.
+        // Kernels before 5.3 have the list of a core's processing units only under the name `thread_siblings_list`.
         let siblings = list(&topology.join("core_cpus_list"))
             .or_else(|| list(&topology.join("thread_siblings_list")))
             .filter(|siblings| siblings.contains(&unit))

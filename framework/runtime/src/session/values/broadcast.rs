@@ -342,7 +342,7 @@ mod tests {
     fn all_ranks_receive_all_items_for_any_piece_size() {
         let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
         for ranks in [1, 2, 5] {
-            // With these sizes the pieces of the broadcast contain one item, some items, or all items.
+            // The tested sizes of an item make the pieces of the broadcast contain one item, some items, or all items.
             for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
                 let got = broadcast_on_all(ranks, &words, bytes);
                 assert_eq!(got.len(), ranks);

@@ -93,8 +93,8 @@ fn error_of_one_rank_reaches_all_ranks() {
     }
 }
 
-/// The job fails with the original error. If the rank with the original error handles the error, the job fails with the copy on another rank,
-/// which has no source.
+/// The job fails with the error that one rank passes to the consensus. If this rank handles the error, the job fails with the copy of the error that
+/// another rank received, which has no source.
 #[test]
 fn consensus_error_of_one_rank_fails_the_job() {
     for handled in [false, true] {

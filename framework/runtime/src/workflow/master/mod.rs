@@ -10,6 +10,7 @@ mod plans;
 mod replanning;
 mod supply;
 mod time_left;
+mod time_limit;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

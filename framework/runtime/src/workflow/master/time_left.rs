@@ -1,109 +1,24 @@
-//! Time limit of the job: no task is ordered that cannot end before the limit, by its description and the times of completed tasks.
+//! Time left for the tasks of a workflow, and the measured times of tasks.
 
 use std::time::Duration;
 
-use super::{Master, State};
-use crate::observe::number_format::seconds;
-
 /// Run times of the completed tasks of a kind, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    measured: f64,
+pub(super) struct Times {
+    pub(super) measured: f64,
     /// Sum of the times in the description of the tasks that have one.
-    described: f64,
-    tasks: f64,
+    pub(super) described: f64,
+    pub(super) tasks: f64,
 }
 
 /// Time left for tasks.
 #[derive(Debug)]
 pub(super) struct TimeLeft {
     /// Time by which tasks have to end, on the clock of rank 0.
-    end_by: Duration,
-    now: Duration,
+    pub(super) end_by: Duration,
+    pub(super) now: Duration,
     /// By kind of task.
-    times: Vec<Times>,
+    pub(super) times: Vec<Times>,
     /// Tasks that cannot end in the time left.
-    held_back: Vec<usize>,
+    pub(super) held_back: Vec<usize>,
 }
-
-impl Master {
-    /// Sets the time by which tasks have to end, at time `now`.
-    pub(in crate::workflow) fn ends_by(&mut self, end_by: Duration, now: Duration) {
-        let times = vec![Times::default(); self.graph.kinds.len()];
-        self.time_left = Some(TimeLeft { end_by, now, times, held_back: Vec::new() });
-    }
-
-    /// Sets the time on the clock of rank 0. Returns why no task can begin in the time left, if no rank has an order for that reason.
-    pub(in crate::workflow) fn check_time(&mut self, now: Duration) -> Option<String> {
-        let time = self.time_left.as_mut()?;
-        time.now = now;
-        let is_idle = self.ranks.iter().all(|rank| rank.is_lost || rank.outstanding.is_empty());
-        if self.is_stopping || !is_idle || self.left == 0 {
-            return None;
-        }
-        // The task that needs least time.
-        let needs = |&task: &usize| self.run_time(task);
-        let held_back = self.time_left.iter().flat_map(|time| &time.held_back);
-        let waiting = held_back.filter(|&&task| self.tasks[task].state == State::Waiting);
-        let least = waiting.filter_map(|task| Some((needs(task)?, *task))).min_by(|a, b| a.0.total_cmp(&b.0));
-        let (needs, task) = least?;
-        let (needs, left) = (seconds(needs), seconds(self.seconds_left()?));
-        Some(format!("task {:?} needs about {needs}, and {left} are left", self.graph.dag.name(task)))
-    }
-
-    fn seconds_left(&self) -> Option<f64> {
-        let time = self.time_left.as_ref()?;
-        Some(time.end_by.saturating_sub(time.now).as_secs_f64())
-    }
-
-    /// Counts the run time of a completed task.
-    pub(super) fn count_time(&mut self, task: usize, took: Duration) {
-        let described = self.graph.run_time(task);
-        if let Some(time) = &mut self.time_left {
-            let times = &mut time.times[self.graph.kind_of[task]];
-            times.measured += took.as_secs_f64();
-            times.described += described.unwrap_or(0.0);
-            times.tasks += 1.0;
-        }
-    }
-
-    /// Returns the run time of a task in seconds, as far as it is known: that of its description, corrected by completed tasks of its kind, or their
-    /// mean.
-    fn run_time(&self, task: usize) -> Option<f64> {
-        let times = self.time_left.as_ref()?.times[self.graph.kind_of[task]];
-        match self.graph.run_time(task) {
-            Some(described) if times.described > 0.0 => Some(described * times.measured / times.described),
-            Some(described) if times.tasks == 0.0 => Some(described),
-            _ => (times.tasks > 0.0).then(|| times.measured / times.tasks),
-        }
-    }
-
-    /// Returns true if a task cannot end in the time left. The task is considered again when reports arrive.
-    pub(super) fn is_too_long(&mut self, task: usize) -> bool {
-        let (needs, left) = (self.run_time(task), self.seconds_left());
-        let is_too_long = needs.is_some_and(|needs| left.is_some_and(|left| needs > left));
-        if let Some(time) = self.time_left.as_mut().filter(|_| is_too_long) {
-            time.held_back.push(task);
-        }
-        is_too_long
-    }
-
-    /// Returns true if a task cannot end in the time left after the tasks that are ordered on the rank.
-    pub(super) fn is_too_late_on(&self, rank: usize, task: usize) -> bool {
-        let (Some(left), Some(needs)) = (self.seconds_left(), self.run_time(task)) else { return false };
-        let ordered =
-            self.ranks[rank].outstanding.iter().filter_map(|&task| self.run_time(task)).sum::<f64>();
-        let before = if self.ranks[rank].outstanding.len() < self.at_once { 0.0 } else { ordered };
-        before / self.at_once as f64 + needs > left
-    }
-
-    /// Considers the tasks that were held back, because estimates may have changed.
-    pub(super) fn consider_held_back(&mut self) {
-        let held_back = self.time_left.as_mut().map(|time| std::mem::take(&mut time.held_back));
-        held_back.into_iter().flatten().for_each(|task| self.consider(task));
-    }
-}
-
-#[cfg(test)]
-#[path = "time_left_tests.rs"]
-mod tests;

@@ -1,0 +1,288 @@
+//! Output of a pipeline: standard output, or a file that a job with snapshots continues after a restart.
+
+use crate::loops::{checkpoint, parse_seconds};
+use crate::names;
+use crate::terminal::{self, Reader};
+use armature::pipeline::{Pipeline, Sink, Summary};
+use armature::{BoxError, Item, Session};
+use armature_files::output::Output;
+use armature_files::partial::PartialOutput;
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Display;
+use std::io::{self, BufWriter, Write};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+/// Directory of the snapshots of a pipeline.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SnapshotArgs {
+    /// Save the progress in this directory on the host of rank 0. A job that is started again with it, on any number of ranks, continues from the
+    /// last snapshot, and writes each result once
+    #[arg(long, value_name = "DIR")]
+    snapshots: Option<PathBuf>,
+    /// Fixed time between two snapshots, in seconds [default: from their cost, see --checkpoint-overhead]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, requires = "snapshots")]
+    snapshot_every: Option<f64>,
+}
+
+impl SnapshotArgs {
+    /// Returns true if snapshots were requested.
+    pub fn is_given(&self) -> bool {
+        self.snapshots.is_some()
+    }
+
+    /// Returns the pipeline with the requested snapshots. `identity` returns the names of everything on which the output depends; only that of rank 0
+    /// is used.
+    pub fn add_to<'p, T>(&self, job: Pipeline<'p, T>, identity: impl FnOnce() -> String) -> Pipeline<'p, T> {
+        match &self.snapshots {
+            Some(dir) => job.snapshots(checkpoint(dir, self.snapshot_every, &identity())),
+            None => job,
+        }
+    }
+}
+
+/// Returns a short text that identifies a list in the identity of a job: the length, and a checksum.
+pub fn fingerprint(list: &[impl Serialize]) -> String {
+    // Lists of texts, numbers and paths always have a JSON form.
+    let bytes = serde_json::to_vec(list).unwrap_or_default();
+    let fnv = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{} ({:016x})", list.len(), bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv))
+}
+
+/// Destination of the output of a program. The default discards everything, for ranks other than 0.
+#[derive(Debug, Default)]
+pub struct Destination {
+    to: To,
+    path: PathBuf,
+}
+
+#[derive(Debug, Default)]
+enum To {
+    #[default]
+    Nothing,
+    Terminal(Box<BufWriter<terminal::Output>>),
+    File(Output),
+    /// File of a job with snapshots; `None` until the first item arrives or a snapshot is resumed.
+    Partial(Option<PartialOutput>),
+}
+
+impl Destination {
+    /// Opens a file, or standard output if there is no `path`. Only a file can be continued by a job with snapshots.
+    ///
+    /// # Errors
+    /// The file cannot be written; snapshots are requested without a file.
+    pub fn open(path: Option<&Path>, snapshots: &SnapshotArgs) -> Result<Self, String> {
+        let to = match (path, snapshots.is_given()) {
+            (None, true) => {
+                let text = "--snapshots needs an output file, -o FILE: lines on standard output cannot be taken back after a restart";
+                return Err(text.into());
+            }
+            (None, false) => To::Terminal(Box::new(BufWriter::new(terminal::Output::standard()))),
+            (Some(_), true) => To::Partial(None),
+            (Some(path), false) => To::File(Output::create(path).map_err(|error| refused(path, error))?),
+        };
+        Ok(Destination { to, path: path.unwrap_or(Path::new("")).to_path_buf() })
+    }
+
+    /// Returns the state of the reader of standard output. The reader of a file never leaves.
+    pub fn reader(&self) -> Reader {
+        match &self.to {
+            To::Terminal(terminal) => terminal.get_ref().reader(),
+            _ => Reader::default(),
+        }
+    }
+
+    /// Completes the output, after which a file appears at its path.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn finish(mut self) -> Result<(), BoxError> {
+        self.partial()?;
+        match self.to {
+            To::Nothing | To::Partial(None) => {}
+            To::Terminal(mut terminal) => terminal.flush()?,
+            To::File(file) => file.commit().map_err(|error| refused(&self.path, error))?,
+            To::Partial(Some(file)) => file.finish().map_err(|error| refused(&self.path, error))?,
+        }
+        Ok(())
+    }
+
+    /// Returns the file of a job with snapshots, which is created unless a snapshot was resumed.
+    fn partial(&mut self) -> Result<Option<&mut PartialOutput>, String> {
+        let To::Partial(file) = &mut self.to else { return Ok(None) };
+        if file.is_none() {
+            *file = Some(PartialOutput::create(&self.path).map_err(|error| refused(&self.path, error))?);
+        }
+        Ok(file.as_mut())
+    }
+
+    /// Makes the content of a file durable, and returns its length.
+    fn sync(&mut self) -> Result<u64, String> {
+        let length = self.partial()?.map_or(Ok(0), PartialOutput::sync);
+        length.map_err(|error| refused(&self.path, error))
+    }
+
+    /// Continues a file behind its first `length` bytes.
+    fn resume(&mut self, length: u64) -> Result<(), String> {
+        if let To::Partial(file) = &mut self.to {
+            *file =
+                Some(PartialOutput::resume(&self.path, length).map_err(|error| refused(&self.path, error))?);
+        }
+        Ok(())
+    }
+}
+
+fn refused(path: &Path, error: impl Display) -> String {
+    format!("cannot write {}: {error}", names::path(path))
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.partial().map_err(io::Error::other)?;
+        let written = match &mut self.to {
+            To::Nothing | To::Partial(None) => Ok(bytes.len()),
+            To::Terminal(terminal) => return terminal.write(bytes),
+            To::File(file) => file.write(bytes),
+            To::Partial(Some(file)) => file.write(bytes),
+        };
+        written.map_err(|error| io::Error::new(error.kind(), refused(&self.path, error)))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = match &mut self.to {
+            To::Nothing | To::Partial(None) => Ok(()),
+            To::Terminal(terminal) => return terminal.flush(),
+            To::File(file) => file.flush(),
+            To::Partial(Some(file)) => file.flush(),
+        };
+        flushed.map_err(|error| io::Error::new(error.kind(), refused(&self.path, error)))
+    }
+}
+
+/// Runs a pipeline whose sink writes items to `to` with `take` and keeps a `state` on rank 0. The snapshots of the pipeline contain the length of the
+/// file and the state, so that after a restart both are those of an undisturbed run. Returns the summary on rank 0.
+///
+/// # Errors
+/// The errors of the pipeline and of `take`.
+pub fn run_into<'p, T: Item, S: Serialize + DeserializeOwned + Send>(
+    job: Pipeline<'p, T>,
+    (session, name): (&mut Session, &str),
+    (to, state): (&'p mut Destination, &'p mut S),
+    take: impl FnMut(T, &mut S, &mut Destination) -> Result<(), BoxError> + Send + 'p,
+) -> Result<Option<Summary>, BoxError> {
+    let sink = StatefulSink { to, state, take, item: PhantomData };
+    Ok(job.run_into(session, name, || Ok(sink))?.into_summary())
+}
+
+/// Sink with a state.
+struct StatefulSink<'s, T, S, F> {
+    to: &'s mut Destination,
+    state: &'s mut S,
+    take: F,
+    item: PhantomData<fn(T)>,
+}
+
+impl<T, S, F> Sink for StatefulSink<'_, T, S, F>
+where
+    T: Item,
+    S: Serialize + DeserializeOwned + Send,
+    F: FnMut(T, &mut S, &mut Destination) -> Result<(), BoxError> + Send,
+{
+    type In = T;
+
+    fn take(&mut self, item: T) -> Result<(), BoxError> {
+        (self.take)(item, self.state, self.to)
+    }
+
+    fn commit(&mut self, _: u64) -> Result<Vec<u8>, BoxError> {
+        Ok(serde_json::to_vec(&(self.to.sync()?, &*self.state))?)
+    }
+
+    fn resume(&mut self, _: u64, saved: &[u8]) -> Result<(), BoxError> {
+        let (length, state) = serde_json::from_slice(saved)?;
+        *self.state = state;
+        Ok(self.to.resume(length)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armature::Config;
+    use clap::Parser;
+    use std::fs;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        snapshots: SnapshotArgs,
+    }
+
+    fn snapshots(arguments: &str) -> Result<SnapshotArgs, String> {
+        let line = Line::try_parse_from(["test"].into_iter().chain(arguments.split_whitespace()));
+        line.map(|line| line.snapshots).map_err(|error| error.to_string())
+    }
+
+    /// Writes the numbers up to 99 to `dir/out`, and fails before it writes `fails_at`. Returns the sum, and the number of items of this start.
+    fn sum(dir: &Path, fails_at: Option<u64>) -> Result<(u64, u64), String> {
+        let kept = dir.join("kept");
+        let snapshots = snapshots(&format!("--snapshots {} --snapshot-every 0", kept.display()))?;
+        let summed = armature::run(&Config::new().ranks(2), |session| {
+            let (mut to, mut sum) = (Destination::default(), 0);
+            if session.is_root() {
+                to = Destination::open(Some(&dir.join("out")), &snapshots)?;
+            }
+            let numbers = Pipeline::source("numbers", || 0..100_u64).map("same", |x| {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+                x
+            });
+            let numbers = numbers.batch(armature::BatchMode::Fixed(1)).window(4);
+            let numbers = snapshots.add_to(numbers, || "up to 99".into());
+            let done = run_into(numbers, (session, "sum"), (&mut to, &mut sum), |x, sum, to| {
+                if fails_at == Some(x) {
+                    return Err("enough".into());
+                }
+                *sum += x;
+                Ok(writeln!(to, "{x}")?)
+            })?;
+            to.finish()?;
+            Ok(done.map(|summary| (sum, summary.items)))
+        });
+        summed.map(Option::unwrap).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn file_and_state_are_continued_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        assert!(sum(dir.path(), Some(90)).unwrap_err().contains("enough"));
+        assert!(!out.exists(), "the output is not complete");
+        let (total, items) = sum(dir.path(), None).unwrap();
+        assert!(total == 4950 && items < 100, "{total} after {items} items");
+        let expected: String = (0..100).map(|x| format!("{x}\n")).collect();
+        assert_eq!(fs::read_to_string(&out).unwrap(), expected);
+        // The job is done, so another start computes nothing.
+        assert_eq!(sum(dir.path(), None), Ok((4950, 0)));
+        assert_eq!(fs::read_to_string(&out).unwrap(), expected);
+    }
+
+    #[test]
+    fn unusable_options_are_refused() {
+        assert!(snapshots("--snapshot-every 3").unwrap_err().contains("--snapshots <DIR>"));
+        assert!(snapshots("--snapshots kept --snapshot-every -1").is_err());
+        let given = snapshots("--snapshots kept").unwrap();
+        assert!(Destination::open(None, &given).unwrap_err().contains("-o FILE"));
+        let dir = tempfile::tempdir().unwrap();
+        let mut directory = Destination::open(Some(dir.path()), &given).unwrap();
+        assert!(directory.write_all(b"x").unwrap_err().to_string().contains("cannot write "));
+    }
+
+    #[test]
+    fn fingerprint_depends_on_each_element() {
+        assert_eq!(fingerprint(&["a", "b"]), fingerprint(&["a", "b"]));
+        assert_ne!(fingerprint(&["a", "b"]), fingerprint(&["ab"]));
+        assert!(fingerprint(&["a", "b"]).starts_with("2 ("));
+    }
+}

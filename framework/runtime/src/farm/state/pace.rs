@@ -1,0 +1,36 @@
+//! Times of tasks on each rank, as measured by the last results.
+
+use std::time::Duration;
+
+/// Latest measurements of each rank, for second copies.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Time of a task in seconds: a mean in which the last result counts half.
+    pub(super) seconds_per_task: Vec<Option<f64>>,
+    /// Time of the last result.
+    pub(super) last_result: Vec<Duration>,
+}
+
+impl Pace {
+    pub(super) fn new(size: usize) -> Self {
+        Pace { seconds_per_task: vec![None; size], last_result: vec![Duration::ZERO; size] }
+    }
+
+    /// Records a result of `count` tasks that took `seconds`. The rank `by` computed it, and `worker` sent it to rank 0.
+    pub(crate) fn result(&mut self, [worker, by]: [usize; 2], (count, seconds): (u32, f64), now: Duration) {
+        let last = seconds / f64::from(count.max(1));
+        for rank in [Some(by), (worker != by).then_some(worker)].into_iter().flatten() {
+            let pace = &mut self.seconds_per_task[rank];
+            *pace = Some(pace.map_or(last, |pace| (pace + last) / 2.0));
+        }
+        self.last_result[worker] = now;
+    }
+
+    /// Returns the time of a task on a rank in seconds, from its results or, if it has none, from those of all ranks.
+    pub(crate) fn estimate(&self, rank: usize) -> Option<f64> {
+        self.seconds_per_task[rank].or_else(|| {
+            let known: Vec<f64> = self.seconds_per_task.iter().flatten().copied().collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! Kills jobs that write checkpoints or snapshots, and starts them again.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{Job, Outcome, Running};
+
+/// Starts a job for each number of ranks in `ranks`. A rank of each job but the last one is killed after the job has completed another snapshot in
+/// `dir`, each a little later than the one before, so that the kills hit different steps of the protocol. Returns the outcome of the last job,
+/// which must succeed.
+///
+/// # Panics
+/// If a job writes no snapshot, ends before its rank is killed, or leaves processes behind.
+#[track_caller]
+pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize]) -> Outcome {
+    let (last, killed) = ranks.split_last().expect("a job");
+    for (round, &ranks) in killed.iter().enumerate() {
+        let running = job(ranks).start();
+        running.wait_for_checkpoint(dir, completed_passes(dir));
+        std::thread::sleep(Duration::from_millis(7 * round as u64));
+        running.kill_rank(round % ranks);
+        let outcome = running.wait();
+        assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    }
+    job(*last).succeeds()
+}
+
+/// Returns the number of passes in the valid checkpoint in `dir`, or the number of the newest snapshot, if there is one.
+pub fn completed_passes(dir: &Path) -> Option<u64> {
+    let manifest = std::fs::read_to_string(dir.join("manifest")).ok()?;
+    let (_, rest) = manifest.split_once("\"pass\":")?;
+    rest.split(',').next()?.parse().ok()
+}
+
+impl Running {
+    /// Waits until `dir` contains a checkpoint of more than `passes` passes, or a newer snapshot.
+    ///
+    /// # Panics
+    /// If there is none after 60 s.
+    #[track_caller]
+    pub fn wait_for_checkpoint(&self, dir: &Path, passes: Option<u64>) {
+        let start = Instant::now();
+        while completed_passes(dir) <= passes {
+            let (waited, errors) = (start.elapsed(), self.stderr_text());
+            assert!(waited < Duration::from_secs(60), "no checkpoint after {passes:?}: {errors}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
