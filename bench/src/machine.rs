@@ -33,7 +33,8 @@ impl Stolen {
         Stolen { ticks: stolen_ticks(&read("/proc/stat")), since: Instant::now() }
     }
 
-    /// Returns the fraction from 0 to 1, or `None` if the system does not report it.
+    /// Returns the stolen fraction of the processor time, from 0 to 1, or `None` if the system does not
+    /// report it.
     pub fn stolen_fraction(&self) -> Option<f64> {
         let ticks = stolen_ticks(&read("/proc/stat"))? - self.ticks?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
@@ -57,7 +58,7 @@ fn system() -> String {
     format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy())
 }
 
-/// Returns the value after `name` and a colon.
+/// Returns the value of the file's line `NAME: VALUE`.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = read(file);
     let line = text.lines().find(|line| line.starts_with(name))?;

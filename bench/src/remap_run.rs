@@ -54,9 +54,11 @@ pub struct Run {
     pub changes: f64,
     /// Mean number of items in flight at a change.
     pub in_flight: f64,
-    /// Mean seconds that a change cost according to the framework, if the framework reports it.
+    /// Mean seconds that a change of the mapping cost according to the framework, if the framework reports
+    /// it.
     pub cost: Option<f64>,
-    /// Mean cost of a change in windows of items, if the framework reports it.
+    /// Mean cost of a change of the mapping, measured in windows (numbers of items in flight), if the
+    /// framework reports it.
     pub cost_windows: Option<f64>,
     /// Descriptions of the mappings that the run had.
     pub mapping_lines: Vec<String>,
@@ -178,7 +180,8 @@ impl Run {
 pub fn main(arguments: &[String]) -> Outcome {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
-    // Items are large enough to travel alone, so that the number of batches in flight is the number of items.
+    // Items are so large that each batch has a single item, and the number of batches in flight is the number
+    // of items.
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| job.rank(session))?)
 }

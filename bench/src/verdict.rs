@@ -22,12 +22,12 @@ impl Interval {
     }
 }
 
-/// Target for a value.
+/// Target for a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// Minimum of the value.
+    /// The measured value must be at least this number.
     AtLeast(f64),
-    /// Maximum of the value.
+    /// The measured value must be at most this number.
     AtMost(f64),
 }
 

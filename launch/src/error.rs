@@ -39,7 +39,7 @@ pub enum LaunchError {
         what: &'static str,
         /// Path of the file.
         file: PathBuf,
-        /// Error of the system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
     /// A workflow or platform cannot be parsed.
@@ -119,7 +119,7 @@ pub enum LaunchError {
     Io {
         /// The failed action, as in "start mpirun".
         doing: String,
-        /// Error of the system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
 }

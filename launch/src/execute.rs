@@ -139,7 +139,7 @@ impl Call {
         (self.line, self.overrides) = (line, overrides);
     }
 
-    /// Starts the launcher with these variables and those of the command.
+    /// Starts the launcher with the environment variables `variables` and those of the command line.
     pub(crate) fn start(&mut self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
         let launcher = &self.line.program;
@@ -234,7 +234,8 @@ impl Call {
         Ok(self.record_end(seen))
     }
 
-    /// Waits for the launcher. Signals and the time limit are noted in `seen`.
+    /// Waits for the launcher. Signals and the time limit are recorded in `seen`, the observations of this
+    /// run.
     fn wait(
         &mut self,
         child: &mut Child,

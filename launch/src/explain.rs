@@ -126,7 +126,8 @@ fn sentence(text: &mut String, record: &Record) {
     broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());
 }
 
-/// Appends a sentence after a head, broken into lines between words. Following lines are indented to the column of the first word.
+/// Appends a sentence after a head (its time and rank), broken into lines between words. Following lines are
+/// indented to the column of the first word.
 fn broken(text: &mut String, head: &str, sentence: &str) {
     let indent = head.chars().count().max(4);
     let mut line = head.to_string();

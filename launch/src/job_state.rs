@@ -26,7 +26,7 @@ pub(crate) enum JobState {
     /// The job has ended with an error.
     Failed {
         code: u8,
-        /// Reason, if the job status has one.
+        /// Reason of the error, if the job status states one.
         message: String,
     },
     /// The job has stopped in order, because it was asked to. The same command continues it.

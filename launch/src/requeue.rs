@@ -127,7 +127,8 @@ mod tests {
         assert_eq!(decide(std::slice::from_ref(&limit), 1), Next::Requeue(1));
         let both = [limit.clone(), preempted.clone(), limit.clone()];
         assert_eq!((decide(&both, 2), decide(&both, 1)), (Next::Requeue(2), Next::UsedUp));
-        // Slurm requeues the job of a program that does not stop in order, and one that it has ended itself.
+        // Slurm requeues the job of a program that does not stop in order, and a job that Slurm has ended
+        // itself, so this process must not requeue such jobs.
         assert_eq!(decide(&[limit.clone(), preempted.clone()], 3), Next::Preempted);
         assert_eq!(decide(std::slice::from_ref(&preempted), 0), Next::Preempted);
         assert_eq!(decide(&[end(Reason::Preempted, false)], 3), Next::No);

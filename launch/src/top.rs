@@ -94,7 +94,7 @@ impl Watched {
         status.ok().flatten()
     }
 
-    /// Reads new data. Returns true if there is any.
+    /// Reads new data of the watched job. Returns true if there is any.
     fn poll(&mut self) -> Result<bool, LaunchError> {
         // The status is read before the events, so that all events before a final status are included.
         let mut status = self.read_status();

@@ -68,7 +68,7 @@ fn no_cause_is_named_if_too_much_time_is_unknown() {
     }
 }
 
-/// Without messages nothing is attributed to messages.
+/// The diagnosis of a run without messages does not name messages as a cause.
 #[test]
 fn single_rank_run_does_not_blame_messages() {
     let run = Situation::new(10.0).rank(4.0, 0.0).with(|run| {

@@ -10,11 +10,11 @@ use crate::run::{Kind, Run, call_text};
 /// Row of the table of durations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Durations {
-    /// Name of the kind.
+    /// Name of the kind of user code.
     pub name: String,
     /// Number, total time, median, 90th percentile, 99th percentile, and longest call.
     pub cells: Vec<String>,
-    /// Histogram as a small SVG picture.
+    /// Histogram of the durations as a small SVG picture.
     pub picture: String,
 }
 

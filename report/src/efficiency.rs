@@ -17,9 +17,9 @@ pub struct Efficiencies {
     /// Part of the run that the efficiencies describe.
     #[serde(skip)]
     pub extent: Extent,
-    /// Start of the part, in seconds.
+    /// Start of the described part of the run, in seconds.
     pub from: f64,
-    /// Length of the part in seconds.
+    /// Length of the described part of the run, in seconds.
     pub elapsed_time: f64,
     /// Number of ranks that took part.
     pub ranks: usize,

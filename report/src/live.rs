@@ -301,7 +301,8 @@ fn heading(run: &Run) -> String {
     text + &format!(", after {}", seconds(run.seconds))
 }
 
-/// Returns the arrangement as one line.
+/// Returns the current arrangement of the work (mapping, units of each rank, or number of workers) as one
+/// line.
 pub(crate) fn arrangement_text(arrangement: &Arrangement) -> String {
     match arrangement {
         Arrangement::Mapping(mapping) => {

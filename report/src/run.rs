@@ -56,7 +56,8 @@ pub struct Run {
     pub arrangements: Vec<(f64, Arrangement)>,
     /// Decisions, including those that changed nothing.
     pub decisions: Vec<Decision>,
-    /// Changes: time and short description.
+    /// Changes during the run, such as a new mapping, a movement of units or the loss of a rank: time and
+    /// short description.
     pub changes: Vec<(f64, String)>,
     /// Measured results of changes to the arrangement of the work.
     pub outcomes: Vec<Outcome>,
@@ -103,10 +104,10 @@ pub enum Arrangement {
     Workers(usize),
 }
 
-/// Measured result of a change.
+/// Measured result of a change to the arrangement of the work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Time at which the result was known.
+    /// Time at which the result of the change was known.
     pub at: f64,
     /// Time before the change, in seconds per item.
     pub before_s: f64,
@@ -150,20 +151,20 @@ impl TaskRun {
 /// Memory that a rank held for a workflow's tasks at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldAt {
-    /// Time of the measurement.
+    /// Time at which the memory was measured.
     pub at: f64,
     /// Memory that the rank held at this time, in bytes.
     pub bytes: u64,
-    /// Peak since the previous measurement, in bytes.
+    /// Peak of the memory that the rank held since the previous measurement, in bytes.
     pub most: u64,
 }
 
-/// Decision of a controller.
+/// Decision of a controller about the arrangement of the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Time of the decision.
+    /// Time at which the controller decided.
     pub at: f64,
-    /// True if the decision changed something.
+    /// True if the decision changed the arrangement of the work.
     pub acted: bool,
     /// Decision as a sentence.
     pub text: String,
@@ -205,17 +206,17 @@ pub struct Rank {
     pub end: Option<f64>,
 }
 
-/// Part of a rank's time.
+/// Part of a rank's time, described by one activity record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Time of the run at which the part ends.
+    /// Time of the run at which this part of the rank's time ends.
     pub to: f64,
-    /// Activities of the rank in the part.
+    /// Activities of the rank in this part of its time.
     pub activity: Activity,
 }
 
 impl Part {
-    /// Returns the start of the part.
+    /// Returns the time of the run at which this part of the rank's time begins.
     pub fn from(&self) -> f64 {
         self.to - self.activity.seconds
     }
@@ -224,11 +225,11 @@ impl Part {
 /// Kind of user code, such as a stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kind {
-    /// Name of the kind.
+    /// Name of the kind of user code, such as the name of a stage.
     pub name: String,
     /// Number of completed items, tasks or units.
     pub done: u64,
-    /// Total time of the calls in seconds.
+    /// Total time of the calls of this user code in seconds.
     pub seconds: f64,
     /// Histogram of the durations: number of items by [step](Work::step_s).
     pub steps: BTreeMap<u32, u64>,

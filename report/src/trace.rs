@@ -50,7 +50,7 @@ struct Trace {
     hosts: BTreeMap<usize, String>,
     /// Number of lanes for concurrent slices, by rank.
     lanes: BTreeMap<usize, usize>,
-    /// Elements in order of time.
+    /// Elements of the trace in order of time.
     items: Vec<Item>,
 }
 

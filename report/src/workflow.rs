@@ -136,7 +136,8 @@ mod tests {
     use crate::run::{HeldAt, Rank};
     use armature::observe::TaskWait;
 
-    /// Returns a task on a rank with these times, which reads the values of other tasks and waited `memory` seconds for memory.
+    /// Returns a task that ran on the given rank at the given times, reads the values of other tasks, and
+    /// waited `memory` seconds for memory.
     fn task(name: &str, rank: usize, (begin, end): (f64, f64), reads: &[&str], memory: f64) -> TaskRun {
         let wait = TaskWait { waited_for: WaitedFor::Memory, of: None, seconds: memory };
         TaskRun {

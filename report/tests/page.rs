@@ -32,7 +32,8 @@ fn names_from_events_are_escaped_in_html() {
     let job = Job { title: common::HOSTILE.into(), outcome: Some(common::HOSTILE.into()), restarts: Some(1) };
     let page_of = page;
     let page = page(&common::pipeline(common::HOSTILE), &job);
-    // The page has two scripts, one of which contains data. A third one would come from a name.
+    // The page has two scripts, one of which contains data. A third script would come from a name that the
+    // page does not escape.
     assert_eq!(page.matches("<script").count(), 2, "a name has become a script");
     assert_eq!(page.matches("</script").count(), 2);
     assert!(!page.contains("<img"));

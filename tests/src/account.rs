@@ -101,8 +101,8 @@ fn sum_records(records: &[Record], rank: usize) -> RankTotals {
             }
             Event::Work(work) => {
                 rank_totals.calls += work.seconds;
-                // The first and the last kind of a pipeline are its source and its sink, whose items are not
-                // counted.
+                // The first and the last kind of user code of a pipeline are its source and its sink, whose
+                // items are not counted.
                 if !rank_totals.is_pipeline || (1..rank_totals.kinds - 1).contains(&work.of) {
                     rank_totals.done += work.done;
                 }

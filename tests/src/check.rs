@@ -59,7 +59,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Returns work for the ranks of `session`.
+    /// Returns a value with which the ranks of `session` work: by sleeping, or by declared work on simulated
+    /// hosts.
     pub fn on(session: &Session) -> Self {
         Work { simulated: session.is_simulated() }
     }

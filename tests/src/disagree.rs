@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::Case;
 use crate::faults::{Fault, ReportingRank};
 
-/// Error message for a [`Figure::Line`].
+/// Error message of a program that sends a [`Figure::Line`], which is received as another variant.
 const LINE: &str = "Figure is not received as it was sent: `Figure::Line` (variant 2) is decoded as `Figure::Disc` \
                     (variant 3). Items travel without the names of their fields, and ";
 
-/// Returns all faults of this file.
+/// Returns all programs of this file, each of which must fail.
 pub(crate) fn faults() -> Vec<Fault> {
     use ReportingRank::{Any, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, text| {

@@ -20,28 +20,28 @@ pub struct Fault {
     pub case: Case,
     /// Minimum number of ranks with which the program fails.
     pub ranks: usize,
-    /// Rank that the message names.
+    /// Rank that the error message must name.
     pub rank: ReportingRank,
-    /// Stage that the message names.
+    /// Stage that the error message must name, if any.
     pub stage: Option<&'static str>,
-    /// Item that the message names.
+    /// Item that the error message must name, if any.
     pub item: Option<u64>,
     /// True if the failure is a panic.
     pub panic: bool,
-    /// Text that the message contains.
+    /// Text that the error message must contain.
     pub text: &'static str,
 }
 
-/// Rank that the message of a fault names.
+/// Rank that the error message of a program must name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingRank {
-    /// Rank 0 must be named.
+    /// The error message must name rank 0.
     Root,
-    /// The last rank must be named.
+    /// The error message must name the last rank.
     Last,
-    /// A rank that cannot be predicted.
+    /// The error message must name a rank, which cannot be predicted.
     Any,
-    /// No rank must be named.
+    /// The error message must name no rank.
     Nowhere,
 }
 
@@ -211,10 +211,10 @@ pub fn all() -> Vec<Fault> {
     faults
 }
 
-/// Item at which the faults occur.
+/// Number of the item at which the programs of this file fail.
 const FAILING_ITEM: u64 = 17;
 
-/// Fails by a panic or by an `Err`.
+/// Fails, as user code of a program that must fail: by a panic if `panic` is true, otherwise by an error.
 fn fail(panic: bool) -> Result<(), BoxError> {
     assert!(!panic, "burst");
     Err("torn".into())

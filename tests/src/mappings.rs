@@ -5,7 +5,7 @@ use armature::pipeline::{Block, Mapping, MappingChoice};
 /// A mapping of one kind, with a name for messages.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Name of the kind.
+    /// Name of the kind of mapping.
     pub name: &'static str,
     /// Mapping of the named kind.
     pub mapping: MappingChoice,

@@ -39,8 +39,9 @@ fn run_uses_half_of_the_ranks() {
     [2, 4].into_iter().for_each(|ranks| passes("half", ranks));
 }
 
-/// A task that calls `run` is rejected with every driver, even if the task runs on the thread that communicates, where
-/// the nested run could call MPI.
+/// A task that calls `run` is rejected with every driver (inline on the communicating thread, or on a
+/// separate thread), even if the task runs on the thread that communicates, where the nested run could call
+/// MPI.
 #[test]
 fn nested_run_in_a_task_is_refused() {
     for driver in ["auto", "inline", "threaded"] {

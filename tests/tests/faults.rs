@@ -189,7 +189,8 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
     assert!(outcome.stdout.contains("farm complete, lost []"), "{outcome}");
 }
 
-/// The other ranks wait for a rank that never starts the pipeline only until the time limit.
+/// The other ranks wait for a rank that never starts the pipeline only until the time limit for a rank
+/// outside of a skeleton (`ARMATURE_JOIN_SECONDS`).
 #[test]
 fn rank_that_never_joins_is_named() {
     let job =
@@ -280,7 +281,7 @@ fn failure_ends_the_job_while_slow_units_run() {
     assert!(outcome.stderr.contains("armature: rank 2: loop beside: torn (in unit 2)"), "{outcome}");
 }
 
-/// Items that take longer than the limit must not count as a standstill, on any rank.
+/// Items that take longer than the time limit for silent ranks must not count as a standstill, on any rank.
 #[test]
 fn long_pipeline_item_does_not_time_out() {
     let config = local::config(3).driver(Driver::Threaded).peer_limit(Duration::from_secs(1));

@@ -57,8 +57,9 @@ fn all_cases_pass_with_live_balancing() {
     all_cases(4, &[("ARMATURE_BALANCE", "live")]);
 }
 
-/// No send completes before its receive has started. `ci/mpi/eager-probe.sh` shows that the settings of the MPI library have this effect: a
-/// program that depends on eager sends hangs with them.
+/// All cases pass if no send completes before its receive has started. `ci/mpi/eager-probe.sh` shows that the
+/// settings of the MPI library in this test have this effect: a program that depends on eager sends hangs
+/// with them.
 #[test]
 #[ignore = "`ci/test.sh no-eager` runs it on both libraries"]
 fn all_cases_pass_without_eager_sends() {

@@ -114,7 +114,7 @@ fn task_that_kills_each_rank_fails_after_its_tries() {
     }
 }
 
-/// The start of a job waits for a missing rank only until the limit.
+/// The start of a job waits for a missing rank only until the time limit of the option `--start-limit`.
 #[test]
 fn job_start_fails_after_the_start_limit() {
     let outcome = run(&["--start-limit", "2s"], "pipeline", "launched:1:hold");

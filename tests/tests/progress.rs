@@ -33,7 +33,7 @@ impl log::Log for LogCollector {
     fn flush(&self) {}
 }
 
-/// Runs `body` on two ranks and returns the log lines that begin with `start`.
+/// Runs `body` on two ranks and returns the log lines that begin with the text `start`.
 #[track_caller]
 fn log_lines(
     start: &str,
@@ -66,7 +66,7 @@ fn work<T>(value: T) -> T {
 }
 
 struct Rows {
-    /// Slow row and its duration.
+    /// Number of the row of the loop that is slow, and the time that it takes.
     slow: Option<(u64, Duration)>,
 }
 

@@ -77,7 +77,8 @@ fn job_that_dies_twice_resumes_from_its_journal() {
     assert_exit(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
     assert!(assert_journalled_tasks_not_recomputed(dir.path(), 300) >= 150);
-    // Restarts keep the events of each attempt, and readers show the last attempt.
+    // Each attempt of a restarted job has its own events, and commands that read the events show the last
+    // attempt.
     for restarts in 0..3 {
         let attempt = events.join(format!("attempts/{}", restarts + 1));
         let status = JobStatus::read(&attempt.join("job-status.json")).expect("readable").expect("a status");
@@ -114,7 +115,8 @@ fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a separate directory"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
-    // A status that another job writes to the file without checking must not end this job either.
+    // A job status that another job writes to the shared status file without checking for another user must
+    // not end this job either.
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();

@@ -23,13 +23,13 @@ fn was_stopped(outcome: &Outcome, by: &str) {
     assert!(!outcome.stderr.contains("restart 1"), "{outcome}");
 }
 
-/// Returns the lines of a log that begin with `what`.
+/// Returns the lines of a log that begin with the text `what`.
 fn lines(log: &Path, what: &str) -> Vec<String> {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     log.lines().filter(|line| line.starts_with(what)).map(str::to_string).collect()
 }
 
-/// Checks that a log has `count` different lines that begin with `what`, each once.
+/// Checks that a log has `count` different lines that begin with the text `what`, each once.
 #[track_caller]
 fn each_once(log: &Path, what: &str, count: usize) {
     let lines = lines(log, what);

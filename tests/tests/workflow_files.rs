@@ -277,7 +277,8 @@ fn only_files_written_by_the_attempt_are_outputs() {
         succeeded(work_dir.run(ranks, &["--send-files"]));
         assert_eq!((work_dir.text("out0"), work_dir.text("out1")), ("new\n".into(), "new\n".into()));
     }
-    // In a shared directory a command may find that its file is up to date.
+    // Without `--send-files` (in a shared directory) a command sees the output file of an earlier run and may
+    // find it up to date.
     let work_dir = WorkDir::new("stale.toml", &tasks("test -e outN"));
     (0..2).for_each(|n| fs::write(work_dir.path(&format!("out{n}")), "up to date\n").unwrap());
     succeeded(work_dir.run(1, &[]));
@@ -328,7 +329,8 @@ fn killed_job_resumes_with_the_files_on_rank_0() {
     }
 }
 
-/// Open MPI's launcher keeps the other ranks if it runs with `--enable-recovery`.
+/// The test needs Open MPI's launcher, which keeps the other ranks after the death of a rank if it runs with
+/// `--enable-recovery`.
 #[test]
 fn no_file_is_lost_when_a_rank_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {

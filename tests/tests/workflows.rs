@@ -32,7 +32,8 @@ fn deaths(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("workflow-deaths").limit(Duration::from_secs(60))
 }
 
-/// Open MPI's launcher keeps the other ranks if it runs with `--enable-recovery`; MPICH's launcher ends the job.
+/// The test needs Open MPI's launcher, which keeps the other ranks after the death of a rank if it runs with
+/// `--enable-recovery`; MPICH's launcher ends the job.
 #[test]
 fn workflow_completes_when_a_rank_dies() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {

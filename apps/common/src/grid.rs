@@ -46,7 +46,8 @@ pub fn compare(
     Ok(seconds)
 }
 
-/// Compares the `values` of `what` with those of the serial loop, bit by bit. A row has `columns` values.
+/// Compares values with those of the serial loop, bit by bit. The name of the values for the error is `what`.
+/// A row has `columns` values.
 ///
 /// # Errors
 /// Position and values of the first difference, or both lengths if they differ.

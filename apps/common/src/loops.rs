@@ -58,7 +58,8 @@ impl LoopArgs {
         settings
     }
 
-    /// Prints the result of a run of `what` as one line on standard output, and the summary on standard error if it was requested.
+    /// Prints the result of a run of a loop, described by `what`, as one line on standard output, and the
+    /// summary on standard error if it was requested.
     ///
     /// # Errors
     /// Standard output cannot be written.
@@ -66,7 +67,8 @@ impl LoopArgs {
         terminal::print(self.result_line(what, summary))
     }
 
-    /// Prints the result of a run of `what` on standard error, for programs that write their data to standard output.
+    /// Prints the result of a run of a loop, described by `what`, on standard error, for programs that write
+    /// their data to standard output.
     pub fn eprint_result(&self, what: &str, summary: &Summary) {
         terminal::eprint_line(self.result_line(what, summary).trim_end());
     }

@@ -47,7 +47,8 @@ impl<W: Write> Output<W> {
         self.reader.clone()
     }
 
-    /// Returns the result of `write`, or `dropped` if the reader has closed the output.
+    /// Calls `write` and returns its result. If the reader has closed the output, returns the value `dropped`
+    /// instead of an error.
     fn unless_closed<T>(&mut self, dropped: T, write: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
         if self.reader.has_closed() {
             return Ok(dropped);

@@ -152,7 +152,7 @@ impl Solver {
         }
     }
 
-    /// Moves as much as possible along the path to column `end`.
+    /// Moves as much weight as possible along the path to column `end`.
     fn augment(&mut self, end: usize) {
         let columns = self.demand.len();
         let mut amount = self.demand[end];

@@ -26,7 +26,7 @@ pub struct Question {
 /// Sums over the queries of an evaluation. The methods return rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of queries.
+    /// Number of evaluated queries.
     pub queries: usize,
     /// Number of queries whose first answer is right.
     pub first: usize,

@@ -32,7 +32,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns true if all values are within their ranges.
+    /// Returns true if all settings of the hash tables are within their ranges.
     pub fn are_valid(&self) -> bool {
         (1..=64).contains(&self.tables)
             && (1..=16).contains(&self.hashes)
@@ -160,7 +160,8 @@ struct Perturbations<'a> {
     heap: BinaryHeap<Reverse<(Score, u32)>>,
 }
 
-/// Sortable score. Scores are sums of squares and thus not negative, so that their bits have the same order as their values.
+/// Score of a set of margins, which can be sorted. Scores are sums of squares and thus not negative, so that
+/// their bits have the same order as their values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Score(u32);
 

@@ -38,7 +38,7 @@ pub struct Profile {
 /// Cost of one item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCost {
-    /// Size of the input in bytes.
+    /// Size in bytes of the item as it enters the first stage.
     pub input: u32,
     /// Costs of the stages in the order of [`STAGES`].
     pub stages: [StageCost; 6],
@@ -49,7 +49,7 @@ pub struct ItemCost {
 pub struct StageCost {
     /// Time on the recording machine in microseconds, rounded up.
     pub micros: u32,
-    /// Size of the output in bytes.
+    /// Size in bytes of the item as it leaves the stage.
     pub bytes: u32,
 }
 

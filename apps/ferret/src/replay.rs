@@ -96,7 +96,7 @@ struct ReplayItem {
 }
 
 impl ReplayItem {
-    /// Size of number and digest in bytes.
+    /// Size of an item's number and digest in bytes.
     const HEADER_BYTES: u32 = 16;
 
     fn new(number: u64, bytes: u32) -> Self {

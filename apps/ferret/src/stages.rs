@@ -11,7 +11,7 @@ use crate::segment::{Segmented, segment};
 use armature_apps::names::escaped;
 use serde::{Deserialize, Serialize};
 
-/// Item from `load` to `seg`: a decoded query image.
+/// Item that the stage `load` sends to the stage `seg`: a decoded query image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loaded {
     /// Name of the query image, relative to the query directory.
@@ -20,7 +20,7 @@ pub struct Loaded {
     pub picture: Picture,
 }
 
-/// Item from `seg` to `ext`: the segmented image.
+/// Item that the stage `seg` sends to the stage `ext`: the segmented image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Name of the query image.
@@ -29,7 +29,7 @@ pub struct Cut {
     pub image: Segmented,
 }
 
-/// Item from `ext` to `ind`: the features of the regions.
+/// Item that the stage `ext` sends to the stage `ind`: the features of the regions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// Name of the query image.
@@ -38,7 +38,7 @@ pub struct Described {
     pub regions: Vec<Region>,
 }
 
-/// Item from `ind` to `rank`: the features and the candidates.
+/// Item that the stage `ind` sends to the stage `rank`: the features and the candidates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probed {
     /// Name of the query image.
@@ -49,7 +49,7 @@ pub struct Probed {
     pub candidates: Vec<u32>,
 }
 
-/// Item from `rank` to `out`: the answer.
+/// Item that the stage `rank` sends to the stage `out`: the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// Name of the query image.

@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Names of the stages, in order.
 pub const STAGES: [&str; 6] = ["load", "seg", "ext", "ind", "rank", "out"];
 
-/// Number of runs of each file.
+/// Number of times that each file is processed.
 const ROUNDS: usize = 5;
 
 /// Mean time of each stage for one item, in seconds.

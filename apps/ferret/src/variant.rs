@@ -18,7 +18,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// All kinds, in a fixed order.
+    /// All kinds of changes to a picture, in a fixed order.
     pub const ALL: [Variant; 4] = [Variant::Crop, Variant::Noise, Variant::Brightness, Variant::Scale];
 
     /// Returns the name of the kind for file names and tables.

@@ -169,7 +169,8 @@ fn errors_name_the_problem_and_its_place() {
     assert_eq!(fs::read(dir.path().join("db")).unwrap(), db);
 }
 
-/// A read from a FIFO without a writer would never return.
+/// The command must refuse a FIFO in place of a file without opening it, because a read from a FIFO without a
+/// writer would never return.
 #[test]
 fn fifo_in_place_of_a_file_is_refused() {
     let dir = collection();

@@ -1,4 +1,4 @@
-//! Kernel: the number of steps after which a point leaves the neighbourhood of the set.
+//! Kernel: the number of steps after which a point leaves the neighbourhood of the Mandelbrot set.
 //!
 //! The kernel only uses operations that IEEE 754 defines exactly, and no logarithm of a mathematics library. Therefore different machines draw
 //! the same picture, byte by byte.

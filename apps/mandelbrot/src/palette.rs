@@ -1,4 +1,4 @@
-//! Colours of the numbers of steps.
+//! Colours of points by the number of steps after which they leave the neighbourhood of the Mandelbrot set.
 
 use crate::escape::log2;
 use serde::Serialize;
@@ -35,7 +35,7 @@ const GREY: Ring = &[[20, 20, 20], [235, 235, 235]];
 
 /// Turns of the ring per doubling of the number of steps.
 const TURNS: f64 = 0.28;
-/// Start position on the ring, chosen so that points far from the set are dark.
+/// Start position on the ring, chosen so that points far from the Mandelbrot set are dark.
 const START: f64 = 0.45;
 
 impl Palette {
@@ -47,7 +47,8 @@ impl Palette {
             Palette::Fire => FIRE,
             Palette::Grey => GREY,
         };
-        // Bands become proportionally narrower towards the set; the logarithm makes them appear equally wide.
+        // Bands of equal numbers of steps become proportionally narrower towards the set; the logarithm makes
+        // them appear equally wide.
         let turn = START + TURNS * log2(smooth.max(0.0) + 1.0);
         let place = (turn - turn.floor()) * ring.len() as f64;
         let here = (place as usize).min(ring.len() - 1);

@@ -21,7 +21,7 @@ pub struct Scene {
 /// Row of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Colours, three bytes per pixel.
+    /// Colours of the row's pixels, three bytes per pixel.
     pub rgb: Vec<u8>,
     /// Number of floating-point operations of the computation.
     pub flops: f64,
@@ -86,9 +86,9 @@ mod tests {
         let picture = scene.serial();
         assert_eq!(picture.len(), 33 * scene.row_bytes());
         assert_eq!(picture[16 * scene.row_bytes()..][..scene.row_bytes()], scene.row(16).rgb);
-        // The set is symmetric to the real axis, on which the middle row lies.
+        // The Mandelbrot set is symmetric to the real axis, on which the middle row lies.
         assert_eq!(scene.row(4).rgb, scene.row(28).rgb);
-        // The middle of the picture is inside of the set, and the corners are outside.
+        // The middle of the picture is inside of the Mandelbrot set, and the corners are outside.
         let pixel = |x: usize, y: usize| &picture[y * scene.row_bytes() + 3 * x..][..3];
         assert_eq!(pixel(31, 16), [0, 0, 0]);
         assert_ne!(pixel(0, 0), [0, 0, 0]);

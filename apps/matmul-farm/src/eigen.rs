@@ -1,4 +1,4 @@
-//! Eigenvalue and eigenvector from the projection.
+//! Dominant eigenvalue and eigenvector of a matrix, computed from the projection on the eigenvector.
 
 use crate::matrix::{Symmetric, dot};
 
@@ -9,7 +9,7 @@ pub struct Dominant {
     pub value: f64,
     /// Eigenvector v of length 1.
     pub vector: Vec<f64>,
-    /// ‖A v − λ v‖ / λ, the relative error.
+    /// Relative error of the eigenvalue λ and eigenvector v of the matrix A: ‖A v − λ v‖ / λ.
     pub residual: f64,
 }
 

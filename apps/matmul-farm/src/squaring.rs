@@ -22,12 +22,12 @@ pub struct Squaring {
     purities: Vec<f64>,
 }
 
-/// Decision after a squaring.
+/// Decision after a squaring of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Square the matrix again.
+    /// The matrix must be squared again.
     Square,
-    /// End: the matrix is the projection.
+    /// No further squaring is needed: the matrix is the projection on the dominant eigenvector.
     Done,
 }
 

@@ -29,7 +29,8 @@ pub fn multiply(a: &[f32], b: &[f32], inner: usize, width: usize, c: &mut [f32])
     let mut lines: Vec<Line> = Vec::with_capacity(inner);
     for start in (0..width).step_by(COLUMNS) {
         let columns = start..width.min(start + COLUMNS);
-        // The lines are copied next to each other, so that they stay in the first-level cache for all rows.
+        // The lines (adjacent elements of rows of B) are copied next to each other, so that they stay in the
+        // first-level cache for all rows.
         lines.clear();
         lines.extend(b.chunks_exact(width).map(|row| {
             let mut line = [0.0; COLUMNS];
@@ -64,8 +65,9 @@ fn add_up<const N: usize>(a: &[f32], lines: &[Line], c: &mut [f32], start: usize
     }
 }
 
-/// Returns the sums of each row: the sum of the lines, each multiplied by the row's factor for it. The function is not inlined, because within
-/// another loop compilers arrange the sums in other vectors.
+/// Returns the sums of each row: the sum of the lines (adjacent elements of rows of B), each multiplied by
+/// the row's factor for it. The function is not inlined, because within another loop compilers arrange the
+/// sums in other vectors.
 #[inline(never)]
 fn add<const N: usize>(rows: [&[f32]; N], lines: &[Line]) -> [Line; N] {
     let rows = rows.map(|row| &row[..lines.len()]);

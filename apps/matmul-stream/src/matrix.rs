@@ -119,7 +119,7 @@ impl Matrix {
         Ok(values)
     }
 
-    /// Reads contiguous elements, starting with element number `first`.
+    /// Reads contiguous elements of the matrix file, starting with element number `first`.
     fn fill(&self, first: u64, values: &mut [f32]) -> Result<(), BoxError> {
         match &self.elements {
             Elements::Generated(seed) => {

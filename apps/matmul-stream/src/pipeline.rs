@@ -13,9 +13,9 @@ const OVERHEAD: f64 = 300.0;
 /// Factors of a product, which only rank 0 has.
 #[derive(Debug)]
 pub struct Factors {
-    /// Left factor.
+    /// Left factor of the product.
     pub a: Matrix,
-    /// Right factor.
+    /// Right factor of the product.
     pub b: Matrix,
 }
 

@@ -17,7 +17,7 @@ type Line = [f64; COLUMNS];
 /// Right factor in the order in which the product reads it: panels of adjacent columns, each panel row by row.
 #[derive(Clone, Debug)]
 pub struct Factor {
-    /// Lines of all panels. Columns beyond the last one are zero.
+    /// Lines (cache lines of adjacent values of a row) of all panels. Columns beyond the last one are zero.
     panels: Vec<Line>,
     width: usize,
 }
@@ -89,8 +89,9 @@ fn add_up<const N: usize>(a: &[f64], panel: &[Line], ahead: &[Line], c: &mut [f6
     }
 }
 
-/// Adds lines to the sums of each row, each line multiplied by the row's factor for it, in order. The function is not inlined: within another loop,
-/// compilers arrange the sums in other vectors, which takes a quarter more time.
+/// Adds lines (adjacent values of rows of B) to the sums of each row, each line multiplied by the row's
+/// factor for it, in order. The function is not inlined: within another loop, compilers arrange the sums in
+/// other vectors, which takes a quarter more time.
 #[inline(never)]
 fn add<const N: usize>(mut sums: [Line; N], rows: [&[f64]; N], lines: &[Line]) -> [Line; N] {
     let rows = rows.map(|row| &row[..lines.len()]);
@@ -108,12 +109,12 @@ pub fn flops(rows: u64, width: usize) -> f64 {
     2.0 * rows as f64 * (width * width) as f64
 }
 
-/// One of the two factors.
+/// One of the two factors of the matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrix {
-    /// Left factor.
+    /// Left factor of the matrix product.
     A = 1,
-    /// Right factor.
+    /// Right factor of the matrix product.
     B = 2,
 }
 

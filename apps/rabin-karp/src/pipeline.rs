@@ -42,7 +42,7 @@ impl Search {
 pub struct Found {
     /// Number of the text in which the matches are.
     pub part: u32,
-    /// Number of matches.
+    /// Number of matches in this part of the text.
     pub count: u64,
     /// Offsets of the matches; empty if only the number was requested.
     #[serde(with = "armature::raw")]
@@ -53,7 +53,7 @@ pub struct Found {
 }
 
 impl Proposed {
-    /// Returns the number of bytes that are sent to `verify`: text and candidates.
+    /// Returns the number of bytes that are sent to the stage `verify`: text and candidates.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&self.candidates[..])
     }
@@ -66,8 +66,8 @@ impl Found {
     }
 }
 
-/// Returns the items for `hash`: the segments of `parts`, except the first `skipped` ones. There are no further items after the reader of the
-/// output has closed it.
+/// Returns the items for the stage `hash`: the segments of `parts`, except the first `skipped` ones. There are
+/// no further items after the reader of the output has closed it.
 pub fn texts<'p>(
     search: &Search,
     parts: &'p [Part],
@@ -101,7 +101,7 @@ pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipel
         .name("rabin-karp")
 }
 
-/// Item from `read` to `hash`: a segment.
+/// Item that the source `read` sends to the stage `hash`: a segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Text {
     /// Fingerprint of the patterns on rank 0.
@@ -116,7 +116,7 @@ enum Content {
     Place(Place),
 }
 
-/// Item from `hash` to `verify`: the candidates of a segment.
+/// Item that the stage `hash` sends to the stage `verify`: the candidates of a segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Proposed {
     part: u32,

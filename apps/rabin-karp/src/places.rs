@@ -44,7 +44,7 @@ pub struct Place {
     part: u32,
     /// Offset of the segment in the file.
     start: u64,
-    /// Number of bytes up to the next segment.
+    /// Number of bytes of the segment up to the beginning of the next segment.
     own: usize,
     /// Number of bytes including those of the next segments that a match may extend into.
     whole: usize,
@@ -125,7 +125,7 @@ impl ExactSizeIterator for Places {}
 /// Reader of segments on the rank that hashes them.
 #[derive(Debug, Default)]
 pub struct PlaceReader {
-    /// File of the previous segment.
+    /// File of the segment that was read last, which stays open for the next segment.
     file: Option<(FileIdentity, File)>,
 }
 

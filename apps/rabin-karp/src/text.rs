@@ -45,7 +45,7 @@ impl Part {
         }
     }
 
-    /// Returns the size in bytes, if it is known in advance.
+    /// Returns the size of the text in bytes, if it is known in advance.
     fn size(&self) -> Option<u64> {
         match self {
             Part::File(path) | Part::Below(path) => fs::metadata(path).ok().map(|found| found.len()),
@@ -159,11 +159,11 @@ impl Read for Repeating {
 /// Part of a text. All matches that begin in the first `own` bytes are found in the segment alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Number of the text.
+    /// Number of the text to which the segment belongs.
     pub part: u32,
     /// Offset of the segment in the text.
     pub start: u64,
-    /// Number of bytes up to the next segment.
+    /// Number of bytes of the segment up to the beginning of the next segment.
     pub own: usize,
     /// Bytes of the segment, followed by the bytes of the next segments that a match may extend into.
     pub bytes: Bytes,
@@ -184,7 +184,7 @@ pub struct Segments<'p> {
     cut: Cut,
     /// Reader of the program's output. After the reader has closed the output, there are no more segments.
     lines: Lines,
-    /// Number of the next text.
+    /// Number of the text that is opened next.
     next: usize,
     text: Option<Box<dyn Read + Send>>,
     /// Offset of the next segment, and the bytes of it that have been read.

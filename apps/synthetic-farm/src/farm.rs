@@ -25,7 +25,7 @@ struct Answer {
     seconds: f64,
     /// Checksum of the task's payload.
     checksum: u64,
-    /// Bytes generated from the checksum.
+    /// Bytes of the result, generated from the checksum.
     #[serde(with = "armature::raw")]
     payload: Vec<u8>,
 }

@@ -23,7 +23,7 @@ pub struct Report {
     pub chunking: String,
     /// Number of tasks of an iteration.
     pub tasks: u64,
-    /// Iterations in order.
+    /// Measurements of the iterations in order.
     pub iterations: Vec<Iteration>,
     /// Checksum that depends on every result.
     pub checksum: u64,

@@ -36,9 +36,9 @@ pub struct AppendedPart {
 #[derive(Debug)]
 pub struct CompletionLog {
     rescue: Rescue,
-    /// Number of bytes that were searched for `DONE` lines.
+    /// Number of bytes of the rescue file that were searched for `DONE` lines.
     read: u64,
-    /// Completed tasks according to the searched bytes.
+    /// Completed tasks according to the searched bytes of the rescue file.
     done: HashSet<String>,
 }
 

@@ -32,7 +32,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// Returns the line for the rescue file.
+    /// Returns the note of this part as a line of the rescue file.
     pub fn line(&self) -> String {
         format!("{APPENDS}{} {} {}\n", self.length, self.bytes, self.path.display())
     }
@@ -94,7 +94,7 @@ impl Notes {
                 return Err(damaged("it has bytes that are zero"));
             }
             if !line.ends_with(b"\n") {
-                // The last line has no line end: the rank that wrote it died.
+                // The last line of the rescue file has no line end if the rank that wrote the line died.
                 break;
             }
             let text = std::str::from_utf8(line).map_err(|_| damaged("it is not text in UTF-8"))?;

@@ -21,9 +21,9 @@ pub struct Record {
     pub done: bool,
     /// Description of the command's end, such as its exit code.
     pub ended: String,
-    /// Time from start to end in seconds.
+    /// Time from the start to the end of the command in seconds.
     pub run_time: f64,
-    /// CPU time of the processes in seconds.
+    /// CPU time of the command's processes in seconds.
     pub cpu_time: f64,
     /// Peak memory of all processes of the command together, in bytes.
     pub peak_memory: u64,
@@ -110,10 +110,7 @@ pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, armature::BoxE
     Ok(records)
 }
 
-/// Adds the measurements to the description, for a trace.
-///
-/// # Errors
-/// A measurement that the description rejects. Records of this program contain none.
+/// Adds the measurements of commands to the description of the workflow, for a trace.
 pub fn merge_into(
     description: &mut Description,
     records: &BTreeMap<String, Record>,

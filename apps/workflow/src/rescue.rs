@@ -29,7 +29,7 @@ impl Rescue {
         Rescue { path: path.into(), links }
     }
 
-    /// Opens the file.
+    /// Opens the rescue file.
     ///
     /// # Errors
     /// The errors of [`regular::open_with`].
@@ -125,7 +125,7 @@ impl Rescue {
         Ok(())
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the rescue file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -141,7 +141,7 @@ fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     format!("accounts for {known} bytes of {name}, but there are {length}. {remedy}")
 }
 
-/// Remedy for a damaged file.
+/// Text of error messages on what to do about a damaged rescue file.
 const RESTORE: &str = "Restore it, or remove it and the parts that tasks have appended to files (-f, -F), to run all tasks again";
 
 #[cfg(test)]

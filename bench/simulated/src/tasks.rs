@@ -12,17 +12,14 @@ pub struct TaskShape {
     pub tasks: usize,
     /// Mean time of a task in seconds.
     pub mean: f64,
-    /// Standard deviation, relative to the mean.
+    /// Standard deviation of the task times, relative to their mean.
     pub spread: f64,
     /// Number of consecutive tasks that share one duration; 1 for independent tasks.
     pub block: usize,
 }
 
 impl TaskShape {
-    /// Returns the iterations of one seed, in order.
-    ///
-    /// # Errors
-    /// If the mean or the spread is not a positive number. A spread of 0 is allowed: all tasks have the same length.
+    /// Returns the task times of one iteration after another, drawn from the seed.
     pub fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
         let mut random = StdRng::seed_from_u64(seed);
         let gamma = if self.spread > 0.0 {

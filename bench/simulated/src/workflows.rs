@@ -14,7 +14,7 @@ pub struct Job {
     pub memory: Vec<u64>,
     /// Edges of the workflow: writer, reader, size in bytes.
     pub edges: Vec<(usize, usize, u64)>,
-    /// Meaning of the memory of a task.
+    /// Meaning of the declared memory of a task: with or without its input and output files.
     pub task_memory: TaskMemory,
     /// Memory limit of each rank in bytes.
     pub ranks: Vec<u64>,

@@ -44,7 +44,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RANKS: usize = 4;
-/// Total computing time in seconds.
+/// Total computing time of the tasks of a run in seconds.
 const WORK: f64 = 5.0;
 const TASKS: usize = 2500;
 const LIMITS: Limits = Limits { silence: Duration::from_secs(1), join_limit: Duration::from_secs(3) };
@@ -278,7 +278,8 @@ impl Trials {
 /// Run in which workers were killed.
 struct Run {
     seconds: f64,
-    /// Time of the run relative to its bound.
+    /// Time of the run, relative to the bound of an undisturbed run on the surviving ranks plus the detection
+    /// of the deaths.
     part: f64,
     /// Number of tasks that were started twice.
     again: f64,

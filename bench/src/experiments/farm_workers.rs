@@ -37,7 +37,8 @@ const SEED: u64 = 5;
 
 /// Cases: a name, a network, the number of tasks, and their mean length in seconds.
 ///
-/// With fast links the start-up times of messages dominate ((7) of the paper), with slow links their bytes do ((8)).
+/// With fast links the start-up times of messages dominate (equation (7) of Cesar et al.), with slow links
+/// their bytes (equation (8)).
 const CASES: [(&str, Network, usize, f64); 13] = [
     ("slow to send", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 100e-6),
     ("slow to send, longer tasks", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 400e-6),

@@ -41,7 +41,7 @@ impl Bound {
         self.plain().max(self.load)
     }
 
-    /// Returns the bound without the restriction that `load` runs on one host.
+    /// Returns the bound without the restriction that the stage `load` runs on one host.
     pub(super) fn plain(&self) -> f64 {
         self.work.max(self.serial).max(self.source)
     }

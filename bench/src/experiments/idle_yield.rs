@@ -29,7 +29,7 @@ const ROUNDS: usize = 10;
 const SECONDS: f64 = 4.0;
 const SMOKE_SECONDS: f64 = 0.2;
 const PARAMETER: &str = "OMPI_MCA_mpi_yield_when_idle";
-/// Alternatives: name, value of the parameter, and true if a load runs on one core.
+/// Alternatives: name, value of Open MPI's parameter for yielding, and true if a load runs on one core.
 const WAYS: [(&str, &str, bool); 4] = [
     ("sleeping, alone", "0", false),
     ("yielding, alone", "1", false),

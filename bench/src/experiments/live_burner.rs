@@ -57,7 +57,7 @@ const ROUNDS: usize = 6;
 /// Duration of an undisturbed stream in seconds.
 const SECONDS: f64 = 24.0;
 const SMOKE_SECONDS: f64 = 0.4;
-/// Factor by which the warm-up round is shorter.
+/// Factor by which the warm-up round is shorter than a measured round.
 const WARM_UP: f64 = 10.0;
 /// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
@@ -113,7 +113,7 @@ struct Measured {
     core_shares: Option<CoreShares>,
 }
 
-/// Shares of the loaded core.
+/// Shares of the loaded core that the load and another thread got.
 struct CoreShares {
     /// Fraction of the core that the load used, from its start to the end of the run.
     load: f64,

@@ -47,14 +47,16 @@ impl Row {
         self.live.pace_ratio(&self.refined, Row::pace, self.least)
     }
 
-    /// Returns the ratio of live to refined from arrival times alone. Items that waited behind an older one may
-    /// arrive faster than the hosts can process them.
+    /// Returns the seconds per item of the run with live balancing relative to the run with the refined
+    /// mapping, from arrival times alone. Items that waited behind an older one may arrive faster than the
+    /// hosts can process them.
     fn by_arrivals(&self) -> f64 {
         self.live.pace_ratio(&self.refined, Row::pace, 0.0)
     }
 
-    /// Returns the ratio over the last 80 % of the stream, as `ferret-simgrid` measures it. The stream of
-    /// `ferret-simgrid` is a quarter as long, so that a hundred items held back by a slow host are a seventh of it.
+    /// Returns the ratio of the times per item (live balancing to refined mapping) over the last 80 % of the
+    /// stream, as `ferret-simgrid` measures it. The stream of `ferret-simgrid` is a quarter as long, so that
+    /// a hundred items held back by a slow host are a seventh of it.
     fn settled_ratio(&self) -> f64 {
         self.live.pace_ratio(&self.refined, Run::settled, self.least)
     }

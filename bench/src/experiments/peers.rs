@@ -59,7 +59,7 @@ pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
 }
 
-/// Name of the environment with Dask and Snakemake.
+/// Name of the Python environment with Dask and Snakemake.
 pub(super) const WORKFLOWS: &str = "workflow-peers";
 
 /// Returns a program of a Python environment that `ci/bench.sh` creates under `target`; `what` describes the required

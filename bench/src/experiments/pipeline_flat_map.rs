@@ -19,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const WITHOUT: &str = "without flat_map";
-/// Name, and the number of items made of each item.
+/// Alternatives: name, and the number of items that the stage makes of each item.
 const WITH: [(&str, u64); 3] = [("two of one", 2), ("ten of one", 10), ("a million of one", 1_000_000)];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

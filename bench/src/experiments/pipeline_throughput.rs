@@ -38,7 +38,7 @@ struct Case {
     chain: Chain,
     /// Number of items for the chain that sends one message per item, and the number of items in flight.
     single: (usize, usize),
-    /// Number of items for the peers, and their batch sizes.
+    /// Number of items for the programs of other frameworks, and their batch sizes.
     peers: (usize, [usize; 2]),
 }
 

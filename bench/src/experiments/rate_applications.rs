@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const TOLERANCE: f64 = 0.20;
 const ESTIMATORS: [&str; 2] = ["heuristic", "framework"];
 
-/// Statistics of the stage on one rank.
+/// Statistics of the stage whose service rate is estimated, on one rank.
 struct RankStatistics {
     items: f64,
     used: f64,

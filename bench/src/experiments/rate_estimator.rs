@@ -343,7 +343,7 @@ fn costs(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the nanoseconds per call.
+/// Returns the median of the nanoseconds that a call of `call` takes, with its interval.
 fn timed(rounds: usize, calls: usize, mut call: impl FnMut(usize)) -> Interval {
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {

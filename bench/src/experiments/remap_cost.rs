@@ -136,7 +136,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &bars)
 }
 
-/// Measures the three streams in turn; `runs` receives the results of the changing stream, including the warm-up.
+/// Measures in turn a stream with each of the two mappings and one that changes between them; `runs` receives
+/// the results of the changing stream, including the warm-up.
 fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outcome<Rounds> {
     let [one, other] = case.mappings;
     for text in case.mappings {

@@ -189,19 +189,19 @@ impl Job {
 pub struct Run {
     /// Seconds of the measured passes.
     pub seconds: f64,
-    /// Units or columns of a block at the end.
+    /// Number of units or columns of a block at the end of the run.
     pub block: f64,
-    /// Number of blocks on all ranks.
+    /// Number of blocks that all ranks computed.
     pub blocks: f64,
     /// Total computing seconds of all ranks.
     pub computing: f64,
-    /// Total seconds of interactions on all ranks.
+    /// Total seconds that all ranks spent on balancing: reports to rank 0, and its decisions.
     pub interacting: f64,
-    /// Number of interactions with rank 0.
+    /// Number of reports of all ranks to rank 0, each followed by a decision about moving units.
     pub interactions: f64,
-    /// Number of movements, including those of the warm-up.
+    /// Number of movements of units, including those of the warm-up.
     pub movements: f64,
-    /// Units of rank 0 at the end.
+    /// Number of units on rank 0 at the end of the run.
     pub held: f64,
 }
 

@@ -75,11 +75,12 @@ pub struct Run {
     pub seconds: f64,
     /// Seconds of the warm-up and the measured passes.
     pub total: f64,
-    /// Number of movements in all passes.
+    /// Number of movements of units in all passes.
     pub movements: f64,
-    /// Number of interactions in the measured passes.
+    /// Number of decisions of rank 0 about moving units, each after reports of all ranks, in the measured
+    /// passes.
     pub interactions: f64,
-    /// Seconds of the interactions on rank 0.
+    /// Seconds that the reports and decisions of balancing took on rank 0.
     pub interacting: f64,
     /// Seconds of computing and number of computed units, by rank.
     pub ranks: Vec<(f64, f64)>,

@@ -27,7 +27,7 @@ pub const TRUE: &str = "/bin/true";
 const LAYER: usize = 100;
 
 impl Shape {
-    /// Returns the name of the shape in the arguments.
+    /// Returns the name of this kind of workflow in the arguments of the rank program.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Independent => "independent",

@@ -103,7 +103,7 @@ fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
     (31 * task as u64 + 7 * parents.sum::<u64>() + 1) % MODULUS
 }
 
-/// Returns the number of each task.
+/// Returns the number that each task must compute.
 fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
     let mut numbers: Vec<u64> = Vec::with_capacity(parents.len());
     for (task, parents) in parents.iter().enumerate() {

@@ -26,7 +26,7 @@ const LARGE_ROUNDS: usize = 3;
 pub(crate) struct Link {
     /// Seconds until a small message arrives.
     pub(crate) setup: f64,
-    /// Bytes per second.
+    /// Bandwidth of the connection in bytes per second.
     pub(crate) bandwidth: f64,
 }
 

@@ -164,7 +164,8 @@ fn quoted(name: &str) -> String {
     serde_json::Value::from(name).to_string()
 }
 
-/// Returns a name for a comment, which ends at the end of its line.
+/// Returns a name as it is written in a comment of the platform file: control characters, such as a line end,
+/// are replaced.
 fn comment(name: &str) -> String {
     name.replace(|c: char| c.is_control(), "?")
 }

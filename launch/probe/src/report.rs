@@ -22,7 +22,7 @@ struct Report {
     rank: usize,
     size: usize,
     host: String,
-    /// Number that the kernel chose when the host was started.
+    /// Number that the kernel chose when the host was started: two hosts differ in it.
     boot: String,
     cores: Vec<usize>,
     memory: u64,

@@ -5,15 +5,15 @@ use crate::command_line::rank_of;
 /// Reason that Slurm gives for the end of a job or of one of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The nodes were needed for another job.
+    /// The job ended because its nodes were needed for another job.
     Preemption,
-    /// A node has failed.
+    /// The job ended because a node failed.
     NodeFailure,
-    /// The time limit of the job.
+    /// The job ended at its time limit.
     TimeLimit,
-    /// A request to requeue the job.
+    /// The job ended by a request to requeue it.
     Requeue,
-    /// A request to end the job or the step.
+    /// The job or the step ended by a request to end it.
     Cancelled,
 }
 

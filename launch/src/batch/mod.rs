@@ -41,10 +41,10 @@ pub(crate) struct BatchState {
     pub(crate) seconds_left: Option<u64>,
 }
 
-/// Failure to get an answer.
+/// Failure to get an answer from a command of a batch system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// The command is not installed.
+    /// The command of the batch system is not installed.
     Missing,
     /// The command did not end within the time limit, or could not be started.
     Silent,

@@ -110,7 +110,8 @@ pub(crate) fn final_state(job: &str) -> Option<String> {
     })
 }
 
-/// Returns the last state in a list, without its remark, as in `CANCELLED by 1000`. A requeued job has several lines.
+/// Returns the last state in the output of `sacct`, without its remark, as in `CANCELLED by 1000`. A requeued
+/// job has several lines.
 fn first_state(output: &str) -> Option<String> {
     let word = output.lines().rev().find_map(|line| line.split_whitespace().next())?;
     word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_').then(|| word.to_string())

@@ -7,7 +7,7 @@ use super::site::Site;
 
 /// Machine, job and reports of ranks that a check examines.
 pub(super) struct Facts<'a> {
-    /// This machine.
+    /// Machine on which the check runs.
     pub(super) site: &'a dyn Site,
     /// Number of ranks that the user wants to start, if it is known.
     pub(super) ranks: Option<usize>,
@@ -50,7 +50,7 @@ pub(super) enum Finding {
 pub(super) struct Problem {
     /// Sentence about the problem.
     pub(super) found: String,
-    /// Command, setting or line of a job script that helps.
+    /// Command, setting or line of a job script that solves the problem.
     pub(super) remedy: String,
 }
 

@@ -23,11 +23,11 @@ pub struct Environment {
     pub root: bool,
     /// Number of cores of this machine that this process may use. Two hardware threads of one core count once.
     pub cores: usize,
-    /// Open MPI's `mpirun`.
+    /// Path of Open MPI's `mpirun`, if it was found.
     pub openmpi: Option<PathBuf>,
-    /// MPICH's `mpirun`.
+    /// Path of MPICH's `mpirun`, if it was found.
     pub mpich: Option<PathBuf>,
-    /// Slurm's `srun`.
+    /// Path of Slurm's `srun`, if it was found.
     pub srun: Option<PathBuf>,
     /// Batch job that contains this process.
     pub batch: Option<Batch>,
@@ -59,8 +59,8 @@ pub enum Batch {
 }
 
 impl Environment {
-    /// Examines this machine and the environment of this process. If the caller `has_hosts`, the node file of a batch job is not read,
-    /// because it is not used and need not exist.
+    /// Examines this machine and the environment of this process. If `has_hosts` is true, the caller has
+    /// named the hosts. The node file of a batch job is not read, because it is not used and need not exist.
     pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);

@@ -13,7 +13,8 @@ fn per_node(list: &str) -> Option<Vec<(usize, usize)>> {
     list.split(',').map(part).collect()
 }
 
-/// Returns the sum over all nodes; `None` if the text does not have that form, or if the sum overflows.
+/// Returns the sum of the numbers per node in a text of Slurm, such as `2(x3),1`; `None` if the text does not
+/// have that form, or if the sum overflows.
 pub(super) fn sum(list: &str) -> Option<usize> {
     let add = |sum: usize, (number, nodes): (usize, usize)| sum.checked_add(number.checked_mul(nodes)?);
     per_node(list)?.into_iter().try_fold(0, add)

@@ -31,17 +31,18 @@ pub(crate) struct Attempt {
 pub(crate) struct Start {
     /// Version of the format of `start.json`.
     pub(crate) schema: u32,
-    /// Time of the start.
+    /// Time at which the attempt was started.
     pub(crate) started: String,
     /// Host of the process that started the attempt.
     pub(crate) host: String,
     /// Process number of the process that started the attempt.
     pub(crate) process: u32,
-    /// Start time of that process in the kernel's units. It distinguishes the process from a later one with the same number.
+    /// Start time of the process that started the attempt, in the kernel's units. It distinguishes the
+    /// process from a later one with the same number.
     pub(crate) process_began: u64,
     /// Host and PID namespace in which the process number is valid, as in the job status.
     pub(crate) place: String,
-    /// Batch job of that process.
+    /// Batch job of the process that started the attempt.
     pub(crate) batch: Option<BatchJob>,
     /// Time at which the batch system ends the job, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
@@ -49,7 +50,7 @@ pub(crate) struct Start {
     pub(crate) requeues: u32,
     /// Nodes of the batch job.
     pub(crate) nodes: String,
-    /// Number of ranks.
+    /// Number of ranks of the attempt.
     pub(crate) ranks: usize,
     /// True if the launcher marks the lines of ranks.
     pub(crate) labelled: bool,

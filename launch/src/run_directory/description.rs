@@ -44,7 +44,7 @@ pub(crate) struct Description {
     pub(crate) options: Vec<String>,
     /// Environment modules that were loaded.
     pub(crate) modules: Vec<String>,
-    /// Variables that influence the run, sorted.
+    /// Environment variables that influence the run, sorted.
     pub(crate) environment: Vec<(String, String)>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum Reason {
     /// The program has failed.
     #[serde(rename = "own error")]
     OwnError,
-    /// The time limit of the batch job, or of `--timeout`.
+    /// The batch job, or the job with the option `--timeout`, has reached its time limit.
     #[serde(rename = "time limit")]
     TimeLimit,
     /// The batch system needed the nodes for another job.
@@ -100,7 +100,7 @@ pub(crate) struct End {
     pub(crate) done: u64,
     /// Duration of the attempt in seconds.
     pub(crate) seconds: f64,
-    /// Time of the end.
+    /// Time at which the attempt ended.
     pub(crate) ended: String,
 }
 

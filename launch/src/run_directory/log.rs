@@ -42,12 +42,13 @@ impl Log {
         Ok(Log { file, is_output, ends, end, copies: 0 })
     }
 
-    /// Returns the present length in bytes.
+    /// Returns the present length of the log in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.len())
     }
 
-    /// Returns what was appended after this length: the last part of it, if it is long.
+    /// Returns the text that was appended to the log after its length was `from`: the last part of the text,
+    /// if it is long.
     pub(crate) fn tail(path: &Path, from: u64) -> String {
         let read = || {
             let mut file = File::open(path)?;

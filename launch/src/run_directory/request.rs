@@ -18,7 +18,7 @@ pub(super) struct Requested {
     /// Memory in MiB: for the whole host, or for each core.
     memory: Option<Memory>,
     cores: Option<u64>,
-    /// Time limit in seconds.
+    /// Time limit of the job in seconds.
     seconds: Option<u64>,
 }
 
@@ -31,9 +31,9 @@ enum Memory {
 /// Resources used by an attempt on this host. What is not measured is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Used {
-    /// Peak memory in bytes.
+    /// Peak memory of the attempt on this host in bytes.
     pub(super) memory: Option<u64>,
-    /// Mean number of busy cores.
+    /// Mean number of cores of this host that the attempt kept busy.
     pub(super) cores: Option<f64>,
     pub(super) seconds: f64,
     /// True if the program has finished, so that the next run takes about as long.

@@ -22,12 +22,12 @@ pub(super) struct Request {
     pub(super) cores_per_rank: u32,
     /// Memory of each rank in MiB.
     pub(super) memory: Option<u64>,
-    /// Time limit in seconds.
+    /// Time limit of the job in seconds.
     pub(super) time: Option<u64>,
     pub(super) partition: Option<String>,
     pub(super) account: Option<String>,
     pub(super) array: Option<String>,
-    /// Numbers of the elements of the array.
+    /// Numbers of the elements of the job array.
     pub(super) elements: Vec<u32>,
     /// Number of the job after which this one starts.
     pub(super) after: Option<String>,

@@ -6,7 +6,7 @@ use super::request::Request;
 use super::{System, pbs, sge, slurm};
 use crate::command_line::quoted;
 
-/// Directive with an optional comment above it.
+/// Directive for the batch system in a job script, with an optional comment above the directive.
 pub(super) type Directive = (Option<String>, String);
 
 /// Returns the text of the job script for a batch system.

@@ -19,7 +19,7 @@ pub(crate) struct Usage {
     pub(crate) kills: u64,
     /// Limit in bytes of the innermost group with a kill, if it has one.
     pub(super) limit: Option<u64>,
-    /// Maximum memory use in bytes of that group, if the kernel reports it.
+    /// Maximum memory use in bytes of the innermost group with a kill, if the kernel reports it.
     pub(super) used: Option<u64>,
 }
 

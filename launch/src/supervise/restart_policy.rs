@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub(super) signal: Option<u8>,
     /// Signal that did not ask this process to end the job.
     pub(super) warning: Option<u8>,
-    /// True if the time limit was reached.
+    /// True if the job has reached its time limit.
     pub(super) timed_out: bool,
     pub(super) took: Duration,
 }
@@ -321,7 +321,8 @@ mod tests {
         // Rank 0 has registered its process, and other ranks have failed in MPI_Init.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
         assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
-        // No message is expected from the supervisor, because the rank that failed has printed its own.
+        // No message is expected from the supervisor, because the rank that failed has printed its own
+        // message.
         let failed =
             Ended { missing: Some("the process of rank 1 has ended".into()), ..ended(1, State::Failed) };
         exits(3, &with(failed, |v| v.code = 1), 1, None);

@@ -24,7 +24,8 @@ impl StartWatch {
         StartWatch { all_here, seen: BTreeSet::new(), polls: 0 }
     }
 
-    /// Returns the rank that was seen before and is not `present`, if it is the only one.
+    /// Returns the rank that was seen before and is not among the ranks `present`, if there is exactly one
+    /// such rank.
     pub(super) fn only_missing(&self, present: &BTreeSet<usize>) -> Option<usize> {
         let mut missing = self.seen.difference(present);
         missing.next().copied().filter(|_| missing.next().is_none())

@@ -24,7 +24,7 @@ pub(super) struct Bar<'r> {
     pub(super) begin: f64,
     pub(super) end: f64,
     pub(super) class: &'static str,
-    /// Text of the tooltip.
+    /// Text of the bar's tooltip.
     pub(super) title: String,
     /// True if the task is on the critical path; a line connects the bars on the path.
     pub(super) is_on_path: bool,

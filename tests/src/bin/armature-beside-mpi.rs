@@ -67,7 +67,7 @@ fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns the sum of `own_value` over all ranks, computed by a direct MPI call of the program.
+/// Returns the sum of all ranks' values (here `own_value`), computed by a direct MPI call of the program.
 fn sum(communicator: &impl Communicator, own_value: u64) -> u64 {
     let mut sum = 0;
     communicator.all_reduce_into(&own_value, &mut sum, SystemOperation::sum());
@@ -157,7 +157,7 @@ fn half_fails() -> Result<usize, BoxError> {
     Ok(rank as usize)
 }
 
-/// Prints a line when dropped.
+/// Value that prints a line when it is dropped.
 struct Guard(usize);
 
 impl Drop for Guard {

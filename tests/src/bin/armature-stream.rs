@@ -72,7 +72,7 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
         .stage("sum", || Ok(Sum::default()))
         .serial()
         .batch(BatchMode::Fixed(1))
-        // The marker of a snapshot passes behind all items in flight; a small window keeps them few.
+        // The window is small, because the marker of a snapshot reaches the sink after all items in flight.
         .window(16)
         .mapping(MappingChoice::Text(mapping))
         .snapshots(Checkpoint::new(dir.join("kept"), &items).every(EVERY))

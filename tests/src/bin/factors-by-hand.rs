@@ -58,7 +58,7 @@ fn work(world: &impl Communicator) {
     let master = world.process_at_rank(0);
     loop {
         let (chunk, _) = master.receive_vec::<u64>();
-        // An empty message marks the end.
+        // An empty message means that there are no more chunks.
         let Some((place, numbers)) = chunk.split_first() else { return };
         let mut answer = vec![*place];
         for &number in numbers {

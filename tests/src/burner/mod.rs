@@ -143,7 +143,8 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // Errors of both calls are ignored: the calls fail only if the process of the load has already ended.
+        // Errors of `kill` and `wait` are ignored: they fail only if the process of the load has already
+        // ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -176,7 +177,7 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     loop {
         match load.wave.state_at(start.elapsed()) {
             (true, left) => cores::spin(left),
-            // A rest of more than an hour is split; the loop then checks the wave again.
+            // A rest of the load that is longer than an hour is split into sleeps of at most an hour.
             (false, left) => thread::sleep(left.min(Duration::from_secs(3600))),
         }
     }

@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "rings-moving", run: |session| stencils_moving(session, 4..8, true) },
 ];
 
-/// Cases that move rows, each under a hundred seeds or more.
+/// Cases that move rows, each with a hundred seeds or more, from which the moves follow.
 pub(super) const SEEDS: [Case; 2] = [
     Case { name: "sweeps-seeds", run: |session| moving(session, 6..106) },
     Case { name: "stencils-seeds", run: stencils_seeds },
@@ -76,8 +76,8 @@ fn serial(session: &Session, shape: Shape, sweeps: u64) -> Vec<u64> {
     bits(&grid)
 }
 
-/// Runs the sweeps in two parts and checks the result. Returns the number of row movements on rank 0, and 0
-/// elsewhere.
+/// Runs the sweeps in two runs of the loop and compares the grid with the serial one. Returns the number of
+/// row movements on rank 0, and 0 elsewhere.
 fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
     let mut relax = DoAcrossLoop::new("relax", shape, Relax).settings(settings.clone());
     let mut movements = 0;
@@ -163,8 +163,8 @@ fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     }
 }
 
-/// Runs the steps in two parts and checks the result. Returns the number of row movements on rank 0, and 0
-/// elsewhere.
+/// Runs the steps in two runs of the loop and checks the result. Returns the number of row movements on rank
+/// 0, and 0 elsewhere.
 fn check_heat(
     session: &mut Session,
     shape: Shape,

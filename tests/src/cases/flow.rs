@@ -14,7 +14,8 @@ use crate::mappings::every_kind;
 pub(super) const CASES: &[Case] =
     &[Case { name: "window", run: window }, Case { name: "slow-and-fast", run: slow_and_fast }];
 
-/// Checks the bound if `ARMATURE_WINDOW` and `ARMATURE_BATCH` set it, and the result in any case.
+/// Checks the bound on the items in flight if `ARMATURE_WINDOW` and `ARMATURE_BATCH` determine it, and the
+/// result of the pipeline in any case.
 fn window(session: &mut Session) -> Result<(), BoxError> {
     let fixed = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     bounded(session, fixed("ARMATURE_WINDOW"), fixed("ARMATURE_BATCH"))

@@ -83,8 +83,8 @@ fn serial(shape: Shape) -> CountAndLargest {
     found
 }
 
-/// Fills a table of this shape and checks the result. Returns the number of row movements on rank 0, and 0
-/// elsewhere.
+/// Fills a table of the given numbers of rows and columns and checks the result. Returns the number of row
+/// movements on rank 0, and 0 elsewhere.
 fn check(session: &mut Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
     let mut table = TableLoop::new("largest", shape, Largest((0, None))).settings(settings);
     let movements = table.run(session)?.summary().map_or(0, |summary| summary.movements);

@@ -78,7 +78,8 @@ pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     found
 }
 
-/// Adds the names in a text with spaces: variables, options, files of the repository and members of types.
+/// Adds to `found` the code names in a text with spaces: variables, options, files of the repository and
+/// members of types.
 fn command(text: &str, found: &mut Vec<Name>) {
     const ROOMS: [&str; 8] =
         ["ci/", "docs/", "apps/", "framework/", "launch/", "bench/", "tests/", "hostfiles/"];
@@ -93,7 +94,7 @@ fn command(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Adds the names in a text without spaces.
+/// Adds to `found` the code names in a text without spaces.
 fn single(text: &str, found: &mut Vec<Name>) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.starts_with("ARMATURE_") {
@@ -120,7 +121,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Adds the names in a Rust path: `Farm::map`, `armature::journal`, `Chunking::…`.
+/// Adds to `found` the code names in a Rust path: `Farm::map`, `armature::journal`, `Chunking::…`.
 fn path(text: &str, found: &mut Vec<Name>) {
     if foreign::BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
         return;

@@ -39,7 +39,7 @@ pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
 enum Decoder {
     /// Decoder of the `image` crate.
     Usual,
-    /// Decoder for rare layouts.
+    /// Decoder for JPEG files with rare pixel layouts.
     Careful,
 }
 
@@ -122,17 +122,17 @@ impl Frame {
 
 /// Second bytes of markers, with the names of the standard ITU-T T.81, table B.1.
 mod marker {
-    /// SOF0
+    /// SOF0: start of a frame, baseline process
     pub(super) const BASELINE: u8 = 0xc0;
-    /// SOF1
+    /// SOF1: start of a frame, extended sequential process
     pub(super) const EXTENDED: u8 = 0xc1;
-    /// SOF2
+    /// SOF2: start of a frame, progressive process
     pub(super) const PROGRESSIVE: u8 = 0xc2;
-    /// SOI
+    /// SOI: start of the image
     pub(super) const START: u8 = 0xd8;
-    /// EOI
+    /// EOI: end of the image
     pub(super) const END: u8 = 0xd9;
-    /// SOS
+    /// SOS: start of a scan
     pub(super) const SCAN: u8 = 0xda;
 }
 

@@ -58,7 +58,7 @@ struct Header {
 }
 
 impl Header {
-    /// Returns the header if the file has one.
+    /// Returns the header (the chunk IHDR) of a PNG file, or `None` if the file has none.
     fn of(file: &[u8]) -> Option<Self> {
         let chunk = file.get(SIGNATURE + LENGTH..)?.strip_prefix(b"IHDR")?;
         let (width, rest) = chunk.split_first_chunk()?;

@@ -33,7 +33,7 @@ const ROUNDS: usize = 6;
 const SECONDS: f64 = 32.0;
 /// Duration of the warm-up in seconds.
 const WARM_UP_SECONDS: f64 = 4.0;
-/// Factor by which the warm-up round and the runs that search for a split are shorter.
+/// Factor by which the warm-up round and the runs that search for a split are shorter than a measured run.
 const WARM_UP: f64 = 8.0;
 /// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);

@@ -22,7 +22,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 /// Standard deviations of work and memory, relative to the estimates.
 const DEVIATIONS: [f64; 3] = [0.1, 0.3, 0.5];
-/// Lower bound of the factor that is applied to a weight.
+/// Lower bound of the factor by which the work or memory of a task differs from the estimate.
 const MIN_FACTOR: f64 = 0.05;
 const SIZES: [usize; 2] = [200, 1000];
 const SEEDS: u64 = 3;

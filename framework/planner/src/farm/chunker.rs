@@ -179,7 +179,7 @@ impl Chunker {
         }
     }
 
-    /// Adds a worker.
+    /// Adds a worker, which may request chunks from now on.
     pub fn join(&mut self, worker: usize) {
         if let Err(place) = self.workers.binary_search(&worker) {
             self.workers.insert(place, worker);

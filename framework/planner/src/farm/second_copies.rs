@@ -7,7 +7,7 @@ pub struct HeldChunk {
     pub id: u64,
     /// Rank that holds the chunk.
     pub worker: usize,
-    /// Number of its tasks without a result.
+    /// Number of the chunk's tasks without a result.
     pub tasks: u64,
     /// Time since the rank could begin these tasks, in seconds; `None` if they wait for an earlier chunk of the rank.
     pub running_for: Option<f64>,
@@ -55,7 +55,8 @@ pub fn second_copies(
     for worker in idle {
         let gain = |chunk: &HeldChunk, left: f64| left - message - chunk.tasks as f64 * pace(worker);
         let gains = open.iter().enumerate().map(|(place, (chunk, left))| (place, gain(chunk, *left)));
-        // The first of equal chunks, so that the choice does not depend on the order of comparisons.
+        // Of equal chunks the first one is copied, so that the choice does not depend on the order of
+        // comparisons.
         let best =
             gains.filter(|(_, gain)| *gain > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
         if let Some((place, _)) = best {

@@ -13,7 +13,6 @@ const SLOWER: f64 = 1.1;
 
 /// Decides between iterations how many workers a farm uses.
 ///
-/// The wanted number is the one with the smallest performance index (13) among those that the master can serve. The number changes by the rules of
 /// The wanted number is the one with the smallest performance index Pi (time divided by efficiency; equation 13 of Cesar et al. 2006) among those
 /// that the master can serve. The number changes by the rules of [`Tuner`]: only if the change pays, and only if the gain is found in several
 /// consecutive evaluations ([`persistence`](TunerOptions::persistence)). With n workers, the time Tt of an iteration and the total computing time Tc,

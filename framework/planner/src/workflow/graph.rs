@@ -17,9 +17,9 @@ const LARGEST_TOTAL: u64 = i64::MAX as u64;
 /// Edge of a workflow: a file, or several files, that one task writes and another reads. A file with two readers is two edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
-    /// Task that writes the file.
+    /// Task that writes the file of this edge.
     pub from: usize,
-    /// Task that reads the file.
+    /// Task that reads the file of this edge.
     pub to: usize,
     /// Size of the file in the unit of the processors' memory. An edge of size 0 only determines the order of the tasks.
     pub size: u64,

@@ -8,8 +8,8 @@ use crate::Outcome;
 const STEPS: f64 = 20.0;
 /// Minimum gain of a new plan, relative to the predicted makespan.
 const MIN_GAIN: f64 = 0.01;
-/// Number of tasks whose weights are revealed at a time as long as they fit. If one of them does not fit, tasks are
-/// revealed one at a time in the order of their starts to find it.
+/// Number of tasks whose real work and memory are revealed at a time as long as they fit. If one of them does
+/// not fit, tasks are revealed one at a time in the order of their starts to find it.
 const REVEALED_AT_ONCE: usize = 16;
 
 /// Result of a run with replanning.
@@ -24,14 +24,14 @@ pub(super) struct Ended {
 struct Run<'a> {
     real: &'a Workflow,
     cluster: &'a Cluster,
-    /// Workflow with the real weights of started tasks and the estimated weights of the others.
+    /// Workflow with the real work and memory of started tasks and the estimates for the others.
     known: Workflow,
     is_known: Vec<bool>,
     /// Plan that the run follows at present.
     plan: Plan,
     /// Progress of the run (started tasks and transfers) when the current plan was made.
     from: Situation,
-    /// Times of the current plan with the known weights.
+    /// Times of the current plan with the known work and memory of the tasks.
     trace: Plan,
     fresh: usize,
 }
@@ -64,7 +64,7 @@ pub(super) fn adapted(planned: &Workflow, real: &Workflow, cluster: &Cluster, pl
 }
 
 impl Run<'_> {
-    /// Returns the next tasks to start among those whose weights are unknown.
+    /// Returns the next tasks to start among those whose real work and memory are unknown.
     fn next_starts(&self) -> Vec<usize> {
         let mut tasks: Vec<usize> = (0..self.is_known.len()).filter(|&task| !self.is_known[task]).collect();
         tasks.sort_by(|&a, &b| self.trace.start[a].total_cmp(&self.trace.start[b]).then(a.cmp(&b)));
@@ -77,7 +77,8 @@ impl Run<'_> {
         Ok(self.known.clone().with_measured(weights)?)
     }
 
-    /// Reveals the weights of starting tasks. Returns true if the tasks fit; otherwise the state is unchanged.
+    /// Reveals the real work and memory of starting tasks. Returns true if the tasks fit; otherwise the state
+    /// is unchanged.
     fn reveal(&mut self, tasks: &[usize]) -> Outcome<bool> {
         let known = self.known_with(tasks)?;
         let Some(trace) = retrace(&known, self.cluster, &self.plan, &self.from) else { return Ok(false) };

@@ -19,7 +19,7 @@ pub struct Choice {
     pub before: Chunking,
     /// Number of tasks that were not dispatched at the time of the selection.
     pub left: u64,
-    /// Number of workers.
+    /// Number of workers at the time of the selection.
     pub workers: usize,
     /// Mean time of a task (s).
     pub mean: f64,

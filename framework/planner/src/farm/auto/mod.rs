@@ -65,7 +65,7 @@ const PROBE_ROUNDS: f64 = 10.0;
 /// run for some milliseconds lose two per cent on average.
 const CHEAP_ROUND: f64 = 1e-4;
 
-/// State of the automatic selection, [`Chunking::Auto`](super::Chunking::Auto).
+/// State of the automatic selection of a chunk policy, [`Chunking::Auto`](super::Chunking::Auto).
 #[derive(Debug)]
 pub(super) struct Auto {
     policy: Box<dyn Policy>,
@@ -76,7 +76,8 @@ pub(super) struct Auto {
     out: Vec<Out>,
     /// Time from which on the master's network port is free (s, by the caller's clock).
     port: f64,
-    /// Value of `port` before the latest chunk was dispatched, for the case that the caller returns this chunk.
+    /// Value of the field `port` (time from which the port is free) before the latest chunk was dispatched,
+    /// for the case that the caller returns this chunk.
     port_before: Option<f64>,
     /// The next selection is due when this number of tasks has been measured, in units of probes. The field `choose_at_left` is the number of
     /// remaining tasks at which a selection is due.

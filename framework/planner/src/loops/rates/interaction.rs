@@ -49,7 +49,7 @@ pub enum Ahead {
     /// The remaining work is unknown.
     #[default]
     Unknown,
-    /// The given number of passes over all units.
+    /// The given number of passes over all units remains.
     Passes(f64),
     /// The rest of the current pass: the reported units of the ranks are those not yet done in the pass. At the beginning of the next pass units are
     /// redistributed. A gain therefore lasts until the end of this pass, and is as certain as the rates.

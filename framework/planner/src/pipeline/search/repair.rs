@@ -47,7 +47,8 @@ fn pinned_intervals(spec: &PipelineSpec) -> Option<Vec<Block>> {
         match blocks.iter().position(|block| block.hosts == [pin]) {
             None => blocks.push(Block::new(n..n + 1, vec![pin])),
             Some(b) if b + 1 == blocks.len() => blocks[b].stages.end = n + 1,
-            // There is no such mapping if a stage pinned to another processor lies between two stages that are pinned to this processor.
+            // No mapping without shared processors exists if a stage pinned to another processor lies between
+            // two stages that are pinned to this processor.
             Some(_) => return None,
         }
     }

@@ -126,8 +126,8 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                 return;
             }
             if search.rules().share {
-                // The reduction to this single host is offered as well, because the other blocks of the removed hosts may determine the production
-                // time.
+                // A move that leaves block `b` on a single host is offered as well, because the other blocks
+                // of the removed hosts may determine the production time.
                 edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
                 if !search.offer(state, edit) {
                     return;
