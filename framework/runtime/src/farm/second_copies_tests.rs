@@ -24,8 +24,9 @@ fn wait_until(condition: impl Fn() -> bool) {
 }
 
 /// Run whose slow tasks wait until all results of their set have arrived.
-#[derive(Default)]
 struct Blocked {
+    /// Number of sets of the run.
+    of: u64,
     /// Number of slow tasks that have begun.
     begun: AtomicU64,
     /// Number of complete sets of results.
@@ -33,13 +34,18 @@ struct Blocked {
 }
 
 impl Blocked {
+    fn sets(of: u64) -> Self {
+        Blocked { of, begun: AtomicU64::new(0), sets: AtomicU64::new(0) }
+    }
+
     fn farm<'f>(&'f self) -> Farm<'f, u64, u64> {
         let work = |task: u64, cx: &mut Context| {
             std::thread::sleep(Duration::from_millis(3));
             if cx.rank() == 1 && task >= SLOW_FROM {
                 self.begun.fetch_add(1, Ordering::Relaxed);
-                let sets = self.sets.load(Ordering::Relaxed);
-                wait_until(|| self.sets.load(Ordering::Relaxed) > sets);
+                let sets = || self.sets.load(Ordering::Relaxed);
+                let before = sets();
+                wait_until(|| sets() > before.min(self.of - 1));
             }
             Ok(task * task)
         };
@@ -64,7 +70,7 @@ fn results_are_those_of_the_serial_program_and_do_not_wait_for_the_slow_rank() {
         (6, |farm| farm.sub_masters(2)),
     ];
     for (ranks, option) in with {
-        let blocked = Blocked::default();
+        let blocked = Blocked::sets(1);
         let (mut results, summary) = run(&config(ranks), |session| {
             let mut farm = option(blocked.farm()).second_copies();
             let mut results = Vec::new();
@@ -102,7 +108,7 @@ fn without_the_option_nothing_is_copied() {
 
 #[test]
 fn iterations_do_not_wait_for_superseded_chunks() {
-    let blocked = Blocked::default();
+    let blocked = Blocked::sets(4);
     let (sums, summary) = run(&config(3), |session| {
         let mut sums = Vec::new();
         let mut farm = blocked.farm().second_copies();
@@ -124,7 +130,7 @@ fn the_journal_has_each_result_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let attempt = || {
-        let blocked = Blocked::default();
+        let blocked = Blocked::sets(1);
         let (results, summary) = run(&config(3), |session| {
             let mut results = Vec::new();
             let mut farm = blocked.farm().second_copies().journal(&path, "");
