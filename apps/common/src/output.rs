@@ -100,13 +100,13 @@ impl Destination {
     /// The output cannot be written.
     pub fn finish(mut self) -> Result<(), BoxError> {
         self.partial()?;
-        let finished = match self.to {
-            To::Nothing | To::Partial(None) => Ok(()),
-            To::Terminal(mut terminal) => return Ok(terminal.flush()?),
-            To::File(file) => file.commit(),
-            To::Partial(Some(file)) => file.finish(),
-        };
-        Ok(finished.map_err(|error| refused(&self.path, error))?)
+        match self.to {
+            To::Nothing | To::Partial(None) => {}
+            To::Terminal(mut terminal) => terminal.flush()?,
+            To::File(file) => file.commit().map_err(|error| refused(&self.path, error))?,
+            To::Partial(Some(file)) => file.finish().map_err(|error| refused(&self.path, error))?,
+        }
+        Ok(())
     }
 
     /// Returns the file of a job with snapshots, which is created unless a snapshot was resumed.
