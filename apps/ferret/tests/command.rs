@@ -278,7 +278,7 @@ fn recorded_profile_is_replayed_on_any_ranks() {
             "--summary",
         ],
     );
-    let asked = summary.split("asked for after ").nth(1).and_then(|rest| rest.split(' ').next());
+    let asked = summary.split("requested after ").nth(1).and_then(|rest| rest.split(' ').next());
     let asked = asked.and_then(|items| items.parse::<u64>().ok());
     assert!(asked.is_some_and(|items| (10..200).contains(&items)), "{summary}");
     let times = String::from_utf8(read("times")).unwrap();

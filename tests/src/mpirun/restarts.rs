@@ -27,7 +27,9 @@ pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize])
 
 /// Returns the number of passes in the valid checkpoint in `dir`, or the number of the newest snapshot, if there is one.
 pub fn completed_passes(dir: &Path) -> Option<u64> {
-    let manifest = std::fs::read_to_string(dir.join("manifest")).ok()?;
+    // A job that dies while it replaces the manifest leaves only the older one.
+    let manifests = ["manifest", "manifest.old"].map(|name| std::fs::read_to_string(dir.join(name)));
+    let manifest = manifests.into_iter().find_map(Result::ok)?;
     let (_, rest) = manifest.split_once("\"pass\":")?;
     rest.split(',').next()?.parse().ok()
 }
