@@ -206,7 +206,7 @@ fn differing_skeleton_options_are_named() {
                 source.map("first", |[x]: [i32; 1]| x).collect(session)?;
                 Ok(())
             },
-            "with behind \"points\" items of type [i32; 1], sent as plain memory, but rank 0 with",
+            "with after \"points\" items of type [i32; 1], sent as plain memory, but rank 0 with",
         ),
         (
             |session, is_set| {

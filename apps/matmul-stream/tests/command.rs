@@ -129,7 +129,7 @@ fn product_equals_the_serial_product_under_mpirun() {
 #[test]
 fn killed_product_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
-    let product = ["--shape", "300x200x301", "--item", "row"];
+    let product = ["--shape", "900x300x901", "--item", "row"];
     let one = output_of_success(dir.path(), &[&product[..], &["-o", "expected"]].concat());
     let path = |name: &str| dir.path().join(name);
     for (kept, output) in [("with file", Some("c")), ("checksum", None)] {
