@@ -147,6 +147,17 @@ fn task_output_is_shown_and_resource_usage_becomes_a_trace() {
 }
 
 #[test]
+fn version_names_the_mpi_library_of_the_program() {
+    let output = succeeded(Command::new(TASKS).arg("--version").output().unwrap());
+    let lines: Vec<&str> = output.lines().collect();
+    let mpi = linked(TASKS.as_ref()).to_string();
+    let [program, library] = lines[..] else { panic!("{output}") };
+    assert_eq!(program, concat!("workflow ", env!("CARGO_PKG_VERSION")));
+    let starts = library.starts_with(&format!("linked to {mpi} "));
+    assert!(starts && library.contains(&format!(", built for {mpi} (MPI ")), "{library}");
+}
+
+#[test]
 fn workflow_errors_are_reported_before_any_task_starts() {
     let work_dir = WorkDir::new("cycle.dag", "TASK a touch a\nTASK b touch b\nEDGE a b\nEDGE b a\n");
     let output = work_dir.armature(&["workflow", "run", "-n", "2", "--program", TASKS, "cycle.dag"]);
