@@ -202,6 +202,43 @@ fn tasks_done_in_the_rescue_file_are_skipped() {
     }
 }
 
+/// A restart of a job has the options of its first start, and must not repeat tasks because of `--skip-rescue`.
+#[test]
+fn skipped_rescue_file_is_renamed_except_by_a_restart() {
+    let dag = "TASK a sh -c 'echo a >> log'\n\
+               TASK b sh -c 'echo b >> log; test -e b.tried || { touch b.tried; . ./die; }'\nEDGE a b\n";
+    let work_dir = WorkDir::new("again.dag", dag);
+    fs::write(work_dir.path("b.tried"), "").unwrap();
+    succeeded(work_dir.run(1, &[]));
+    let old = work_dir.text("again.dag.rescue");
+    let again = work_dir.run(1, &["--skip-rescue"]);
+    let messages = String::from_utf8_lossy(&again.stderr).into_owned();
+    succeeded(again);
+    assert!(messages.contains("all tasks run again: the earlier rescue file is now "), "{messages}");
+    assert_eq!(work_dir.text("log"), "a\nb\na\nb\n");
+    assert_eq!((work_dir.text("again.dag.rescue.old"), work_dir.done("again.dag.rescue").len()), (old, 2));
+    // A batch job that was requeued, and a later attempt of a run.
+    fs::create_dir_all(work_dir.path("run/attempts/2")).unwrap();
+    for (name, value) in [("SLURM_RESTART_COUNT", "1"), ("ARMATURE_RUN", "run")] {
+        let mut command = Command::new(TASKS);
+        command.arg("again.dag").args(["--ranks", "1", "--skip-rescue"]).env(name, value);
+        succeeded(command.current_dir(work_dir.dir.path()).output().unwrap());
+        assert_eq!(work_dir.text("log").lines().count(), 4, "{name}");
+    }
+    // `armature run --restarts`: in the first attempt task b kills its rank, the topmost process of this program above it.
+    let die = "p=$$; while test $p -gt 1; do test $(cat /proc/$p/comm) = armature-tasks && rank=$p; \
+               p=$(cut -d' ' -f4 /proc/$p/stat); done; kill -9 $rank; sleep 60\n";
+    fs::write(work_dir.path("die"), die).unwrap();
+    fs::remove_file(work_dir.path("b.tried")).unwrap();
+    fs::remove_file(work_dir.path("log")).unwrap();
+    let options = ["--restarts", "1", "--program", TASKS, "again.dag", "--skip-rescue", "--tries", "1"];
+    let output = work_dir.armature(&[&["workflow", "run", "-n", "1"], &options[..]].concat());
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(messages.contains("restart 1 of 1"), "{messages}");
+    succeeded(output);
+    assert_eq!(work_dir.text("log"), "a\nb\nb\n", "{messages}");
+}
+
 #[test]
 fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     // `tail` keeps 60 MB in memory until the end of its input.

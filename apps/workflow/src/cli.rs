@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use armature::farm::Farm;
+use armature::job_status::JobStatus;
 use armature::workflow::{Cluster, Summary, TaskMemory, Workflow};
 use armature::{BoxError, Commands, Config, Session};
 use armature_apps::spin;
@@ -63,6 +64,9 @@ struct Cli {
     /// Rescue file, which names the completed tasks; remove it to run all tasks again [default: FILE.rescue]
     #[arg(long, value_name = "FILE")]
     rescue: Option<PathBuf>,
+    /// Run all tasks again: rename the rescue file of an earlier run to FILE.rescue.old. A restart of this job ignores the option
+    #[arg(long, conflicts_with = "synthetic_work")]
+    skip_rescue: bool,
     /// Write a trace of the run in WfFormat 1.6 to this file: run time, peak memory and machine of each command
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -334,11 +338,24 @@ fn commands(
 
 /// Returns the rescue file of a workflow.
 fn rescue(args: &Cli, file: &Path) -> Rescue {
-    match &args.rescue {
+    let rescue = match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
         // A default name can be guessed, so that another user may have created a link in its place.
         None => Rescue::new(path_with_suffix(file, ".rescue"), Links::Refused),
-    }
+    };
+    // The command line of a restart is that of the first start, but a restart must not repeat the tasks that this job has completed.
+    rescue.skip(args.skip_rescue && !is_restart())
+}
+
+/// Returns true if this process belongs to a restart: by `armature run --restarts`, or of a requeued batch job.
+fn is_restart() -> bool {
+    let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let status = path("ARMATURE_JOB_STATUS").and_then(|file| JobStatus::read(&file).ok()?);
+    let has_second_attempt = || path("ARMATURE_RUN").is_some_and(|run| run.join("attempts/2").exists());
+    let requeues = || std::env::var("SLURM_RESTART_COUNT").ok()?.trim().parse::<u32>().ok();
+    status.is_some_and(|status| status.restarts > 0)
+        || has_second_attempt()
+        || requeues().is_some_and(|requeues| requeues > 0)
 }
 
 /// Returns a flag for each task that is true if the task is done.
