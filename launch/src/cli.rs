@@ -122,7 +122,7 @@ struct RunWorkflow {
     /// Program that runs the tasks [default: armature-workflow in the directory of this program, or in the PATH]
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// File of the workflow, and options of armature-workflow
+    /// File of the workflow, and options of armature-workflow, such as --array 1-8 -- COMMAND
     #[arg(required = true, trailing_var_arg = true, value_name = "FILE")]
     arguments: Vec<OsString>,
 }

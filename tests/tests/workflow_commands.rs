@@ -240,6 +240,43 @@ fn skipped_rescue_file_is_renamed_except_by_a_restart() {
 }
 
 #[test]
+fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
+    let work_dir = WorkDir::new("names", "one\n\n  two words \n");
+    let array = |more: &[&str]| {
+        work_dir.armature(&[&["workflow", "run", "-n", "2", "--program", TASKS], more].concat())
+    };
+    let command = ["--", "sh", "-c", "echo \"$ARMATURE_TASK_ENTRY\" > \"out.$1\"", "sh", "{}"];
+    let numbers = |range| array(&[&["numbers.toml", "--array", range], &command[..]].concat());
+    assert!(succeeded(numbers("1-3")).starts_with("3 tasks are done"));
+    assert_eq!(work_dir.text("out.3"), "3\n");
+    fs::remove_file(work_dir.path("out.3")).unwrap();
+    succeeded(numbers("1-4"));
+    assert_eq!(work_dir.text("out.4"), "4\n");
+    assert!(!work_dir.path("out.3").exists(), "task 3 is done");
+    let lines = array(&[&["lines.toml", "--each-line=names"], &command[..]].concat());
+    assert!(succeeded(lines).starts_with("2 tasks are done"));
+    assert_eq!(
+        (work_dir.text("out.one"), work_dir.text("out.two words")),
+        ("one\n".into(), "two words\n".into())
+    );
+    // The written file is a workflow, which other commands read.
+    let plain = work_dir.armature(&["workflow", "output", "lines.toml", "two words"]);
+    assert_eq!(succeeded(plain), "");
+    // Another command for the same entries would count as completed.
+    let other = ["lines.toml", "--each-line", "names", "--", "touch", "{}.touched"];
+    failed(array(&other), &["task \"one\" of lines.toml was done by another command: name a new file"]);
+    succeeded(array(&[&["lines.toml", "--skip-rescue"], &other[1..]].concat()));
+    assert!(work_dir.path("two words.touched").exists());
+    for (file, message) in
+        [("names", "was not written for --array"), ("a.dag", "expected a name that ends in .toml")]
+    {
+        failed(array(&[file, "--array", "1-2", "--", "true"]), &[message]);
+    }
+    let output = Command::new(TASKS).args(["new.toml", "--array", "1-2"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     // `tail` keeps 60 MB in memory until the end of its input.
     let hold = "(head -c 60000000 /dev/zero; sleep 0.3) | tail -c 60000000 > /dev/null; echo $? > held";
