@@ -24,7 +24,7 @@ use crate::status::{self, Status};
 use crate::stop::{self, Cancel, Stop};
 use crate::submit::{self, Submit};
 use crate::top::{self, Top};
-use crate::{detect, explain, intermediate, workflow};
+use crate::{detect, explain, intermediate, version, workflow};
 
 /// Start MPI programs with Open MPI, MPICH or srun, and show what they did.
 #[derive(Debug, Parser)]
@@ -122,7 +122,7 @@ struct RunWorkflow {
     /// Program that runs the tasks [default: armature-workflow in the directory of this program, or in the PATH]
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// File of the workflow, and options of armature-workflow
+    /// File of the workflow, and options of armature-workflow, such as --array 1-8 -- COMMAND
     #[arg(required = true, trailing_var_arg = true, value_name = "FILE")]
     arguments: Vec<OsString>,
 }
@@ -154,7 +154,22 @@ pub fn main() -> ExitCode {
     if let Some(code) = intermediate::enter(std::env::args_os()) {
         return code;
     }
-    let result = match Cli::parse().command {
+    let result = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.kind() == clap::error::ErrorKind::DisplayVersion => print(&version::text()),
+        Err(error) => error.exit(),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            print_message(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(action: Action) -> Result<u8, LaunchError> {
+    match action {
         Action::Run(run) => start(run.launch, run.command),
         Action::Submit(args) => submit::submit(&args),
         Action::Status(args) => status::status(&args),
@@ -176,13 +191,6 @@ pub fn main() -> ExitCode {
             start(args.launch, command.into())
         }),
         Action::Plan(Plan::Workflow(args)) => plan::run(&args).and_then(|text| print(&text)),
-    };
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            print_message(&error);
-            ExitCode::from(error.exit_code())
-        }
     }
 }
 

@@ -51,6 +51,7 @@ mod stop;
 mod submit;
 pub mod supervise;
 mod top;
+mod version;
 mod workflow;
 
 pub use error::LaunchError;

@@ -43,7 +43,14 @@ pub(crate) fn command(
     arguments: Vec<OsString>,
 ) -> Result<Vec<OsString>, LaunchError> {
     let file = arguments.first().map(Path::new).unwrap_or(Path::new(""));
-    read_workflow(file)?;
+    // With --array or --each-line the program writes the file.
+    let writes_file = |word: &OsString| {
+        let word = word.to_string_lossy();
+        ["--array", "--each-line"].contains(&word.split('=').next().unwrap_or_default())
+    };
+    if !arguments.iter().take_while(|word| *word != "--").any(writes_file) {
+        read_workflow(file)?;
+    }
     let program = program.map_or_else(|| detect::companion(PROGRAM), Ok)?;
     Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
 }

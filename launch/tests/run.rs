@@ -43,6 +43,28 @@ fn exit_code_and_the_output_pass_through() {
 }
 
 #[test]
+fn version_names_the_installed_mpi() {
+    let dir = launcher("mpirun", "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307'");
+    let printed = |option: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+        let output = command.arg(option).env_clear().env("PATH", dir.path()).output().unwrap();
+        expect_code(&output, 0);
+        text(&output.stdout)
+    };
+    let version = concat!("armature ", env!("CARGO_PKG_VERSION"));
+    for option in ["--version", "-V"] {
+        let mpirun = dir.path().join("mpirun");
+        assert_eq!(printed(option), format!("{version}\nIntel MPI 2021.9 ({})\n", mpirun.display()));
+    }
+    fs::rename(dir.path().join("mpirun"), dir.path().join("mpirun.openmpi")).unwrap();
+    let script = "#!/bin/sh\necho 'mpirun.openmpi (OpenRTE) 4.1.4'\necho 'Report bugs'\n";
+    fs::write(dir.path().join("mpirun.openmpi"), script).unwrap();
+    assert!(printed("-V").contains("\nOpen MPI 4.1.4 (/"), "{}", printed("-V"));
+    fs::remove_file(dir.path().join("mpirun.openmpi")).unwrap();
+    assert_eq!(printed("-V"), format!("{version}\nno MPI: the PATH has no mpirun\n"));
+}
+
+#[test]
 fn command_line_variables_do_not_override_the_environment() {
     let dir = launcher("srun", "echo \"$SLURM_PMIX_FENCE\"");
     let slurm = || {

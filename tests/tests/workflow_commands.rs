@@ -147,6 +147,17 @@ fn task_output_is_shown_and_resource_usage_becomes_a_trace() {
 }
 
 #[test]
+fn version_names_the_mpi_library_of_the_program() {
+    let output = succeeded(Command::new(TASKS).arg("--version").output().unwrap());
+    let lines: Vec<&str> = output.lines().collect();
+    let mpi = linked(TASKS.as_ref()).to_string();
+    let [program, library] = lines[..] else { panic!("{output}") };
+    assert_eq!(program, concat!("workflow ", env!("CARGO_PKG_VERSION")));
+    let starts = library.starts_with(&format!("linked to {mpi} "));
+    assert!(starts && library.contains(&format!(", built for {mpi} (MPI ")), "{library}");
+}
+
+#[test]
 fn workflow_errors_are_reported_before_any_task_starts() {
     let work_dir = WorkDir::new("cycle.dag", "TASK a touch a\nTASK b touch b\nEDGE a b\nEDGE b a\n");
     let output = work_dir.armature(&["workflow", "run", "-n", "2", "--program", TASKS, "cycle.dag"]);
@@ -189,6 +200,80 @@ fn tasks_done_in_the_rescue_file_are_skipped() {
         assert_eq!(sorted(work_dir.text("log")), ["bad", "behind"]);
         assert_eq!(sorted(work_dir.done("some.dag.rescue").join("\n")), ["a", "bad", "behind", "c"]);
     }
+}
+
+/// A restart of a job has the options of its first start, and must not repeat tasks because of `--skip-rescue`.
+#[test]
+fn skipped_rescue_file_is_renamed_except_by_a_restart() {
+    let dag = "TASK a sh -c 'echo a >> log'\n\
+               TASK b sh -c 'echo b >> log; test -e b.tried || { touch b.tried; . ./die; }'\nEDGE a b\n";
+    let work_dir = WorkDir::new("again.dag", dag);
+    fs::write(work_dir.path("b.tried"), "").unwrap();
+    succeeded(work_dir.run(1, &[]));
+    let old = work_dir.text("again.dag.rescue");
+    let again = work_dir.run(1, &["--skip-rescue"]);
+    let messages = String::from_utf8_lossy(&again.stderr).into_owned();
+    succeeded(again);
+    assert!(messages.contains("all tasks run again: the earlier rescue file is now "), "{messages}");
+    assert_eq!(work_dir.text("log"), "a\nb\na\nb\n");
+    assert_eq!((work_dir.text("again.dag.rescue.old"), work_dir.done("again.dag.rescue").len()), (old, 2));
+    // A batch job that was requeued, and a later attempt of a run.
+    fs::create_dir_all(work_dir.path("run/attempts/2")).unwrap();
+    for (name, value) in [("SLURM_RESTART_COUNT", "1"), ("ARMATURE_RUN", "run")] {
+        let mut command = Command::new(TASKS);
+        command.arg("again.dag").args(["--ranks", "1", "--skip-rescue"]).env(name, value);
+        succeeded(command.current_dir(work_dir.dir.path()).output().unwrap());
+        assert_eq!(work_dir.text("log").lines().count(), 4, "{name}");
+    }
+    // `armature run --restarts`: in the first attempt task b kills its rank, the topmost process of this program above it.
+    let die = "p=$$; while test $p -gt 1; do test $(cat /proc/$p/comm) = armature-tasks && rank=$p; \
+               p=$(cut -d' ' -f4 /proc/$p/stat); done; kill -9 $rank; sleep 60\n";
+    fs::write(work_dir.path("die"), die).unwrap();
+    fs::remove_file(work_dir.path("b.tried")).unwrap();
+    fs::remove_file(work_dir.path("log")).unwrap();
+    let options = ["--restarts", "1", "--program", TASKS, "again.dag", "--skip-rescue", "--tries", "1"];
+    let output = work_dir.armature(&[&["workflow", "run", "-n", "1"], &options[..]].concat());
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(messages.contains("restart 1 of 1"), "{messages}");
+    succeeded(output);
+    assert_eq!(work_dir.text("log"), "a\nb\nb\n", "{messages}");
+}
+
+#[test]
+fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
+    let work_dir = WorkDir::new("names", "one\n\n  two words \n");
+    let array = |more: &[&str]| {
+        work_dir.armature(&[&["workflow", "run", "-n", "2", "--program", TASKS], more].concat())
+    };
+    let command = ["--", "sh", "-c", "echo \"$ARMATURE_TASK_ENTRY\" > \"out.$1\"", "sh", "{}"];
+    let numbers = |range| array(&[&["numbers.toml", "--array", range], &command[..]].concat());
+    assert!(succeeded(numbers("1-3")).starts_with("3 tasks are done"));
+    assert_eq!(work_dir.text("out.3"), "3\n");
+    fs::remove_file(work_dir.path("out.3")).unwrap();
+    succeeded(numbers("1-4"));
+    assert_eq!(work_dir.text("out.4"), "4\n");
+    assert!(!work_dir.path("out.3").exists(), "task 3 is done");
+    let lines = array(&[&["lines.toml", "--each-line=names"], &command[..]].concat());
+    assert!(succeeded(lines).starts_with("2 tasks are done"));
+    assert_eq!(
+        (work_dir.text("out.one"), work_dir.text("out.two words")),
+        ("one\n".into(), "two words\n".into())
+    );
+    // The written file is a workflow, which other commands read.
+    let plain = work_dir.armature(&["workflow", "output", "lines.toml", "two words"]);
+    assert_eq!(succeeded(plain), "");
+    // Another command for the same entries would count as completed.
+    let other = ["lines.toml", "--each-line", "names", "--", "touch", "{}.touched"];
+    failed(array(&other), &["task \"one\" of lines.toml was done by another command: name a new file"]);
+    succeeded(array(&[&["lines.toml", "--skip-rescue"], &other[1..]].concat()));
+    assert!(work_dir.path("two words.touched").exists());
+    for (file, message) in
+        [("names", "was not written for --array"), ("a.dag", "expected a name that ends in .toml")]
+    {
+        failed(array(&[file, "--array", "1-2", "--", "true"]), &[message]);
+    }
+    let output = Command::new(TASKS).args(["new.toml", "--array", "1-2"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

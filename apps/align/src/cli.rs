@@ -75,7 +75,7 @@ fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 impl Cli {

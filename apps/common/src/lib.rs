@@ -9,6 +9,7 @@
 //! - [`terminal`]: standard output and standard error, whose reader may close them
 //! - [`random`]: seeded random numbers that are equal on every machine
 //! - [`spin`]: synthetic work that only takes time
+//! - [`version`]: arguments of a program, whose `--version` also names the MPI library
 
 pub mod farm;
 pub mod grid;
@@ -19,3 +20,4 @@ pub mod pipeline;
 pub mod random;
 pub mod spin;
 pub mod terminal;
+pub mod version;

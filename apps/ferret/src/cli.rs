@@ -181,7 +181,7 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(Cli::parse().command))
+    armature::exit_code(run(armature_apps::version::parse::<Cli>().command))
 }
 
 fn run(command: Command) -> Result<(), armature::BoxError> {

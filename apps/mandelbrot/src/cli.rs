@@ -84,7 +84,7 @@ fn parse_center(text: &str) -> Result<(f64, f64), String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 impl Cli {

@@ -63,7 +63,7 @@ fn parse_positive(text: &str) -> Result<f64, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 /// Result of repeated squaring, on rank 0.

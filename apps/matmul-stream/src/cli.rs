@@ -78,7 +78,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 impl Cli {

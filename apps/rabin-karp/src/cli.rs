@@ -97,7 +97,7 @@ fn parse_repeated(text: &str) -> Result<Repeated, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 impl Cli {

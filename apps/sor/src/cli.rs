@@ -37,7 +37,7 @@ struct Cli {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 fn run(cli: &Cli) -> Result<(), armature::BoxError> {

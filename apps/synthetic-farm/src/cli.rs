@@ -87,7 +87,7 @@ impl Cli {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 fn run(args: &Cli) -> Result<(), armature::BoxError> {

@@ -7,14 +7,16 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use armature::farm::Farm;
+use armature::job_status::JobStatus;
 use armature::workflow::{Cluster, Summary, TaskMemory, Workflow};
 use armature::{BoxError, Commands, Config, Session};
 use armature_apps::spin;
 use armature_apps::terminal::{eprint_line, print};
 use armature_files::regular::{self, Links};
 use armature_workflow_files::{Description, Format, platform, to_wfformat};
-use clap::Parser;
+use clap::{ArgGroup, Parser};
 
+use crate::array::{self, Array, Numbers};
 use crate::command::{self, CompletionHandler, Settings};
 use crate::prepare::{self, Generated, NOTHING, REPLAY, Scale};
 use crate::record;
@@ -30,6 +32,7 @@ const SIMULATED_SPEED: f64 = 1e9;
 ///   armature workflow run align.dag
 ///   mpirun -n 4 armature-workflow align.dag --outputs logs --trace run.json
 ///   mpirun -n 4 --hostfile hosts armature-workflow align.toml --send-files
+///   mpirun -n 4 armature-workflow solve.toml --array 1-8 -- ./solve input.{}
 ///   mpirun -n 4 armature-workflow rnaseq.json --synthetic-work --time-scale 0.001 --memory-scale 0.01
 ///   mpirun -n 4 armature-workflow --generate montage:200 --synthetic-work --time-scale 0.0001 --platform four.toml
 ///
@@ -41,11 +44,20 @@ const SIMULATED_SPEED: f64 = 1e9;
 /// A failed task is retried up to its number of tries (--tries). If it fails at every try, all tasks that
 /// do not depend on it are run, and the exit code is 1.
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment)]
+#[command(version, verbatim_doc_comment, group = ArgGroup::new("entries").args(["array", "each_line"]))]
 struct Cli {
     /// File of the workflow
     #[arg(value_name = "FILE", required_unless_present = "generate")]
     file: Option<PathBuf>,
+    /// Run COMMAND for each of these numbers, as in 1-8, 1-9:2 or 1,3,5, and write this workflow to FILE (.toml)
+    #[arg(long, value_name = "NUMBERS", requires = "command", conflicts_with_all = ["synthetic_work", "send_files"])]
+    array: Option<Numbers>,
+    /// Run COMMAND for each line of this file, and write this workflow to FILE (.toml)
+    #[arg(long, value_name = "LINES", requires = "command", conflicts_with_all = ["synthetic_work", "send_files"])]
+    each_line: Option<PathBuf>,
+    /// Command of --array or --each-line, and its arguments, in which {} is replaced by the number or the line
+    #[arg(last = true, value_name = "COMMAND", requires = "entries")]
+    command: Vec<String>,
     /// With --synthetic-work, generate a workflow instead of reading a file: a family (genome, blast, bwa, epigenomics, montage, seismology, soykb)
     /// and an approximate number of tasks. Tasks take 1 to 1000 s and 1 to 192 MB, and files have 1 to 10 MB
     #[arg(long, value_name = "FAMILY:TASKS[:SEED]", requires = "synthetic_work", conflicts_with = "file")]
@@ -63,6 +75,9 @@ struct Cli {
     /// Rescue file, which names the completed tasks; remove it to run all tasks again [default: FILE.rescue]
     #[arg(long, value_name = "FILE")]
     rescue: Option<PathBuf>,
+    /// Run all tasks again: rename the rescue file of an earlier run to FILE.rescue.old. A restart of this job ignores the option
+    #[arg(long, conflicts_with = "synthetic_work")]
+    skip_rescue: bool,
     /// Write a trace of the run in WfFormat 1.6 to this file: run time, peak memory and machine of each command
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -151,7 +166,7 @@ fn time(text: &str) -> Result<Duration, String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    armature::exit_code(run(&Cli::parse()))
+    armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 fn run(args: &Cli) -> Result<(), armature::BoxError> {
@@ -159,10 +174,14 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
         (_, Some(generated)) => run_replay(args, &generated.describe()?, TaskMemory::Additive),
         (Some(file), None) if args.send_files => send::commands(args, file),
         (Some(file), None) => {
-            let (described, format) = prepare::read(file)?;
+            let array = read_array(args, file)?;
+            let (described, format) = match &array {
+                Some(array) => (array.description().clone(), Format::Toml),
+                None => prepare::read(file)?,
+            };
             match args.synthetic_work {
                 true => run_replay(args, &described, format.task_memory()),
-                false => commands(args, file, described, format),
+                false => commands(args, file, array, described, format),
             }
         }
         (None, None) => Err("expected a FILE, or --generate".into()),
@@ -275,6 +294,7 @@ fn work_method(args: &Cli, session: &mut Session) -> Result<WorkMethod, BoxError
 fn commands(
     args: &Cli,
     file: &Path,
+    array: Option<Array>,
     described: Description,
     format: Format,
 ) -> Result<Option<Summary>, armature::BoxError> {
@@ -303,7 +323,11 @@ fn commands(
         let mut described = described.clone();
         let targets = command::targets(&described, &settings.directory);
         let begin = || {
+            let earlier = array.as_ref().map_or(Ok(None), |_| array::earlier(file))?;
             let lock = rescue.begin(&mut described, &targets).map_err(|error| error.to_string())?;
+            if let Some(array) = &array {
+                array.write(file, earlier.as_ref(), &described)?;
+            }
             if check_files {
                 prepare::check_inputs(&described, &settings.directory).map_err(|error| error.to_string())?;
             }
@@ -332,13 +356,36 @@ fn commands(
     Ok(Some(summary))
 }
 
+/// Returns the workflow of `--array` or `--each-line`, if one of them is set.
+fn read_array(args: &Cli, file: &Path) -> Result<Option<Array>, armature::BoxError> {
+    let entries = match (&args.array, &args.each_line) {
+        (Some(numbers), _) => numbers.entries(),
+        (None, Some(lines)) => array::lines(lines)?,
+        (None, None) => return Ok(None),
+    };
+    Array::new(file, &entries, &args.command).map(Some)
+}
+
 /// Returns the rescue file of a workflow.
 fn rescue(args: &Cli, file: &Path) -> Rescue {
-    match &args.rescue {
+    let rescue = match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
         // A default name can be guessed, so that another user may have created a link in its place.
         None => Rescue::new(path_with_suffix(file, ".rescue"), Links::Refused),
-    }
+    };
+    // The command line of a restart is that of the first start, but a restart must not repeat the tasks that this job has completed.
+    rescue.skip(args.skip_rescue && !is_restart())
+}
+
+/// Returns true if this process belongs to a restart: by `armature run --restarts`, or of a requeued batch job.
+fn is_restart() -> bool {
+    let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let status = path("ARMATURE_JOB_STATUS").and_then(|file| JobStatus::read(&file).ok()?);
+    let has_second_attempt = || path("ARMATURE_RUN").is_some_and(|run| run.join("attempts/2").exists());
+    let requeues = || std::env::var("SLURM_RESTART_COUNT").ok()?.trim().parse::<u32>().ok();
+    status.is_some_and(|status| status.restarts > 0)
+        || has_second_attempt()
+        || requeues().is_some_and(|requeues| requeues > 0)
 }
 
 /// Returns a flag for each task that is true if the task is done.

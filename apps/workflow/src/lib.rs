@@ -1,5 +1,6 @@
 //! Execution of workflows that are described in files.
 //!
+//! - [`array`](mod@array): workflow of one command for many entries
 //! - [`prepare`]: conversion of a file into tasks that ranks can run
 //! - [`command`]: steps after the end of a command
 //! - [`replay`]: tasks that replay measurements: computing time, memory, and size of values
@@ -7,6 +8,7 @@
 //! - [`rescue`], [`completion_log`], [`notes`]: completed tasks, noted as they end, and the parts that tasks append to files exactly once
 //! - [`cli`]: command line
 
+pub mod array;
 pub mod cli;
 pub mod command;
 pub mod completion_log;

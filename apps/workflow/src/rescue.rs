@@ -20,13 +20,19 @@ use crate::notes::Notes;
 pub struct Rescue {
     path: PathBuf,
     links: Links,
+    is_skipped: bool,
 }
 
 impl Rescue {
     /// Returns the rescue file at this path. `links` determines if a symbolic link in its place is followed, as for a file that the user has
     /// named.
     pub fn new(path: impl Into<PathBuf>, links: Links) -> Self {
-        Rescue { path: path.into(), links }
+        Rescue { path: path.into(), links, is_skipped: false }
+    }
+
+    /// Renames the file of an earlier run to `FILE.old` when a run begins, if `is_skipped` is true. All tasks then run again.
+    pub fn skip(self, is_skipped: bool) -> Self {
+        Rescue { is_skipped, ..self }
     }
 
     /// Opens the rescue file.
@@ -68,8 +74,26 @@ impl Rescue {
                 "cannot lock the rescue file {path}: {error}. Concurrent runs need different rescue files (--rescue)"
             )
         })?;
+        if self.is_skipped {
+            self.set_aside().map_err(|error| format!("cannot rename the rescue file {path}: {error}"))?;
+        }
         self.prepare(description, targets).map_err(|error| format!("the rescue file {path} {error}"))?;
         Ok(lock.temporary())
+    }
+
+    fn set_aside(&self) -> io::Result<()> {
+        match self.open(OpenOptions::new().read(true)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            opened => {
+                opened?;
+                let mut old = self.path.clone().into_os_string();
+                old.push(".old");
+                fs::rename(&self.path, &old)?;
+                let old = Path::new(&old).display();
+                eprint_line(format_args!("all tasks run again: the earlier rescue file is now {old}"));
+                Ok(())
+            }
+        }
     }
 
     fn prepare(

@@ -26,7 +26,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     let begin = Instant::now();
-    let cli = Cli::parse();
+    let cli = armature_apps::version::parse::<Cli>();
     match run(&cli, begin) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

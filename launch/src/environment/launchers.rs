@@ -39,7 +39,8 @@ fn by_file(launcher: &Path) -> Option<Mpi> {
     }
 }
 
-fn version(launcher: &Path) -> String {
+/// Returns the text that a launcher prints for `--version`. Empty if the launcher does not start.
+pub(crate) fn version(launcher: &Path) -> String {
     let output = Command::new(launcher).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }

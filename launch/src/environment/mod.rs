@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::Variable;
 use crate::hostfile::{Hostfile, MAX_SLOTS};
+pub(crate) use launchers::version as launcher_version;
 use slurm::{Allocation, Overrides};
 
 /// Variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
