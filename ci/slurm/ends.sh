@@ -23,8 +23,8 @@ export ARMATURE_PEER_SECONDS=5
 submit_farm() { armature submit --mpi openmpi --name "$1" "${@:2}" -- mandelbrot $picture --chunking 2 --journal "$1.journal" --summary -o "$1.png"; }
 submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 900 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
 submit_flow() { armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-workflow flow.toml; }
-# A pipeline that appends a line to NAME/log for each start and each item, and writes NAME/out.
-submit_stream() { mkdir "$1" && armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-stream "$1" 3000 5000; }
+# A pipeline that appends a line to NAME.data/log for each start and each item, and writes NAME.data/out.
+submit_stream() { mkdir "$1.data" && armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-stream "$1.data" 3000 5000; }
 # field RUN ATTEMPT NAME: of why.json, without quotes.
 field() { sed -n "s/.*\"$3\": \"\\?\\([^\",]*\\).*/\\1/p" "armature-runs/$1/attempts/$2/why.json"; }
 # has_kept NAME: it has kept some of its results.
@@ -33,7 +33,7 @@ has_kept() {
     farm*) [ "$(stat -c %s "$1.journal" 2>/dev/null || echo 0)" -gt 20000 ] ;;
     loop*) [ -e "$1.ck" ] && [ "$(find "$1.ck" -type f | wc -l)" -gt 0 ] ;;
     flow*) [ -s ended.txt ] ;;
-    stream*) [ -e "$1/kept/manifest" ] ;;
+    stream*) [ -e "$1.data/kept/manifest" ] ;;
   esac
 }
 # continued NAME FIRST: the second attempt computed what the first had not kept, and nothing twice.
@@ -51,8 +51,8 @@ continued() {
 }
 # stream_is_right NAME: the output has each item once, with the sum of all before, and no start processed an item of its snapshot.
 stream_is_right() {
-  awk 'BEGIN { sum = 0 } $1 != NR - 1 { exit 1 } { sum += $1 } $2 != sum { exit 1 } END { exit NR != 3000 }' "$1/out" &&
-    awk '$1 == "first" { first = $2 } $1 == "item" && $2 + 0 < first + 0 { exit 1 }' "$1/log"
+  awk 'BEGIN { sum = 0 } $1 != NR - 1 { exit 1 } { sum += $1 } $2 != sum { exit 1 } END { exit NR != 3000 }' "$1.data/out" &&
+    awk '$1 == "first" { first = $2 } $1 == "item" && $2 + 0 < first + 0 { exit 1 }' "$1.data/log"
 }
 same_bytes_as() { cmp "$shared/$1" "$2"; }
 # ends_as NAME ATTEMPT REASON CODE
@@ -127,7 +127,7 @@ fi
 a_rank_of() {
   local file
   for file in /proc/[0-9]*/exe; do
-    if [[ $(readlink "$file" 2>/dev/null) == */armature-stream ]] && tr '\0' ' ' 2>/dev/null <"${file%exe}cmdline" | grep -q " $1 "; then
+    if [[ $(readlink "$file" 2>/dev/null) == */armature-stream ]] && tr '\0' ' ' 2>/dev/null <"${file%exe}cmdline" | grep -q " $1.data "; then
       file=${file#/proc/}
       echo "${file%%/*}"
       return
@@ -135,7 +135,7 @@ a_rank_of() {
   done
 }
 # has_started_stream NAME N: the pipeline was started N times.
-has_started_stream() { [ "$(grep -c first "$1/log")" -ge "$2" ]; }
+has_started_stream() { [ "$(grep -c first "$1.data/log")" -ge "$2" ]; }
 
 say "signals"
 rm -rf begun.txt ended.txt flow.toml.*
