@@ -142,13 +142,14 @@ rm -rf begun.txt ended.txt flow.toml.*
 check "a farm is submitted" submit_farm farm-term -N 1 -n 2
 check "a loop is submitted" submit_loop loop-requeue -N 1 -n 2
 check "a workflow is submitted" submit_flow flow-cancel -N 1 -n 2
-check "a pipeline is submitted" submit_stream stream-requeue -N 1 -n 2
-check "another one, whose ranks will be killed, is submitted" submit_stream stream-kill -N 1 -n 2 --restarts 9
 check "a job array is submitted" armature submit --mpi openmpi --name array -N 1 -n 1 --array 1-4%2 "$work/user/steps" 5
-for run in farm-term loop-requeue flow-cancel stream-requeue stream-kill; do check "$run is under way" within 60 has_kept "$run"; done
+for run in farm-term loop-requeue flow-cancel; do check "$run is under way" within 60 has_kept "$run"; done
 scancel --signal=TERM "$(job_of farm-term-1)" || true
 scancel "$(job_of flow-cancel-1)" || true
 scontrol requeue "$(job_of loop-requeue-1)" || true
+check "a pipeline is submitted" submit_stream stream-requeue -N 1 -n 2
+check "another one, whose ranks will be killed, is submitted" submit_stream stream-kill -N 1 -n 2 --restarts 9
+for run in stream-requeue stream-kill; do check "$run is under way" within 60 has_kept "$run"; done
 scontrol requeue "$(job_of stream-requeue-1)" || true
 for ((i = 2; i <= 4; i++)); do
   kill -KILL "$(a_rank_of stream-kill)"
