@@ -55,8 +55,8 @@ pub fn second_copies(
     for worker in idle {
         let gain = |chunk: &HeldChunk, left: f64| left - message - chunk.tasks as f64 * pace(worker);
         let gains = open.iter().enumerate().map(|(place, (chunk, left))| (place, gain(chunk, *left)));
-        // Of equal chunks the first one is copied, so that the choice does not depend on the order of
-        // comparisons.
+        // If several chunks have the largest gain, the first of them is copied, so that the choice does
+        // not depend on the order of comparisons.
         let best =
             gains.filter(|(_, gain)| *gain > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
         if let Some((place, _)) = best {

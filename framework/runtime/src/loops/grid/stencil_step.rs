@@ -330,8 +330,8 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     }
 
     fn delay(&self) -> u64 {
-        // As many sweeps between a directive and its movement as there are ranks: each rank can be one sweep ahead of the rank above, which forwards
-        // directives to it.
+        // Each rank can be one sweep ahead of the rank above, which forwards directives to it. So rows move as many sweeps after the directive as
+        // there are ranks with rows.
         self.position.chain as u64
     }
 
