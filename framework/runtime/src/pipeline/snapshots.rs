@@ -145,7 +145,7 @@ impl Snapshots {
     /// follow.
     ///
     /// # Errors
-    /// If the thread that writes cannot be started.
+    /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started.
     pub(crate) fn write(&mut self, committed: Committed, is_finished: bool, now: Duration) -> Result<()> {
         if self.is_writing() {
             // The snapshot at the end of the stream waits for the files of the snapshot before it. No other marker is drawn before the last snapshot
@@ -154,10 +154,7 @@ impl Snapshots {
             return Ok(());
         }
         let Committed { position, stages, took } = committed;
-        let mut states = vec![Vec::new(); self.stages];
-        for SavedStage { stage, state } in stages {
-            states[stage as usize] = state;
-        }
+        let mut states = by_stage(stages, self.stages)?;
         let items = position.items;
         let mut record = Vec::new();
         wire::append(&Record { position, is_finished }, &mut record)?;
@@ -174,7 +171,7 @@ impl Snapshots {
     /// it stays valid, and the run continues with a warning.
     ///
     /// # Errors
-    /// If the thread that writes cannot be started.
+    /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started.
     pub(crate) fn poll(&mut self, now: Duration) -> Result<Option<Event>> {
         let Progress::Writing { items, bytes, took, since } = self.progress else { return Ok(None) };
         let Some(written) = self.writer.poll().transpose() else { return Ok(None) };
@@ -230,6 +227,22 @@ fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<R
     Ok(Resumed { position: Some(position), stages: saved, is_finished })
 }
 
+/// Returns the states of a marker, ordered by stage. A stage that saved no state has an empty one.
+///
+/// # Errors
+/// [`ErrorKind::Wire`] if the marker names a stage that the pipeline of `stages` stages does not have.
+fn by_stage(saved: Vec<SavedStage>, stages: usize) -> Result<Vec<Vec<u8>>> {
+    let mut states = vec![Vec::new(); stages];
+    for SavedStage { stage, state } in saved {
+        let place = states.get_mut(stage as usize).ok_or_else(|| {
+            let text = format!("a marker has a state of stage {stage}, but the pipeline has {stages} stages");
+            Error::new(ErrorKind::Wire, text)
+        })?;
+        *place = state;
+    }
+    Ok(states)
+}
+
 impl PipelineDef<'_> {
     /// Returns the text that identifies the pipeline in its snapshots: the names and item types of its source and its stages, behind the name of the
     /// pipeline.
@@ -255,5 +268,20 @@ impl PipelineDef<'_> {
              `run_into`, or `for_each`"
         );
         Err(Error::new(ErrorKind::Config, text).in_pipeline(self.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_a_marker_are_ordered_and_an_unknown_stage_is_an_error() {
+        let saved = |stage, state: &[u8]| SavedStage { stage, state: state.to_vec() };
+        let states = by_stage(vec![saved(2, b"c"), saved(0, b"a")], 3).unwrap();
+        assert_eq!(states, [b"a".to_vec(), Vec::new(), b"c".to_vec()]);
+        let error = by_stage(vec![saved(3, b"d")], 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Wire);
+        assert!(error.message().contains("stage 3"), "{error}");
     }
 }
