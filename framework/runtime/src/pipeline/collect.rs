@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::erased::{Items, typed};
 use super::machine::sequence_number::SequenceNumber;
 use super::range::Range;
-use super::source_sink::ErasedSink;
+use super::source_sink::{Durability, ErasedSink};
 use crate::error::Result;
 use crate::wire::Item;
 
@@ -36,6 +36,10 @@ impl<T> Collect<T> {
 }
 
 impl<T: Item> ErasedSink for Collect<T> {
+    fn durability(&self) -> Durability {
+        Durability::InMemory
+    }
+
     fn take(&mut self, items: Items, number: &SequenceNumber, _: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((number.clone(), items));

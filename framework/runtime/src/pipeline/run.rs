@@ -18,7 +18,7 @@ use super::root::Root;
 use super::run_spec::RunSpec;
 use super::sink::{FileSink, Sink};
 use super::snapshots::Snapshots;
-use super::source_sink::{CommittingSink, NamedSink, SinkOf, TrySinkOf};
+use super::source_sink::{CommittingSink, Durability, NamedSink, SinkOf, TrySinkOf};
 use super::stage_host::StageHost;
 use super::summary::Summary;
 use super::worker::Worker;
@@ -174,7 +174,7 @@ impl<'p> PipelineDef<'p> {
         let Parts { endpoint, config, sharing, probed, .. } = session.parts();
         let settings = self.settings(config).map_err(|error| error.at_rank(endpoint.rank()));
         let config = &settings.inspect_err(|error| endpoint.report(error))?;
-        self.check_snapshots(method).inspect_err(|error| endpoint.report(error))?;
+        self.check_snapshots(&sink, method).inspect_err(|error| endpoint.report(error))?;
         let run = endpoint.begin_work(&self.announcement(&sink.name, method), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
@@ -183,9 +183,10 @@ impl<'p> PipelineDef<'p> {
         kinds.push(sink.name.clone());
         let expanding: Vec<bool> = self.stages.iter().map(|stage| stage.expands).collect();
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, sharing, probed)?) } else { None };
+        let commits = sink.sink.durability() == Durability::Committed;
         let snapshots = match self.snapshots.clone().filter(|_| rank == 0) {
             Some(checkpoint) => {
-                if !sink.sink.commits() {
+                if !commits {
                     log::warn!(
                         "the sink {} has no commit: after a restart it receives the items since the last snapshot again",
                         shown(&sink.name)
@@ -196,7 +197,6 @@ impl<'p> PipelineDef<'p> {
             }
             None => None,
         };
-        let finishes = sink.sink.commits();
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let logs = config.events.is_some();
         let stage_host =
@@ -211,11 +211,12 @@ impl<'p> PipelineDef<'p> {
             let driver = Driver::of_kinds(endpoint, executor, config, NAME, kinds);
             let result = match run_spec {
                 Some(run_spec) => {
-                    Root::new((machine, observer), run_spec, (config, snapshots, finishes), endpoint)
-                        .and_then(|mut root| {
+                    Root::new((machine, observer), run_spec, (config, snapshots, commits), endpoint).and_then(
+                        |mut root| {
                             let (host, end) = driver.run(endpoint, &mut root)?;
                             Ok(Some(root.finish(&host, &end)))
-                        })
+                        },
+                    )
                 }
                 None => {
                     let mut worker = Worker::new(machine, observer, config.events.clone());

@@ -292,6 +292,52 @@ fn job_continues_when_a_snapshot_cannot_be_written() {
     assert!(dir.join("moved/manifest").exists(), "there was a snapshot before");
 }
 
+/// No snapshot can be written after the first one, because files have the names of their directories.
+#[test]
+fn finished_job_whose_last_snapshot_is_missing_starts_from_the_beginning() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let kept = dir.join("kept");
+    let block = || {
+        while !kept.join("manifest").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for entry in std::fs::read_dir(&kept).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if let Some((number, attempt)) = name.strip_prefix("pass-").and_then(|rest| rest.split_once('-'))
+            {
+                let number: u64 = number.parse().unwrap();
+                (number + 1..number + ITEMS)
+                    .for_each(|next| drop(std::fs::write(kept.join(format!("pass-{next}-{attempt}")), "")));
+            }
+        }
+    };
+    let start = |is_blocked: bool| {
+        run(&config(2), |session| {
+            let numbers = Pipeline::source("numbers", || 0..ITEMS).map("square", |x| {
+                if is_blocked {
+                    std::thread::sleep(Duration::from_micros(100));
+                    if x == 100 {
+                        block();
+                    }
+                }
+                x * x
+            });
+            let numbers =
+                numbers.mapping(MappingChoice::Text("square@1".into())).batch(BatchMode::Fixed(1)).window(4);
+            let numbers = numbers.snapshots(checkpoint(dir));
+            let done = numbers.write_to(session, &dir.join("out"), |x, file| Ok(writeln!(file, "{x}")?))?;
+            Ok(done.into_summary().map(|summary| summary.items))
+        })
+    };
+    let lines: Vec<String> = (0..ITEMS).map(|x| format!("{}\n", x * x)).collect();
+    for is_blocked in [true, false] {
+        assert_eq!(start(is_blocked).unwrap(), Some(ITEMS), "blocked: {is_blocked}");
+        assert_eq!(std::fs::read_to_string(dir.join("out")).unwrap(), lines.concat());
+    }
+    assert_eq!(start(false).unwrap(), Some(0), "the second start has recorded that it is finished");
+}
+
 #[test]
 fn directory_of_a_running_job_is_refused() {
     let dir = tempfile::tempdir().unwrap();

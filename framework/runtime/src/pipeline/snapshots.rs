@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::machine::batch::SavedStage;
 use super::machine::{Committed, Position};
 use super::pipeline_def::PipelineDef;
+use super::source_sink::{Durability, NamedSink};
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
@@ -65,7 +66,7 @@ enum Progress {
     /// The marker of a snapshot is due, or has been drawn and has not reached the sink.
     Marked,
     /// The files of a snapshot are being written.
-    Writing { items: u64, bytes: u64, took: Duration, since: Duration },
+    Writing { items: u64, bytes: u64, took: Duration, since: Duration, is_finished: bool },
 }
 
 /// Number and cost of the snapshots of a run.
@@ -163,21 +164,33 @@ impl Snapshots {
         let pieces = (0..).zip(states).map(|(unit, state)| (unit, 1, state)).collect();
         self.number += 1;
         self.store.begin(self.number, 1);
-        self.progress = Progress::Writing { items, bytes, took, since: now };
+        self.progress = Progress::Writing { items, bytes, took, since: now, is_finished };
         self.writer.save(self.number, pieces)
     }
 
     /// Completes a snapshot whose files have been written. Returns the event for the event log. If the files cannot be written, the snapshot before
-    /// it stays valid, and the run continues with a warning.
+    /// it stays valid, and the run continues with a warning. If the snapshot was that of the whole stream, all snapshots are removed, because the sink
+    /// is finished next, and no job can continue a finished output from an earlier snapshot.
     ///
     /// # Errors
-    /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started.
+    /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started; errors of the
+    /// file system while snapshots are removed.
     pub(crate) fn poll(&mut self, now: Duration) -> Result<Option<Event>> {
-        let Progress::Writing { items, bytes, took, since } = self.progress else { return Ok(None) };
+        let Progress::Writing { items, bytes, took, since, is_finished } = self.progress else {
+            return Ok(None);
+        };
         let Some(written) = self.writer.poll().transpose() else { return Ok(None) };
         self.progress = Progress::Idle;
         let stored = written.and_then(|(number, saved)| self.store.add(0, number, saved));
         let event = match stored {
+            Err(error) if is_finished => {
+                self.store.clear()?;
+                log::warn!(
+                    "{}; all items are processed, and the snapshots are removed: a job that is started again begins at the first item",
+                    error.message()
+                );
+                None
+            }
             Err(error) => {
                 self.store.abandon();
                 log::warn!(
@@ -255,12 +268,12 @@ impl PipelineDef<'_> {
         text
     }
 
-    /// Checks that the pipeline can have snapshots.
+    /// Checks that the snapshots of the pipeline, if they are set, fit its sink.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the pipeline's sink would lose items.
-    pub(super) fn check_snapshots(&self, method: &str) -> Result<()> {
-        if self.snapshots.is_none() || !matches!(method, "collect" | "collect_on_all") {
+    /// [`ErrorKind::Config`] if a restart would lose items of the sink.
+    pub(super) fn check_snapshots(&self, sink: &NamedSink<'_>, method: &str) -> Result<()> {
+        if self.snapshots.is_none() || sink.sink.durability() != Durability::InMemory {
             return Ok(());
         }
         let text = format!(

@@ -184,13 +184,24 @@ pub(super) struct NamedSink<'p> {
     pub(super) sink: Box<dyn ErasedSink + 'p>,
 }
 
+/// Effect of a restart of the job on the items that a sink has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The sink commits its items, so that a job that continues from a snapshot does not pass them to the sink again.
+    Committed,
+    /// The sink receives the items since the last snapshot again.
+    None,
+    /// The sink keeps its items in memory, so that those before the snapshot are lost.
+    InMemory,
+}
+
 /// Sink that takes batches at the end of the pipeline.
 pub(crate) trait ErasedSink: Send {
     fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;
 
-    /// Returns true if the sink can commit its items, so that a job that continues from a snapshot does not pass the items to the sink again.
-    fn commits(&self) -> bool {
-        false
+    /// Returns what a restart of the job does to the items that the sink has taken.
+    fn durability(&self) -> Durability {
+        Durability::None
     }
 
     /// Makes all output durable that the sink has taken, which was made of the first `items` items of the source. Returns the state of the sink.
@@ -247,8 +258,8 @@ impl<M: FnOnce() -> Result<S, BoxError> + Send, S: Sink> ErasedSink for Committi
         .map_err(|e| e.on_item(range.number_of(begun - 1)))
     }
 
-    fn commits(&self) -> bool {
-        true
+    fn durability(&self) -> Durability {
+        Durability::Committed
     }
 
     fn commit(&mut self, items: u64) -> Result<Vec<u8>> {

@@ -102,6 +102,27 @@ impl SnapshotStore {
         self.next = None;
     }
 
+    /// Abandons the checkpoint that is being written and removes all complete checkpoints.
+    ///
+    /// # Errors
+    /// If a manifest cannot be removed. The data of a checkpoint without a manifest is ignored.
+    pub(crate) fn clear(&mut self) -> Result<()> {
+        self.abandon();
+        // The older manifest is removed first: a job that starts between the two steps would otherwise continue from it.
+        for name in [manifest::OLDER, manifest::NAME] {
+            let path = self.dir.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if !matches!(error.kind(), IoKind::NotFound | IoKind::NotADirectory) => {
+                    return Err(io_error("remove", &path, &error));
+                }
+                _ => {}
+            }
+        }
+        (self.last, self.older) = (None, None);
+        tidy(&self.dir, &[]);
+        Ok(())
+    }
+
     /// Returns the writer of the files of a rank in this start of the job; if `has_thread` is false, the writer works synchronously.
     pub(crate) fn writer(&self, rank: usize, has_thread: bool) -> SnapshotWriter {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
