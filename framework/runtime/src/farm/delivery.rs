@@ -131,7 +131,7 @@ pub(super) trait Deliver {
     fn progress(&self) -> ((u64, u64), bool);
 }
 
-/// Delivery for times at which no set of tasks runs: there are no results, so none may be passed.
+/// Delivery that is used while no tasks run, and therefore never receives a result.
 pub(super) struct NoDelivery;
 
 impl Deliver for NoDelivery {
@@ -144,21 +144,21 @@ impl Deliver for NoDelivery {
     }
 }
 
-/// Results that wait to be passed to the sink.
+/// Results to be passed to the sink.
 struct Due {
     first: u64,
     run: ResultRun,
     bytes: u64,
-    /// True if the time of the call is limited, because it runs on the communicating thread.
+    /// True if the sink's calls for these results are limited in time, because they run on the communicating thread.
     limited: bool,
 }
 
-/// Outcome of a call that passes results to the sink.
+/// Result of a series of calls of the sink.
 struct Fed {
     time: JobTime,
     tasks: u64,
     bytes: u64,
-    /// Results that were not passed to the sink because the time of the call was over.
+    /// Results that were not passed to the sink because the maximum time of the calls had passed.
     rest: Option<Due>,
     stopped: bool,
 }
@@ -252,7 +252,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         Ok(Delivery { executor, queue: VecDeque::new(), undelivered: (0, 0), stopped: false })
     }
 
-    /// Handles results that the sink has received, and passes further results to it. Returns true if the sink has received any.
+    /// Counts the results that the sink has received, and passes further results to it. Returns true if the sink has received any.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let mut has_progressed = false;
         loop {
@@ -267,7 +267,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
                     self.queue.push_front(rest);
                 }
             }
-            // After a long call of the sink, rank 0 receives messages before the next call.
+            // After a long series of calls of the sink, rank 0 receives messages before it calls the sink again.
             if long || !self.executor.has_room() || self.executor.wants_pause() {
                 return Ok(has_progressed);
             }
@@ -278,12 +278,11 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         }
     }
 
-    /// Returns true if the sink has received all results.
     pub(super) fn is_idle(&self) -> bool {
         self.undelivered.0 == 0
     }
 
-    /// Returns true if no thread of the sink has work, so that the communicating thread of rank 0 may wait actively.
+    /// Returns true if no thread calls the sink at the moment, so that the communicating thread of rank 0 may poll without sleeping.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }

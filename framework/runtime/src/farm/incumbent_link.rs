@@ -17,14 +17,14 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// for some microseconds, so that these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
-/// The incumbent of a farm on a rank, and the ranks that know its current value.
+/// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.
 #[derive(Debug)]
 pub(super) struct IncumbentLink {
     incumbent: Option<Arc<dyn AnyIncumbent>>,
     farm: String,
     /// By rank, the version of the value that was last sent to that rank or received from it; 0 for none.
     known: Vec<u64>,
-    /// Version of the value that was last sent in separate messages to all ranks that held tasks.
+    /// Version of the value that was last sent in messages of its own to all ranks that held tasks.
     spread: u64,
     next_round: Duration,
 }
@@ -76,8 +76,9 @@ impl IncumbentLink {
         self.incumbent.as_ref().is_some_and(|incumbent| incumbent.version() != self.spread)
     }
 
-    /// Sends the improved value to `ranks` in messages that carry only the incumbent, except to ranks that know the value, and not if the last
-    /// round was a short time ago. All other ranks receive the value with their next chunk. Returns true if a message was sent.
+    /// Sends the improved value to `ranks` in messages that carry only the incumbent, except to ranks that know the value. Nothing is sent if the
+    /// last such messages were sent a short time ago. Ranks not in `ranks` receive the value with their next chunk. Returns true if a message was
+    /// sent.
     ///
     /// # Errors
     /// Errors of the encoding and of the transport.
@@ -107,8 +108,7 @@ impl IncumbentLink {
         Ok(sent > 0)
     }
 
-    /// Causes the current value to be sent again in separate messages, because this rank gets its chunks from another rank now, which may not know
-    /// the value.
+    /// Causes the current value to be sent again, because this rank gets its chunks from another rank now, which may not know the value.
     pub(super) fn repeat_round(&mut self) {
         self.spread = 0;
     }

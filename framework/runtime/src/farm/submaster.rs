@@ -39,7 +39,7 @@ impl Submaster {
         self.state.holds()
     }
 
-    /// Records that a message has arrived from a worker, which is therefore alive.
+    /// Records that a member is alive, because a message of it has arrived.
     pub(super) fn readmit(&mut self, rank: usize) {
         self.state.readmit(rank);
     }
@@ -73,7 +73,7 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // These messages are ignored: members send them to rank 0 only, or only sub-masters send them.
+            // A sub-master should not receive these kinds of messages: members send them to rank 0, or only sub-masters send them.
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
@@ -83,7 +83,7 @@ impl Submaster {
         Ok(())
     }
 
-    /// Sends chunks to members that request them, and results to the master. Returns true if there were any.
+    /// Sends chunks to members that request them, and collected results to the master. Returns true if anything was sent.
     pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = false;
         while let Some((member, header, payload)) = self.state.dispatch() {
@@ -117,13 +117,12 @@ impl Submaster {
         self.state.is_deserted()
     }
 
-    /// Ends the work as a sub-master: sends the remaining results to the master, and the message that this rank is a worker again.
+    /// Ends the work as a sub-master: sends the remaining results to the master, and notifies the master that this rank runs tasks itself again.
     pub(super) fn retire(mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         self.deliver(link, out)?;
         out.send(0, ToMaster::Retired)
     }
 
-    /// Returns the states of the members, and the number of chunks that each of them holds.
     pub(super) fn workers(&self) -> &WorkerTable {
         self.state.workers()
     }
