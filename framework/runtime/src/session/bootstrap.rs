@@ -31,7 +31,7 @@ pub(super) struct Register {
     pub(super) transport: String,
     /// [`Config::split_bytes`]: sender and receiver of a message must split it into the same pieces.
     pub(super) split_bytes: usize,
-    /// [`Config::peer_limit`]: the period of a rank's heartbeats follows from this limit.
+    /// [`Config::split_bytes`]: sender and receiver of a large message must split it at the same size.
     pub(super) peer_limit: Duration,
     /// Node of the rank. `None` for simulated ranks: all of them run on this machine and not on their simulated hosts. The name of the machine
     /// and the start time of the simulation would also change the length of the message, and with it simulated time.
@@ -104,7 +104,7 @@ pub(super) fn exchange(
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
-    // The number of cores is limited by the settings of a group, because the other ranks of the node may be in other groups.
+    // In a group of ranks the number of cores is limited by the group's settings, which know of ranks of the node outside of the group.
     placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
     endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
     endpoint.set_cores(placement.cores);
@@ -146,7 +146,7 @@ fn place_ranks(
             format!("for rank(s) {silent:?} to start")
         },
     )?;
-    // The start is recorded in the job status before the other ranks continue, because the other ranks may write a failure to it.
+    // Other ranks may write a failure to the job status, so rank 0 records the start of the job there before it answers them.
     endpoint.started()?;
     if !others.is_empty() {
         log::warn!(

@@ -76,8 +76,7 @@ impl Topology {
         };
         cores.sort_by_key(|core| core.processing_units.first().copied());
         if cores.is_empty() {
-            // A topology without cores gets a core: the process runs, so at least one core must exist, even if the hardware description has
-            // none.
+            // The process runs on a core even if the hardware description has none.
             let units =
                 allowed.into_iter().flatten().map(|unit| Core { package: 0, processing_units: vec![unit] });
             cores = units.collect();
