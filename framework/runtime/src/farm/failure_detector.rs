@@ -123,7 +123,8 @@ impl FailureDetector {
         }
     }
 
-    /// Returns the loss of a worker that has joined the farm, is in this `state`, and is silent or has ended.
+    /// Describes the loss of a worker that has joined the farm, is in this `state`, and is silent or has ended: whether it is certainly dead, and
+    /// why.
     pub(crate) fn lose(&self, silence: &Silence, state: WorkerState, endpoint: &Endpoint) -> Loss {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let why = match has_ended {

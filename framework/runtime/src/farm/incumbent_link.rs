@@ -10,11 +10,12 @@ use crate::comm::message::{Message, frame_header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 
-/// Minimum interval between two rounds of messages that carry only the incumbent. It is the time for which a rank of an exploration searches
-/// between two messages: with a shorter interval, there would be more messages for the incumbent than for the search itself.
+/// Minimum time between two moments at which a rank sends an improved incumbent to other ranks in messages that carry nothing else. It is the time
+/// for which a rank of an exploration searches between two messages: with a shorter interval, there would be more messages for the incumbent than for
+/// the search.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Minimum interval between two rounds of messages that carry only the incumbent, for each receiver of the first round. A message occupies its sender
-/// for some microseconds, so that these messages take about 1 % of the sender's time.
+/// Minimum time, for each receiver, after a rank has sent an improved incumbent in messages that carry nothing else, until it does so again. A
+/// message occupies its sender for some microseconds, so that these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
 /// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.

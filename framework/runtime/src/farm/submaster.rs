@@ -17,7 +17,7 @@ pub(super) struct Submaster {
 }
 
 impl Submaster {
-    /// Begins to work as a sub-master for the members in the order of the master.
+    /// Begins to work as a sub-master. `order` is the order of the master, which names the members.
     pub(super) fn lead(link: &mut Link, order: Lead, out: &mut Outgoing<'_>) -> Result<Self> {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
@@ -44,7 +44,7 @@ impl Submaster {
         self.state.readmit(rank);
     }
 
-    /// Accepts chunks for members from the master.
+    /// Accepts chunks that the master has sent for the members.
     pub(super) fn take(&mut self, ahead: u32, chunks: Vec<(ChunkHeader, Payload)>) {
         self.state.set_ahead(ahead);
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));

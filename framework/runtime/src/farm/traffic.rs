@@ -77,6 +77,7 @@ impl TrafficStats {
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
     }
 
+    /// Records that rank 0 takes a chunk of `tasks` tasks for itself.
     pub(crate) fn kept(&mut self, tasks: u64) {
         self.own_chunk = tasks.max(1);
     }
@@ -93,6 +94,7 @@ impl TrafficStats {
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
     }
 
+    /// Records that rank 0 itself has run a chunk of `tasks` tasks within `took`.
     pub(crate) fn own(&mut self, tasks: u64, took: Duration) {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }

@@ -34,6 +34,7 @@ impl Largest {
 /// Counts of the tasks and results between the source and the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
+    /// Number of dispatched tasks whose results have not arrived.
     pub(crate) out: u64,
     /// Number of tasks that wait to be dispatched again.
     pub(crate) back: u64,

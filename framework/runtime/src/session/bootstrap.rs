@@ -31,7 +31,7 @@ pub(super) struct Register {
     pub(super) transport: String,
     /// [`Config::split_bytes`]: sender and receiver of a message must split it into the same pieces.
     pub(super) split_bytes: usize,
-    /// [`Config::split_bytes`]: sender and receiver of a large message must split it at the same size.
+    /// [`Config::peer_limit`]: the period of a rank's heartbeats follows from this limit.
     pub(super) peer_limit: Duration,
     /// Node of the rank. `None` for simulated ranks: all of them run on this machine and not on their simulated hosts. The name of the machine
     /// and the start time of the simulation would also change the length of the message, and with it simulated time.

@@ -135,7 +135,7 @@ fn self_describing_types_are_accepted_as_named() {
     accepted(&[Named(Tagged::Number { n: 1 })]);
     accepted(&[Named(Adjacent::Number(1))]);
     accepted(&[Named(Sparse { a: 1, b: None, c: 1 }), Named(Sparse { a: 1, b: Some(2), c: 3 })]);
-    // The decoded maps have another order of keys than the encoded maps.
+    // A decoded `HashMap` iterates in another order than the encoded one, which is permitted.
     let flat = |a| Named(Flat { a, more: (0..50).map(|n| (n.to_string(), n)).collect() });
     accepted(&(0..100).map(flat).collect::<Vec<_>>());
     accepted(&[Some((flat(1), vec![flat(2)]))]);
@@ -303,8 +303,8 @@ fn only_a_sample_of_items_is_checked() {
     Codec::of_type().check(&batch).unwrap();
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
 
-    // Examining an item of this type takes very long, so that later items are not examined because of their number. Only the item that is written as
-    // another struct is.
+    // Examining an item of this type takes so long that later items are not examined because of their number. Only one of them is, because it is
+    // written as another struct.
     let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
     codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     Codec::of_type().check(&slow).unwrap();

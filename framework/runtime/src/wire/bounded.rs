@@ -306,7 +306,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
-        // The consecutive values are read as a tuple, because a tuple has no length prefix.
+        // bincode encodes `count` values without a length prefix like a tuple, so they are read as one.
         deserializer.deserialize_tuple(self.1, self)
     }
 }

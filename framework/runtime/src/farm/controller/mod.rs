@@ -317,8 +317,8 @@ impl WorkerController {
             self.bytes = (span.out / away, span.back / away);
         }
         let spans = if situation.stream { tasks } else { f64::from(span.iterations.max(1)) };
-        // The bytes include those of tasks on rank 0, which sends no messages for them. The time in which rank 0 serves a task belongs to the cost of
-        // messages in iterations, and is a separate value in a stream.
+        // The model gets the bytes of all tasks, including tasks that rank 0 runs without a message. The time in which rank 0 serves a task is part
+        // of the cost of messages in iterations, and a separate value in a stream.
         let master =
             if situation.stream { span.served * tasks / span.away.max(1) as f64 } else { span.creating };
         let [out, back, compute, master] =

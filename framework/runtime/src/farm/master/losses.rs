@@ -129,7 +129,7 @@ impl MasterRank {
         self.somebody_is_left()
     }
 
-    /// Requeues the tasks of a lost rank with the attempts that follow from the loss.
+    /// Requeues the tasks of a lost rank, and records the death with each task that may have caused it.
     pub(super) fn reassign(
         &mut self,
         loss: &Loss,

@@ -180,7 +180,7 @@ impl MasterRank {
         self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
     }
 
-    /// Decodes the tasks of a chunk from its kept message.
+    /// Decodes the tasks of a dispatched chunk, of which the master keeps the encoded form.
     pub(super) fn unpack(&self, chunk: &Sent) -> Result<Items> {
         let Payload { head, parts } = chunk.kept.payload.clone();
         let tasks = self.codecs.tasks.decode(head, parts, chunk.kept.count as usize);

@@ -67,8 +67,8 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     /// messages before the next job.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
-    /// Number of turns of the driver's loop between two calls of `on_tick`, which sends heartbeats among others. The number is small because source
-    /// and sink may take some milliseconds of a turn each, and heartbeats are due within a second.
+    /// Number of turns of the driver's loop between two calls of `on_tick`, with which the driver also sends heartbeats. The number is small because
+    /// source and sink may take some milliseconds of a turn each, and heartbeats are due within a second.
     const TURNS_PER_TICK: u32 = 64;
 
     const ANSWERS_SOON: bool = true;

@@ -85,7 +85,8 @@ pub(crate) struct Join {
 /// State of a worker in the heartbeats to its master.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
-    /// Number of chunks on the rank of which no task has begun.
+    /// Number of the task that the worker runs, or of the first task of its chunk if tasks are tiny; `None` if it runs none. The value `u64::MAX`
+    /// means that the number is not known.
     pub(crate) task: Option<u64>,
     /// Number of chunks on the rank that are not begun.
     pub(crate) waiting: u32,

@@ -25,7 +25,7 @@ pub(crate) struct ChunkSizes {
 }
 
 impl ChunkSizes {
-    /// Creates the chunk sizes of a run with the policy `chunking`. `computes` is true if rank 0 runs tasks.
+    /// Creates the state for a run whose chunk sizes are chosen by the policy `chunking`. `computes` is true if rank 0 runs tasks.
     pub(super) fn new(chunking: Chunking, computes: bool) -> Self {
         ChunkSizes {
             chunker: Chunker::new(chunking),

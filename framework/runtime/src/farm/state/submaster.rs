@@ -18,7 +18,7 @@ pub(crate) struct SubmasterState<K, R> {
     /// Chunks that are not sent to a member yet, in the order of arrival.
     stock: VecDeque<(ChunkHeader, K)>,
     outstanding: BTreeMap<u64, (usize, ChunkHeader, K)>,
-    /// Results of members that were not sent to the master.
+    /// Results of members that have not been sent to the master yet.
     results: Vec<R>,
     /// Number of chunks that a member may hold in addition to the running one.
     ahead: u32,

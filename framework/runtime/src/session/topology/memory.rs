@@ -46,7 +46,7 @@ pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
         } else {
             continue;
         };
-        // In a container the path of the cgroup may lie outside of the mounted cgroup files. None but the top directory exists then.
+        // In a container the path of the cgroup may lie outside of the mounted cgroup files. Of its directories, only the top one then exists.
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
         for top in tops {
             for depth in 0..=parts.len() {

@@ -76,7 +76,8 @@ impl Topology {
         };
         cores.sort_by_key(|core| core.processing_units.first().copied());
         if cores.is_empty() {
-            // The process runs on a core even if the hardware description has none.
+            // If the hardware description has no cores, each permitted processing unit counts as a core. There is at least one, because the process
+            // runs.
             let units =
                 allowed.into_iter().flatten().map(|unit| Core { package: 0, processing_units: vec![unit] });
             cores = units.collect();

@@ -68,7 +68,7 @@ fn error_of_one_rank_reaches_all_ranks() {
                 let rank = session.rank();
                 let result = if rank >= failing && rank != 4 { Err(NotThere(rank)) } else { Ok(rank) };
                 let agreed = session.consensus(result);
-                // After the consensus the ranks can continue with collective operations.
+                // The barrier succeeds if the failed consensus has left all ranks at the same place in the program.
                 session.barrier()?;
                 Ok(agreed.map_err(|error| {
                     let own = error.downcast_ref::<NotThere>().map(|error| error.0);
