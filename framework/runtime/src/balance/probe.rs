@@ -88,7 +88,7 @@ pub(crate) enum Step {
 }
 
 impl Probe {
-    /// Starts a probe in the run with this number. All ranks, including rank 0, are asked to measure their [`Speed`].
+    /// Starts the measurement of ranks and links in the run with this number. All ranks, including rank 0, are asked to measure their [`Speed`].
     pub(crate) fn new(run: u32, size: usize) -> Self {
         let unknown = Link { bandwidth: FASTEST, setup: 0.0 };
         Probe { run, speeds: vec![None; size], to_root: vec![unknown; size], link: None }

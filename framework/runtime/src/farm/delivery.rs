@@ -272,8 +272,8 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
                 return Ok(has_progressed);
             }
             let Some(due) = self.queue.pop_front() else { return Ok(has_progressed) };
-            // Calls on the sink's thread are not limited in time: two calls may be queued, and the second one would overtake results that a limited
-            // first one had left.
+            // On the sink's thread, calls of the sink are not limited in time: two series of calls may be queued, and the second one would overtake
+            // results that a limited first one had left over.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }
     }

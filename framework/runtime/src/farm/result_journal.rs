@@ -167,7 +167,7 @@ impl ResultJournal {
         !self.replaying
     }
 
-    /// Writes a task that failed at every attempt.
+    /// Writes a task that failed at every attempt to the journal.
     ///
     /// # Errors
     /// If the file cannot be written.

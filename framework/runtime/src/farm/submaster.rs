@@ -73,7 +73,7 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // A sub-master should not receive these kinds of messages: members send them to rank 0, or only sub-masters send them.
+            // Results of sub-masters, timed-out tasks, losses of members and last reports are messages to rank 0, so a sub-master ignores them.
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)

@@ -92,8 +92,8 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
-        // Details are compared in their order first: several may have the same name, such as two stages of a pipeline, and only their order tells
-        // them apart.
+        // Names with their values are compared in their order first: several names may be equal, such as those of two stages of a pipeline, and only
+        // the order tells them apart.
         let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
         let pairs =
             pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));

@@ -121,8 +121,8 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
             watch.record_message(endpoint);
             match message.tag::<Control>()? {
                 Control::Dismiss => return message.expect(Control::Dismiss)?.value(),
-                // From the first heartbeat of rank 0 on, the shorter limit of silence applies: rank 0 is waiting as well and sends a heartbeat
-                // every second.
+                // From the first heartbeat of rank 0 on, rank 0 may be silent only for the shorter of the two limits, because it waits as well and
+                // sends a heartbeat every second.
                 Control::Heartbeat => limit = config.peer_limit,
                 _ => {}
             }

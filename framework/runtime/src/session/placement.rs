@@ -27,7 +27,7 @@ impl Placement {
     }
 }
 
-/// Groups of ranks that run on the same cores and are more than these cores.
+/// Groups of ranks that run on the same cores and outnumber these cores.
 pub(crate) type Sharing = Vec<SharedCores>;
 
 /// Returns the placement of each rank: whether its node has fewer cores than ranks, and the cores to which it is bound.
@@ -65,7 +65,7 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
     places
 }
 
-/// Returns the groups of ranks that may run on the same cores of a node and are more than these cores.
+/// Returns the groups of ranks of a node that may run on the same cores and outnumber these cores.
 pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
     for (rank, topology) in topologies.iter().enumerate().filter(|&(rank, _)| places[rank].has_shared_cores())

@@ -153,7 +153,7 @@ fn code_file() -> io::Result<PathBuf> {
     };
     let path = maps.lines().find(is_here).and_then(|line| line.find('/').map(|at| &line[at..]));
     match path {
-        // The file was replaced after the program was started. `/proc/self/exe` still leads to the old file, which is running.
+        // The program's file was replaced after the program was started. `/proc/self/exe` still leads to the old file, which is running.
         Some(path) if path.ends_with(" (deleted)") => Ok("/proc/self/exe".into()),
         Some(path) => Ok(path.into()),
         None => Err(io::ErrorKind::NotFound.into()),

@@ -47,7 +47,7 @@ impl fmt::Display for Shape {
 struct Key {
     name: usize,
     part: usize,
-    /// Kind of the shape, number of its fields or of its variant, and the lengths of its names.
+    /// Kind (struct, enum variant or omitted field), number of the fields or of the variant, and lengths of the names.
     rest: u64,
 }
 

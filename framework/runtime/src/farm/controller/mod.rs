@@ -91,11 +91,11 @@ pub(crate) struct WorkerController {
 
 #[derive(Debug)]
 pub(crate) struct Replan {
-    /// New number of workers, if the check changes the number.
+    /// New number of workers, if the controller changes the number.
     pub(crate) target: Option<usize>,
     /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,
-    /// Events about the check, for the event log.
+    /// Events about the check of the number of workers, for the event log.
     pub(crate) events: Vec<Event>,
 }
 

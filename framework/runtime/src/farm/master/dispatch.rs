@@ -113,11 +113,11 @@ impl MasterRank {
         Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 
-    /// Records the last choice of the chunk size in the event log, if it has not been recorded yet.
+    /// Records the last choice of the chunk size in the event log, unless it was recorded before.
     fn record_choice(&mut self) {
         let choice = self.state.sizes.take_choice();
         let Some(choice) = choice.filter(|_| self.events.is_on()) else { return };
-        // If the choice keeps the current chunk size policy, it is recorded only the first time.
+        // A choice that keeps the current chunk size policy is recorded in the event log only if the log has no choice yet.
         if choice.policy == choice.before && self.choice_recorded {
             return;
         }
