@@ -272,8 +272,8 @@ impl<O> Default for SearchTree<O> {
 
 impl<O> SearchTree<O> {
     fn add(&mut self, Place { number, below }: Place, results: Vec<O>) {
-        // The first results belong to one of the tasks with which the exploration started. Tasks that are created during the run have higher numbers
-        // than those, so `below.start` is the number of those.
+        // The first completed search began at one of the initial tasks of the exploration. Tasks that are created during the run have higher numbers
+        // than all initial tasks, so its first created task shows the number of initial tasks.
         self.roots.get_or_insert(below.start);
         let index = number as usize;
         if self.parts.len() <= index {

@@ -157,7 +157,7 @@ impl Block for BytesMut {
         if !adjacent {
             return Err(items);
         }
-        // `unsplit` copies no bytes if the two items come from one buffer and are adjacent in it.
+        // Buffers that are adjacent pieces of one allocation are joined without a copy.
         let whole = items.into_iter().reduce(|mut whole, next| {
             whole.unsplit(next);
             whole

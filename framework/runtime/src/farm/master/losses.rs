@@ -138,8 +138,8 @@ impl MasterRank {
     ) -> Result<()> {
         let Loss { rank, certain, died, ref why } = *loss;
         let mut blamed_tasks = Vec::new();
-        // If the rank may be alive, or did not die of a task, rank 0 runs its tasks only if no other rank can. The rank may have died of one of them
-        // nevertheless.
+        // If the lost rank may be alive, or seems not to have died of a task, rank 0 runs its tasks only if no other rank can, because one of these
+        // tasks may have killed the rank nevertheless.
         let avoid = (!certain || !died).then_some(0);
         let reassigned = self.state.assess_loss(loss, chunks, last_activity);
         let mut recalled = Vec::new();
