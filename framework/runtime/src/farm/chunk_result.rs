@@ -29,12 +29,10 @@ impl Failure {
     }
 }
 
-/// Results and failures of a chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkResult {
     /// Results of the tasks that did not fail, in order.
     pub(crate) results: Items,
-    /// Tasks that failed, in the order of the chunk.
     pub(crate) failures: Vec<Failure>,
     /// Remaining tasks of the chunk, if the worker stopped before its end to send the results so far.
     pub(crate) rest: Option<Items>,

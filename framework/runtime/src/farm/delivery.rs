@@ -21,7 +21,6 @@ use crate::user_code;
 use crate::wire::Item;
 use crate::wire::erased::{Items, typed};
 
-/// The user's sink.
 pub(super) trait Sink: Send {
     /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` ends this series of calls.
     /// Counts the passed results in `fed`. Returns the last answer of the sink, and the results that were not passed.
@@ -36,7 +35,6 @@ pub(super) trait Sink: Send {
         fed: &mut usize,
     ) -> Result<(Answer, Option<Items>)>;
 
-    /// Passes a failed task to the sink.
     fn accept_failed(&mut self, number: u64, failed: FailedTask) -> Answer;
 }
 

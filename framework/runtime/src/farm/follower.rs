@@ -27,7 +27,6 @@ enum Role {
     Submaster(Box<Submaster>),
 }
 
-/// Rank other than 0 in a running farm.
 pub(super) struct Follower<'w, 'f> {
     link: Link,
     /// The part of this rank that runs tasks. A rank that has become a sub-master still finishes the chunks that it received as a worker.

@@ -13,7 +13,6 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
-/// Link of a rank to its superior, the rank that sends it chunks.
 pub(super) struct Link {
     pub(super) detector: FailureDetector,
     pub(super) clock: Clock,

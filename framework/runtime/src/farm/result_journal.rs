@@ -146,7 +146,6 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Returns true while known results of an exploration are read from the journal.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }

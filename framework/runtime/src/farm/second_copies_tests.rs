@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use super::*;
 
-/// Number of tasks of a run.
 const TASKS: u64 = 60;
 /// First task in which rank 1 is slow.
 const SLOW_FROM: u64 = 10;

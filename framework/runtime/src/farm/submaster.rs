@@ -10,7 +10,6 @@ use crate::comm::message::Encode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 
-/// Rank that works as a sub-master.
 #[derive(Debug)]
 pub(super) struct Submaster {
     state: SubmasterState<Payload, Entry>,

@@ -24,7 +24,6 @@ pub(crate) struct WorkerSlot<'f> {
     pub(crate) worker: Option<Box<dyn ErasedWorker + 'f>>,
 }
 
-/// Codecs for the tasks and results of a farm.
 #[derive(Clone)]
 pub(crate) struct Codecs {
     pub(crate) tasks: Arc<dyn Codec>,

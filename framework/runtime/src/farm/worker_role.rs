@@ -12,7 +12,6 @@ use super::task_runner::{Command, Outcome, Output};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::{Outgoing, Place};
 
-/// A rank in its role as a worker.
 pub(super) struct WorkerRole {
     /// Commands for this rank's computing thread, each with the rank that sent it: first to run the rest of a chunk, then to run new chunks.
     inbox: VecDeque<(usize, Command)>,

@@ -84,7 +84,6 @@ impl Commands {
     }
 }
 
-/// Returns the name of the file with the output of the commands of a rank.
 pub(crate) fn output_file(rank: usize) -> String {
     format!("rank-{rank}.out")
 }

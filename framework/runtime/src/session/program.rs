@@ -189,7 +189,6 @@ mod elf {
     /// Maximum number of bytes that are read of an ELF segment with notes.
     const LARGEST: u64 = 64 << 10;
 
-    /// Returns the build id of an ELF file, if it has one.
     pub(super) fn build_id(file: &File) -> Option<Vec<u8>> {
         let header = read(file, 0, 64)?;
         if header[..START.len()] != START {

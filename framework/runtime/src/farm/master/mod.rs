@@ -40,7 +40,6 @@ use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Outgoing;
 use crate::session::{Balance, Config, Driver as Choice};
 
-/// Rank 0 of a running farm.
 pub(super) struct MasterRank {
     codecs: Codecs,
     name: String,
@@ -64,7 +63,6 @@ pub(super) struct MasterRank {
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
-    /// True if the job was asked to stop.
     stop_requested: bool,
     /// Time by which tasks have to end, if the job has a time limit.
     tasks_end_by: Option<Duration>,

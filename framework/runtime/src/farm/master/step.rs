@@ -27,7 +27,6 @@ pub(super) trait Step {
         Ok(None)
     }
 
-    /// Returns true if the step is complete.
     fn has_finished(&self) -> bool;
 
     /// Returns true if no thread calls the source or the sink at the moment, so that the communicating thread may poll without sleeping.

@@ -12,7 +12,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::erased::{Batch, Codec, Items};
 use crate::wire::{self, header::header};
 
-/// Header of a dispatched chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {
     pub(crate) id: u64,
