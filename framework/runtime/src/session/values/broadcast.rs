@@ -58,8 +58,8 @@ impl Course {
                 opening = wire::to_bytes(&Opening { what, lost: lost.clone() })?;
             }
         } else {
-            // The tree without dead ranks is not known yet, because only rank 0 detects deaths and lists the dead ranks in its first piece. The rank
-            // that sends this piece is the parent.
+            // Only rank 0 detects deaths, and it lists the dead ranks in its first piece. Until a rank receives this piece, it knows its parent only
+            // in the tree of the ranks that it takes for alive; the sender of the piece is the real parent.
             let tree = Tree::new(size, &lost);
             let (rank, heartbeats_to) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
             let (message, dead) = endpoint.await_opening(&what, &Waits { rank, limits, heartbeats_to })?;
