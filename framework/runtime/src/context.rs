@@ -43,7 +43,7 @@ pub struct Context {
     pub(crate) clock: Clock,
 }
 
-/// Rank number, number of ranks and number of usable cores of a rank.
+/// Number of a rank, number of all ranks, and number of cores that the rank may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankPlace {
     pub(crate) rank: usize,

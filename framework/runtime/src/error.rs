@@ -37,13 +37,13 @@ struct Inner {
     is_printed: bool,
 }
 
-/// Owner of an error that user code returned.
+/// Holder of an error that user code returned.
 pub(crate) trait Cause: Send + Sync {
     /// Returns the error that user code returned, as its own type.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
-/// Kind of place in which an error arose: a stage or a skeleton. The kind determines the nouns in the error message.
+/// Kind of the stage or skeleton in which an error arose. It determines the nouns in the error message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Stage,
@@ -54,7 +54,7 @@ enum Place {
 }
 
 impl Place {
-    /// Returns two nouns for error messages: for the place of this kind (such as stage or farm), and for one unit of its work.
+    /// Returns two nouns for error messages: one for this kind (such as stage or farm), and one for a unit of its work (such as item or task).
     fn nouns(self) -> (&'static str, &'static str) {
         match self {
             Place::Stage => ("stage", "item"),

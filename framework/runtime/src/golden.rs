@@ -12,7 +12,7 @@ use crate::wire;
 
 /// Environment variable that makes the tests write the golden messages, if its value is `write`.
 const VARIABLE: &str = "ARMATURE_GOLDEN";
-/// Run number in the headers of all golden messages. Its four bytes differ, so that the files show their order.
+/// Run number in the headers of all golden messages. Its four bytes differ, so that a golden file shows the byte order.
 pub(crate) const RUN: u32 = 0x0403_0201;
 
 /// Returns the path of a golden file or directory below `golden/`.
@@ -20,8 +20,8 @@ pub(crate) fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
-/// Compares a file with the golden file `golden/files/NAME`. If the golden file does not exist, as for a new version of a format, it is created, and
-/// the test fails.
+/// Compares a file with the golden file `golden/files/NAME`. If there is no golden file, as for a new version of a format, the function creates it
+/// and fails the test.
 pub(crate) fn check_file(name: &str, written: &Path) {
     let (kept, written) = (place(&format!("files/{name}")), std::fs::read(written).unwrap());
     match std::fs::read(&kept) {
@@ -34,7 +34,7 @@ pub(crate) fn check_file(name: &str, written: &Path) {
     }
 }
 
-/// Encoded messages, each with a description that does not depend on the names of types.
+/// Encoded messages for the comparison with a golden file, each with a description that does not depend on the names of types.
 #[derive(Default)]
 pub(crate) struct Messages(Vec<(String, Vec<u8>)>);
 
@@ -83,7 +83,7 @@ impl Messages {
     }
 }
 
-/// Returns the entries that are only in the messages of this build (`found`) or only in the golden file (`kept`).
+/// Returns the messages that differ between this build (`found`) and the golden file (`kept`).
 fn differences(found: &[String], kept: &str) -> Vec<String> {
     let kept: Vec<String> = kept.split("\n\n").map(|entry| format!("{}\n", entry.trim_end())).collect();
     let changed = found.iter().filter(|&entry| !kept.contains(entry)).map(|entry| format!("now  {entry}"));

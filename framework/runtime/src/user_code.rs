@@ -8,12 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{BoxError, Cause, Error, ErrorKind, Result};
 
-/// Calls user code. The caller adds rank, stage and task to an error.
+/// Calls user code and returns its error or panic as an [`Error`], to which the caller has to add rank, stage and task.
 ///
 /// A panic may leave the captured variables of the closure in an inconsistent state. The caller must end the job or create the variables again.
 ///
 /// # Errors
-/// [`ErrorKind::User`] with the returned error as the cause and the text of its whole chain as the message; the same error if it is an
+/// [`ErrorKind::User`] with the returned error as the cause, and its text and those of its causes as the message; the same error if it is an
 /// [`Error`]; [`ErrorKind::Panic`] if user code panics.
 pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) -> Result<R> {
     match caught(|| work().map_err(|error| described(error.into()))) {
@@ -41,7 +41,7 @@ pub(crate) fn described(error: BoxError) -> Error {
     Error::new(ErrorKind::User, text.unwrap_or_else(failed)).caused_by(Theirs(Some(theirs)))
 }
 
-/// Owner of an error of user code, `None` only while the error is dropped. A panic in the `Drop` of the error is caught and ignored.
+/// Holder of an error of user code; empty only while the error is dropped. A panic in the `Drop` of the error is caught and ignored.
 struct Theirs(Option<BoxError>);
 
 impl Cause for Theirs {
@@ -63,7 +63,6 @@ pub(crate) fn in_framework(payload: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::Panic, format!("in the framework itself: {}", panic_text(payload)))
 }
 
-/// Returns the message of a panic.
 fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
@@ -81,8 +80,8 @@ fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
 fn into_text(payload: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*payload);
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // If the payload of a panic panics while it is dropped, the second payload is leaked: dropping it could panic again, without end, and a leak
-        // costs little.
+        // The panic's payload has panicked while it was dropped. The payload of this second panic is leaked, which costs little, because dropping it
+        // could panic again, without end.
         std::mem::forget(another);
     }
     text

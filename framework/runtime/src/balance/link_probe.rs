@@ -9,9 +9,8 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, FRAME_HEADER, Message, frame_header};
 use crate::error::Result;
 
-/// Number of messages without content and with content that measure a link before it is used. The shortest time of each kind counts,
-/// because it was disturbed least by other load. One message of each kind would be sensitive to short load peaks; more messages only take
-/// longer.
+/// Number of empty messages, and of messages with content, that measure a link before its first use. The shortest time of each kind counts, because
+/// other load has disturbed that message least. With fewer messages a short load peak could spoil the measurement.
 pub(crate) const ROUNDS: [u32; 2] = [5, 3];
 /// Maximum measurable bandwidth in bytes per second. The maximum keeps the numbers of the performance model finite.
 pub(super) const FASTEST: f64 = 1e12;
@@ -25,16 +24,16 @@ pub(crate) struct LinkProbe {
     /// Rank at the other end of the measured link, which answers.
     pub(crate) to: usize,
     questions: [Frame; 2],
-    /// Number of probe messages that are still to be sent, first of those without content, then of those with content.
+    /// Numbers of probe messages whose answer has not arrived: of empty ones, which are sent first, and of those with content.
     left: [u32; 2],
-    /// Shortest round-trip times of the probe messages so far, without content and with content.
+    /// Shortest round-trip times so far, of empty probe messages and of those with content.
     best: [Duration; 2],
     sent_at: Duration,
 }
 
 impl LinkProbe {
-    /// Creates a probe for the skeleton run with number `run`: `rounds` lists the number of messages without content and with content to rank `to`;
-    /// messages with content have `bytes` bytes.
+    /// Creates a probe of the link to rank `to` in the run with number `run`. `rounds` contains the number of empty messages and of messages with
+    /// content, which have `bytes` bytes.
     pub(crate) fn new(run: u32, to: usize, bytes: usize, rounds: [u32; 2]) -> Self {
         let questions = [0, bytes].map(|bytes| {
             let mut head = frame_header(run, Control::Probe).to_vec();
@@ -49,7 +48,8 @@ impl LinkProbe {
         self.left.iter().position(|&left| left > 0)
     }
 
-    /// Returns the probe message to send at once, at time `now`; `None` if all probe messages have been answered.
+    /// Returns the next probe message, which the caller has to send now; `now` is the current time. Returns `None` if all probe messages have been
+    /// answered.
     pub(crate) fn next_frame(&mut self, now: Duration) -> Option<Frame> {
         self.sent_at = now;
         self.next().map(|next| self.questions[next].clone())
@@ -63,7 +63,6 @@ impl LinkProbe {
         }
     }
 
-    /// Returns the shortest round-trip times of messages without content and with content. The answer to a probe message never has content.
     pub(crate) fn round_trips(&self) -> [Duration; 2] {
         self.best
     }

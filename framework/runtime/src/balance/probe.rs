@@ -1,6 +1,6 @@
 //! Measurement of the speeds of the ranks and of their links to rank 0, in some tens of milliseconds before the first plan.
 //!
-//! This module defines the messages of the measurement and evaluates the answers. The caller sends the messages, and runs a fixed computation,
+//! This module defines the messages of the measurement and evaluates the ranks' answers. The caller sends the messages, and runs a fixed computation,
 //! the *kernel*, on each rank.
 
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl Speed {
 /// Measured speeds and links of the ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Probed {
-    /// Speeds and links of the ranks, as if each rank had its core to itself.
+    /// Speeds of the ranks, each as if the rank had a core to itself, and links between them.
     pub(crate) platform: Platform,
     /// Fraction of its core that each rank had while it was measured.
     pub(crate) shares: Vec<f64>,
@@ -69,11 +69,11 @@ impl Probed {
 pub(crate) struct Probe {
     /// Number of the run of a skeleton that the measurement belongs to.
     run: u32,
-    /// Measured speeds by rank. All ranks run the measuring computation at the same time, so that ranks that share a core are measured as
+    /// By rank: its measured speed, once it has answered. All ranks run the kernel at the same time, so that ranks that share a core are measured as
     /// slower.
     speeds: Vec<Option<Speed>>,
     to_root: Vec<Link>,
-    /// Measurement of the current link, once all speeds are known.
+    /// Measurement of one link. `None` until the speeds of all ranks are known.
     link: Option<LinkProbe>,
 }
 
@@ -88,13 +88,14 @@ pub(crate) enum Step {
 }
 
 impl Probe {
-    /// Starts a probe in the run with this number. All ranks, including rank 0, are asked to measure their [`Speed`].
+    /// Starts the measurement of ranks and links in the run with this number. All ranks, including rank 0, are asked to measure their [`Speed`].
     pub(crate) fn new(run: u32, size: usize) -> Self {
         let unknown = Link { bandwidth: FASTEST, setup: 0.0 };
         Probe { run, speeds: vec![None; size], to_root: vec![unknown; size], link: None }
     }
 
-    /// Records the speed of a rank at time `now`; `sharing` lists the groups of ranks that share cores.
+    /// Records the speed that rank `from` has measured, and returns the next action at time `now`. `sharing` lists the groups of ranks that share
+    /// cores.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the speed is invalid, or if the rank has reported its speed before.
@@ -116,10 +117,10 @@ impl Probe {
         self.measure_link(1, now, sharing)
     }
 
-    /// Records that the answer to a link probe arrived at time `now`.
+    /// Records that an answer of rank `from` to a link probe arrived at time `now`, and returns the next action.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if no link probe was sent to the rank that answers.
+    /// [`ErrorKind::Wire`] if no link probe was sent to this rank.
     pub(crate) fn on_echo(&mut self, from: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         let Some(link) = self.link.as_mut().filter(|link| link.to == from) else {
             let text = format!("rank {from} answered a probe that was not sent to it");
@@ -133,7 +134,7 @@ impl Probe {
         self.measure_link(from + 1, now, sharing)
     }
 
-    /// Starts the measurement of the link to rank `to`, or finishes the measurement if rank `to` does not exist.
+    /// Starts the measurement of the link to rank `to`. If there is no such rank, all links are measured, and the measurement ends.
     fn measure_link(&mut self, to: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
         self.link = (to < self.speeds.len()).then(|| LinkProbe::new(self.run, to, BULK, ROUNDS));
         match self.link.as_mut().and_then(|link| link.next_frame(now)) {
@@ -150,7 +151,7 @@ impl Probe {
     }
 }
 
-/// Assigns their mean speed to ranks that share cores, because ranks that share cores are equally fast while they have a core.
+/// Replaces the speeds of ranks that share cores by their mean, because each of them is equally fast while it has a core.
 pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
     for SharedCores { processors: group, .. } in sharing {
         let mean = group.iter().map(|&r| speeds[r]).sum::<f64>() / group.len() as f64;

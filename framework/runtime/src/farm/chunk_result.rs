@@ -29,18 +29,16 @@ impl Failure {
     }
 }
 
-/// Results and failures of a chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkResult {
     /// Results of the tasks that did not fail, in order.
     pub(crate) results: Items,
-    /// Tasks that failed, in the order of the chunk.
     pub(crate) failures: Vec<Failure>,
-    /// Tasks that were not run, because the time that a worker spends in a chunk before it sends results was over.
+    /// Remaining tasks of the chunk, if the worker stopped before its end to send the results so far.
     pub(crate) rest: Option<Items>,
 }
 
-/// Task that the computing thread currently runs, for the communicating thread.
+/// Number of the task that the computing thread runs, which the communicating thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Counter that is incremented whenever the number of the current task is set.
@@ -102,7 +100,7 @@ impl TaskTimer<'_> {
         self.squares += took * took;
     }
 
-    /// Returns true if `end`, the time at which the worker stops, had passed at the last reading of the clock.
+    /// Returns true if the worker has to stop and send its results, as of the last reading of the clock.
     fn has_finished(&self) -> bool {
         self.last >= self.end
     }
@@ -121,7 +119,7 @@ impl<W: Worker> ErasedWorker for W {
         let mut failures = Vec::new();
         let first = cx.number;
         let mut started = 0u32;
-        // The loop runs once for the whole chunk, and once more for each task that panics.
+        // A panic of a task ends this pass over the chunk; the next pass begins with the task after it.
         loop {
             let whole = user_code::call(|| {
                 while tasks.len() > 0 && !timer.has_finished() {
@@ -142,7 +140,7 @@ impl<W: Worker> ErasedWorker for W {
             });
             let Err(panic) = whole else { break };
             timer.lap();
-            // At least one task has begun, because only a task can panic in this call.
+            // The failed task is the last one that was started. At least one was started, because only tasks can panic in this call.
             let place = started.saturating_sub(1);
             failures.push(Failure { place, panicked: true, message: panic.message().to_string() });
         }
@@ -183,8 +181,7 @@ mod tests {
     #[test]
     fn chunk_stops_between_tasks_at_its_deadline() {
         let mut worker = Closure::new(|x: u8, _: &mut Context| if x == 2 { panic!("two") } else { Ok(x) });
-        // The worker's time of 1 ns is over before the first task, but it still runs one task, or as many tasks as lie between two readings of the
-        // clock.
+        // The worker has to stop after 1 ns, before its first task. It still runs one task, or as many as lie between two readings of the clock.
         for (stride, done, failed) in [(None, 1, 0), (Some(2), 2, 0), (Some(3), 2, 1)] {
             let mut cx = Context { number: 100, ..Context::for_test() };
             let mut timer = timer(&Arc::default(), stride, Duration::from_nanos(1));

@@ -6,16 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::tasks::Attempts;
 
-/// Note about a range of tasks: their attempts, after ranks may have died in them.
+/// Entry of the journal about consecutive tasks in which ranks may have died, with the failed attempts of each task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeathRecord {
-    /// Numbers of the tasks' records in the journal.
+    /// Journal record numbers of the tasks.
     pub(crate) records: Range<u64>,
     pub(crate) attempts: Attempts,
 }
 
-/// Returns the range of records that begins with number `from` and to which the same note, or none, applies. The attempts are `None` if no rank may
-/// have died in these tasks. If several notes are about one task, the last one counts. Returns `None` if no note is about a record after `from`.
+/// Returns the longest range of journal records that begins with record `from` and has the same failed attempts throughout. The attempts are `None`
+/// if no rank may have died in these tasks. If several entries are about one task, the last one counts. Returns `None` if no entry is about a record
+/// after `from`.
 pub(crate) fn recorded_from(
     records_of_deaths: &[DeathRecord],
     from: u64,

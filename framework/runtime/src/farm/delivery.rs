@@ -21,7 +21,6 @@ use crate::user_code;
 use crate::wire::Item;
 use crate::wire::erased::{Items, typed};
 
-/// The user's sink.
 pub(super) trait Sink: Send {
     /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` ends this series of calls.
     /// Counts the passed results in `fed`. Returns the last answer of the sink, and the results that were not passed.
@@ -36,7 +35,6 @@ pub(super) trait Sink: Send {
         fed: &mut usize,
     ) -> Result<(Answer, Option<Items>)>;
 
-    /// Passes a failed task to the sink.
     fn accept_failed(&mut self, number: u64, failed: FailedTask) -> Answer;
 }
 
@@ -131,7 +129,7 @@ pub(super) trait Deliver {
     fn progress(&self) -> ((u64, u64), bool);
 }
 
-/// Delivery for times at which no set of tasks runs: there are no results, so none may be passed.
+/// Delivery that is used while no tasks run, and therefore never receives a result.
 pub(super) struct NoDelivery;
 
 impl Deliver for NoDelivery {
@@ -144,21 +142,21 @@ impl Deliver for NoDelivery {
     }
 }
 
-/// Results that wait to be passed to the sink.
+/// Results to be passed to the sink.
 struct Due {
     first: u64,
     run: ResultRun,
     bytes: u64,
-    /// True if the time of the call is limited, because it runs on the communicating thread.
+    /// True if the sink's calls for these results are limited in time, because they run on the communicating thread.
     limited: bool,
 }
 
-/// Outcome of a call that passes results to the sink.
+/// Result of a series of calls of the sink.
 struct Fed {
     time: JobTime,
     tasks: u64,
     bytes: u64,
-    /// Results that were not passed to the sink because the time of the call was over.
+    /// Results that were not passed to the sink because the maximum time of the calls had passed.
     rest: Option<Due>,
     stopped: bool,
 }
@@ -252,7 +250,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         Ok(Delivery { executor, queue: VecDeque::new(), undelivered: (0, 0), stopped: false })
     }
 
-    /// Handles results that the sink has received, and passes further results to it. Returns true if the sink has received any.
+    /// Counts the results that the sink has received, and passes further results to it. Returns true if the sink has received any.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let mut has_progressed = false;
         loop {
@@ -267,23 +265,22 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
                     self.queue.push_front(rest);
                 }
             }
-            // After a long call of the sink, rank 0 receives messages before the next call.
+            // After a long series of calls of the sink, rank 0 receives messages before it calls the sink again.
             if long || !self.executor.has_room() || self.executor.wants_pause() {
                 return Ok(has_progressed);
             }
             let Some(due) = self.queue.pop_front() else { return Ok(has_progressed) };
-            // Calls on the sink's thread are not limited in time: two calls may be queued, and the second one would overtake results that a limited
-            // first one had left.
+            // On the sink's thread, calls of the sink are not limited in time: two series of calls may be queued, and the second one would overtake
+            // results that a limited first one had left over.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }
     }
 
-    /// Returns true if the sink has received all results.
     pub(super) fn is_idle(&self) -> bool {
         self.undelivered.0 == 0
     }
 
-    /// Returns true if no thread of the sink has work, so that the communicating thread of rank 0 may wait actively.
+    /// Returns true if no thread calls the sink at the moment, so that the communicating thread of rank 0 may poll without sleeping.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }

@@ -28,11 +28,11 @@ fn failed_attempts_are_logged() {
     assert!(events.iter().any(failures), "{events:?}");
 }
 
-/// Tests that a choice of the chunk size is logged. The test is repeated, because measured times decide if another choice pays: it does in four of
-/// five runs.
+/// Tests that a choice of the chunk size is logged. The test is repeated, because the choice depends on measured times: in one of five runs no change
+/// of the size pays.
 #[test]
 fn automatic_chunking_choice_is_logged() {
-    // The first 150 tasks take no time, so they do not predict the time of the last 150 tasks.
+    // The first 150 of 300 tasks take no time, so that their times do not predict those of the others.
     let farm = || {
         Farm::new("uneven", |x: u64| {
             if x >= 150 {

@@ -14,8 +14,8 @@ use crate::error::{BoxError, Result};
 use crate::user_code;
 use crate::wire::{Item, Movable};
 
-/// Time for which a rank searches before it returns the tasks that it has not run. If ranks are busy, sending these takes some tenths of a
-/// millisecond, which would dominate a much shorter time. With a much longer time an idle rank would wait for the only rank that has tasks.
+/// Time for which a rank searches before it returns the tasks that it has not run. If ranks are busy, sending the remaining tasks takes some tenths
+/// of a millisecond, which would dominate a much shorter time. With a much longer time, an idle rank would wait for the only rank that has tasks.
 const LONG: Duration = Duration::from_millis(10);
 /// Time for which a rank searches while few tasks wait on rank 0, as at the start and at the end.
 const SHORT: Duration = Duration::from_millis(1);
@@ -69,8 +69,8 @@ impl<I> Part<I> {
         self.number
     }
 
-    /// Prepares the task for dispatch with the number `number`. `scarce` is true while few tasks wait on rank 0. Returns true if ranks may have
-    /// died in the task.
+    /// Prepares the task for dispatch with the number `number`. `scarce` is true while few tasks wait on rank 0; the rank that gets the task then
+    /// searches for a shorter time. Returns true if ranks may have died in the task.
     pub(super) fn take(&mut self, number: u64, scarce: bool) -> bool {
         self.number = number;
         self.budget = match (self.alone, scarce) {
@@ -235,7 +235,7 @@ impl<F, I, O> fmt::Debug for Explorer<F, I, O> {
 mod tests {
     use super::*;
 
-    /// Searches a binary tree whose nodes are paths of up to three steps; the task of the node `torn` fails.
+    /// Searches a binary tree of tasks, each a path of up to three steps; the task with the path `torn` fails.
     fn explore(
         part: Part<String>,
         is_suspect: bool,

@@ -249,18 +249,18 @@ impl<I: Item> WorklistSource<I> {
     }
 }
 
-/// Place of a completed part in the tree: its number, and the numbers of the parts that it created. In the serial order, the created part with the
-/// highest number is first.
+/// Position of a completed part of the tree of tasks: the number of the part, and the numbers of the parts that it created. In the serial order, the
+/// created part with the highest number is first.
 struct Place {
     number: u64,
     below: Range<u64>,
 }
 
-/// Tree of the completed parts of an exploration, built in the order of their arrival.
+/// Completed parts of an exploration's tree of tasks, added in the order in which their results arrive.
 struct SearchTree<O> {
-    /// By number of the part: numbers of the parts that it created, and its results.
+    /// By number of the part of the tree: the numbers of the parts that it created, and its results.
     parts: Vec<(Range<u64>, Vec<O>)>,
-    /// Number of parts that the exploration started with. They have the lowest numbers.
+    /// Number of tasks with which the exploration started. They have the lowest numbers.
     roots: Option<u64>,
 }
 
@@ -272,8 +272,8 @@ impl<O> Default for SearchTree<O> {
 
 impl<O> SearchTree<O> {
     fn add(&mut self, Place { number, below }: Place, results: Vec<O>) {
-        // The first part to arrive is one of those that the exploration started with, and the parts that it created are numbered after all of
-        // these.
+        // The first completed search began at one of the initial tasks of the exploration. Tasks that are created during the run have higher numbers
+        // than all initial tasks, so its first created task shows the number of initial tasks.
         self.roots.get_or_insert(below.start);
         let index = number as usize;
         if self.parts.len() <= index {

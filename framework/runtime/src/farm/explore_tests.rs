@@ -121,7 +121,7 @@ fn each_rank_runs_set_up_once_in_any_role() {
 
 #[test]
 fn failing_set_up_ends_the_job() {
-    // The set-up fails on every rank: if one late rank failed alone, the other ranks could finish all tasks before.
+    // The set-up fails on every rank: if it failed only on one rank that starts late, the other ranks could finish all tasks before.
     let error = run(&config(3), |session| {
         let has_model = session.size() == 0;
         let make = move || match has_model {

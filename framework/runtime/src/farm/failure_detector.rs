@@ -33,7 +33,7 @@ pub(crate) struct FailureDetector {
     pub(crate) flight_records: FlightRecords,
 }
 
-/// A lost worker, with the reason.
+/// Loss of a worker: its rank, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) rank: usize,
@@ -58,8 +58,8 @@ impl FailureDetector {
         }
     }
 
-    /// Begins to check that a rank is alive: a new superior, from which this rank gets chunks, or a new member of this sub-master. Earlier messages
-    /// of the rank do not count. A rank that has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
+    /// Begins to check that a rank is alive: either the rank that sends chunks to this one from now on, or a new member of this sub-master. Earlier
+    /// messages of the rank do not count. A rank that has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
     pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_joined: bool) {
         endpoint.reset_silence(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, mode: ExecutionMode::Inline };
@@ -80,15 +80,14 @@ impl FailureDetector {
         here: Duration,
     ) -> Result<Option<Loss>> {
         self.present[from] = true;
-        // A heartbeat without details comes from the master, and says nothing about tasks.
+        // Only heartbeats of workers contain details; a heartbeat without them comes from the master.
         if heartbeat_state.details.is_empty() {
             return Ok(None);
         }
         let status: Status = wire::from_bytes(&heartbeat_state.details)?;
         let is_idle = status.task.is_none() && status.waiting == 0 && held > 0;
         self.last_status[from] = Some(status);
-        // A rank that holds no tasks is lost only after some time: a chunk in transit arrives soon, but a chunk that has not arrived within the
-        // limit is lost.
+        // A worker that reports that it holds no tasks is lost only after some time, because a chunk may still be in transit to it.
         let since = if is_idle { Some(*self.empty[from].get_or_insert(here)) } else { None };
         self.empty[from] = since;
         let is_lost = since.is_some_and(|since| here.saturating_sub(since) > self.peer_limit);
@@ -96,7 +95,8 @@ impl FailureDetector {
         Ok(is_lost.then(|| Loss { rank: from, certain: true, died: false, why: why.into() }))
     }
 
-    /// Records a message of a rank other than a heartbeat. The message shows that the rank has joined the farm and has work.
+    /// Records that a message other than a heartbeat has arrived from a rank: the rank has joined the farm, and holds tasks or has just completed
+    /// some.
     pub(crate) fn active(&mut self, rank: usize) {
         self.present[rank] = true;
         self.empty[rank] = None;
@@ -123,7 +123,8 @@ impl FailureDetector {
         }
     }
 
-    /// Returns the loss of a worker that has joined the farm, is in this `state`, and is silent or has ended.
+    /// Describes the loss of a worker that has joined the farm, is in this `state`, and is silent or has ended: whether it is certainly dead, and
+    /// why.
     pub(crate) fn lose(&self, silence: &Silence, state: WorkerState, endpoint: &Endpoint) -> Loss {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let why = match has_ended {
@@ -137,7 +138,7 @@ impl FailureDetector {
     /// Returns the last activity of a lost rank, from its flight record or from its last heartbeat. `died` is true if the rank may have died of that
     /// activity.
     pub(crate) fn last_activity(&self, rank: usize, died: bool) -> LastActivity {
-        // The heartbeat names no task (the number is `u64::MAX`) if a chunk waits for the computing thread.
+        // The number `u64::MAX` means that a chunk waits for the computing thread, so the current task is not known.
         let task = self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX);
         self.flight_records.last_activity(rank, died, task)
     }

@@ -27,14 +27,13 @@ enum Role {
     Submaster(Box<Submaster>),
 }
 
-/// Rank other than 0 in a running farm.
 pub(super) struct Follower<'w, 'f> {
     link: Link,
-    /// Tasks that this rank runs as a worker. A rank that has become a sub-master still finishes the chunks that it received as a worker.
+    /// The part of this rank that runs tasks. A rank that has become a sub-master still finishes the chunks that it received as a worker.
     worker: WorkerRole,
     role: Role,
     join_limit: Duration,
-    /// True if the set-up of the worker has been started.
+    /// True once the creation of the user's worker on this rank has been requested.
     is_set_up: bool,
     is_parked: bool,
     /// Thread on which the tasks of this rank ran last.
@@ -108,7 +107,8 @@ impl<'w, 'f> Follower<'w, 'f> {
             }
             ToWorker::Chunks { ahead, chunks } => {
                 self.link.detector.active(from);
-                // Chunks are ignored if this rank is no longer a sub-master: it has returned all its chunks to the master, which requeues them.
+                // A rank that is no longer a sub-master ignores chunks for members: it has returned all its chunks to the master, which requeues
+                // them.
                 if let Role::Submaster(submaster) = &mut self.role {
                     submaster.take(ahead, chunks);
                 }
@@ -118,7 +118,7 @@ impl<'w, 'f> Follower<'w, 'f> {
                 if !self.link.attach(from, order, out) {
                     return Ok(());
                 }
-                // Chunks of another sub-master are dropped: that sub-master is dead, and other ranks run its chunks.
+                // Chunks from this rank's former sub-master are dropped: the sub-master is dead, and other ranks run its chunks.
                 self.worker.keep_chunks_of(from);
                 self.link.join(from, out)
             }
@@ -263,8 +263,8 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// Returns true if the thread on which tasks run has changed. The superior, which sends this rank chunks, has to know, because the time that it
-    /// waits for messages of this rank depends on the thread.
+    /// Returns true if the thread on which tasks run has changed. The rank that sends chunks to this one has to know the thread, because it waits
+    /// longer for messages of a rank that cannot send heartbeats while a task runs.
     fn has_urgent_change(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
         self.link.has_urgent_change(WorkerRole::mode(self.role.holds(), self.user_code))

@@ -10,21 +10,22 @@ use crate::comm::message::{Message, frame_header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 
-/// Minimum interval between two rounds of messages that carry only the incumbent. It is the time for which a rank of an exploration searches
-/// between two messages: with a shorter interval, there would be more messages for the incumbent than for the search itself.
+/// Minimum time between two moments at which a rank sends an improved incumbent to other ranks in messages that carry nothing else. It is the time
+/// for which a rank of an exploration searches between two messages: with a shorter interval, there would be more messages for the incumbent than for
+/// the search.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Minimum interval between two rounds of messages that carry only the incumbent, for each receiver of the first round. A message occupies its sender
-/// for some microseconds, so that these messages take about 1 % of the sender's time.
+/// Minimum time, for each receiver, after a rank has sent an improved incumbent in messages that carry nothing else, until it does so again. A
+/// message occupies its sender for some microseconds, so that these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
-/// The incumbent of a farm on a rank, and the ranks that know its current value.
+/// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.
 #[derive(Debug)]
 pub(super) struct IncumbentLink {
     incumbent: Option<Arc<dyn AnyIncumbent>>,
     farm: String,
     /// By rank, the version of the value that was last sent to that rank or received from it; 0 for none.
     known: Vec<u64>,
-    /// Version of the value that was last sent in separate messages to all ranks that held tasks.
+    /// Version of the value that was last sent in messages of its own to all ranks that held tasks.
     spread: u64,
     next_round: Duration,
 }
@@ -76,8 +77,9 @@ impl IncumbentLink {
         self.incumbent.as_ref().is_some_and(|incumbent| incumbent.version() != self.spread)
     }
 
-    /// Sends the improved value to `ranks` in messages that carry only the incumbent, except to ranks that know the value, and not if the last
-    /// round was a short time ago. All other ranks receive the value with their next chunk. Returns true if a message was sent.
+    /// Sends the improved value to `ranks` in messages that carry only the incumbent, except to ranks that know the value. Nothing is sent if the
+    /// last such messages were sent a short time ago. Ranks not in `ranks` receive the value with their next chunk. Returns true if a message was
+    /// sent.
     ///
     /// # Errors
     /// Errors of the encoding and of the transport.
@@ -107,8 +109,7 @@ impl IncumbentLink {
         Ok(sent > 0)
     }
 
-    /// Causes the current value to be sent again in separate messages, because this rank gets its chunks from another rank now, which may not know
-    /// the value.
+    /// Causes the current value to be sent again, because this rank gets its chunks from another rank now, which may not know the value.
     pub(super) fn repeat_round(&mut self) {
         self.spread = 0;
     }

@@ -30,7 +30,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Waits until all `tasks` tasks have begun, so that each rank runs one of them.
+/// Waits until all `tasks` tasks have begun. None of them ends before, so each runs on another rank.
 fn meet(begun: &AtomicUsize, tasks: usize) {
     begun.fetch_add(1, Ordering::SeqCst);
     wait_until("not all ranks are in a task", || begun.load(Ordering::SeqCst) >= tasks);
@@ -66,7 +66,8 @@ fn improvement_reaches_running_tasks_on_other_ranks() {
             run(&config(shape.0).driver(driver), |session| {
                 let best = Incumbent::minimum(100u64);
                 let count = AtomicUsize::new(0);
-                // Task 0 improves the value first. A task on another rank makes the last improvement after it has received the first one.
+                // Task 0 improves the value to 7. The last task improves it to 3 as soon as 7 has reached its rank, and all tasks wait until 3 has
+                // reached theirs.
                 let work = |task: usize| {
                     let tasks = count.load(Ordering::SeqCst);
                     meet(&begun, tasks);
@@ -211,7 +212,7 @@ fn exploration_finds_the_serial_optimum() {
                 let best = Incumbent::maximum(0);
                 let farm = Farm::try_exploring("knapsack", |&node: &Node, more| {
                     more.extend(branch(&items, &best, node));
-                    // Some tasks fail at their first try, after they have improved the incumbent.
+                    // One task in seven fails at its first try, after it has improved the incumbent.
                     let fails = node.2 % 7 == 3 && failed.lock().unwrap().insert(node);
                     if fails { Err("torn".into()) } else { Ok(node.2) }
                 });
@@ -274,7 +275,7 @@ fn improvement_before_the_end_of_the_run_reaches_rank_0() {
                 best.improve(value);
             }
             is_found.store(true, Ordering::SeqCst);
-            // The run ends before this task has ended, because the result of the other task is enough.
+            // Task 1 is still running when the run ends, because the sink ends the run after the result of task 0.
             std::thread::sleep(Duration::from_millis(50));
         };
         let farm = Farm::new("ended", work).chunking(Chunking::fixed(1)).request_ahead(0).unordered();
@@ -322,7 +323,7 @@ fn all_ranks_must_attach_the_same_kind_of_incumbent() {
     assert!(error.contains("with incumbent maximum of type u8, but rank 0"), "{error}");
 }
 
-/// Endpoint of a rank with an incumbent, without a farm.
+/// Rank with an endpoint and an incumbent, but without a farm.
 struct Rank {
     best: Incumbent<u32>,
     link: IncumbentLink,
@@ -375,7 +376,8 @@ fn value_is_sent_once_to_each_rank_that_lacks_it() {
     two.best.improve(40);
     two.receive();
     assert_eq!((two.best.get(), two.send(0)), (40, true));
-    // The old value 50 reaches rank 0 late; rank 0 sends the better value to rank 1, and not to rank 2, which knows it.
+    // Rank 0 receives a message of rank 1 without a value, then the better value 40 of rank 2. It sends 40 to rank 1, and not to rank 2, which knows
+    // it.
     zero.receive();
     zero.receive();
     assert!(zero.best.get() == 40 && zero.send(1) && !zero.send(2));

@@ -13,7 +13,6 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
-/// Link of a rank to its superior, the rank that sends it chunks.
 pub(super) struct Link {
     pub(super) detector: FailureDetector,
     pub(super) clock: Clock,
@@ -25,7 +24,7 @@ pub(super) struct Link {
     attach_number: u32,
     /// Thread on which tasks run, as last reported to the superior, which sends this rank chunks.
     announced: Option<ExecutionMode>,
-    /// Time in which the user's worker was created; `None` before it is created.
+    /// Duration of the creation of the user's worker on this rank; `None` before the worker is created.
     pub(super) warm_up: Option<Duration>,
     flight_recorder: Option<FlightRecordLocation>,
 }
@@ -74,8 +73,8 @@ impl Link {
         out.send(to, ToMaster::Join(Join { warm_up, flight_recorder: self.flight_recorder.clone() }))
     }
 
-    /// Handles the order that this rank works for rank `to`. Returns true if the order is accepted; an order with a lower number than the current one
-    /// is void.
+    /// Handles an order of rank 0 by which this rank gets its chunks from rank `to` from now on. Returns true if the order is accepted; an order that
+    /// is older than the last one is ignored.
     pub(super) fn attach(&mut self, to: usize, order: Attach, out: &mut Outgoing<'_>) -> bool {
         let Attach { number, instead_of } = order;
         if number <= self.attach_number {
@@ -88,7 +87,7 @@ impl Link {
         self.superior = to;
         self.forget_announced();
         self.incumbent.repeat_round();
-        // The new superior has joined the farm: it is rank 0 or an active sub-master.
+        // Only rank 0 or an active sub-master sends chunks, so the rank `to` has joined the farm.
         self.detector.expect(out.endpoint(), to, true);
         true
     }

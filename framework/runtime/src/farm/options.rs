@@ -11,7 +11,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::identity::RunIdentity;
 use crate::session::{Balance, Config};
 
-/// Options of a farm, as its builder sets them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) chunking: Chunking,

@@ -63,8 +63,8 @@ fn long_chunk_is_delivered_in_ordered_parts() {
     for driver in [Driver::Auto, Driver::Inline] {
         let gate = Gate::default();
         let (results, summary) = run(&config(2).driver(driver), |session| {
-            // The worker sends the results of the chunk in parts, so task 40, which waits until the sink has received a result, does not wait
-            // forever.
+            // The worker sends the first results of a chunk before it has run the rest. Otherwise task 40, which waits until the sink has received a
+            // result, would wait forever.
             let work = |task: u64| {
                 std::thread::sleep(Duration::from_millis(10));
                 match task {
@@ -85,7 +85,7 @@ fn long_chunk_is_delivered_in_ordered_parts() {
         .unwrap();
         assert!(results.into_iter().eq((0..50).map(|n| (n, (n != 5).then_some(n * 10)))));
         let summary = summary.unwrap();
-        // The 50 tasks are sent in one chunk, and the failed task in a second one.
+        // The first chunk consists of the 50 tasks, and the second one of task 5, which is run again because it has failed.
         assert_eq!((summary.tasks, summary.failed, summary.chunks), (50, 1, 2));
         assert_eq!((summary.ranks[1].tasks, summary.ranks[1].chunks), (51, 2));
     }
@@ -99,7 +99,7 @@ fn workers_stop_within_a_chunk_after_break() {
             begun.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
         };
-        // Each chunk would take ten seconds, so the test takes long if the farm waits for the end of a chunk.
+        // A chunk of 1,000 tasks takes ten seconds, so the test takes long if the run waits for the end of the chunk.
         let mut farm = Farm::new("stopped", work).chunking(Chunking::fixed(1_000));
         farm.for_each(session, 0..10_000, |_, _| ControlFlow::Break(()))?;
         Ok(())

@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Mark of the record of a failed task, in the field that holds the number of parts of the result in other records.
+/// Value that marks the record of a failed task. It stands where the record of a result has its number of parts.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -120,7 +120,7 @@ impl ResultJournal {
         Ok(tasks)
     }
 
-    /// Returns true if the journal records tasks that failed at every attempt.
+    /// Returns true if the journal records tasks that failed at every attempt, besides results.
     pub(crate) fn keeps_failures(&self) -> bool {
         self.kind == Kind::Iterations
     }
@@ -132,7 +132,7 @@ impl ResultJournal {
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// Returns the number of tasks whose results are known from the journal and have not been used yet, in the stream or in the current set.
+    /// Returns the number of tasks of the stream or of the current set whose results are in the journal and have not been taken from it yet.
     pub(crate) fn known_tasks(&self) -> u64 {
         self.known.range(self.records.clone()).count() as u64
     }
@@ -146,7 +146,6 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Returns true while known results of an exploration are read from the journal.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }
@@ -161,13 +160,13 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Returns true if all known results of an exploration have been used and the sink has received them (`is_idle`).
+    /// Returns true if no result of an exploration is left in the journal to be delivered and the sink has received all earlier results (`is_idle`).
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
     }
 
-    /// Writes a task that failed at every attempt.
+    /// Writes a task that failed at every attempt to the journal.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -232,15 +231,15 @@ impl ResultJournal {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the note of an earlier run of the job about the task with number `from`: the end of the range of tasks to which the note applies,
-    /// and the attempts if ranks may have died in these tasks. Returns `None` if there is no note about this or a later task.
+    /// Returns what the journal records about deaths of ranks in the tasks from number `from` on: the end of the range of tasks to which the entry
+    /// applies, and the failed attempts if ranks may have died in these tasks. Returns `None` if there is no entry about this or a later task.
     pub(crate) fn recorded(&self, from: u64) -> Option<(u64, Option<Attempts>)> {
         let start = self.records.start;
         recorded_from(&self.records_of_deaths, start.saturating_add(from))
             .map(|(records, known)| (records.end - start, known))
     }
 
-    /// Passes records to the system, and begins to write them to disk if enough time has passed.
+    /// Writes records to the file, and starts to flush the file to disk if enough time has passed since the last flush.
     pub(crate) fn tick(&mut self) -> Result<()> {
         let now = self.clock.now();
         self.journal.tick(now)

@@ -25,7 +25,7 @@ use crate::user_code;
 use crate::wire::erased::{Items, typed};
 use crate::wire::{Item, Movable};
 
-/// Work of a run on rank 0, by the kind of the run.
+/// Tasks that rank 0 dispatches in a run, and the sink of their results, by the kind of the run.
 pub(super) enum Script<'s> {
     /// A stream of tasks. `is_short` is true if the sink is the framework's own, whose calls are always short.
     Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
@@ -227,7 +227,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.failing_fast() };
-        // All results are present, because a failed task would have ended the job.
+        // `flatten` drops no result: a failed task would have ended the job.
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
@@ -304,8 +304,7 @@ impl FarmRun<'_, '_> {
             && !clock.is_simulated()
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
-            // A time limit for tasks is refused if ranks are threads: a run with a task that never ends would wait for the thread of the task and
-            // never end.
+            // Without processes, a task that never ends would keep the run from returning, because the thread of the task cannot be killed.
             let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
                         program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(name).at_rank(rank);
@@ -321,11 +320,11 @@ impl FarmRun<'_, '_> {
         if options.task_limit.is_some() {
             runner.watch_every_task();
         }
-        // Rank 0 keeps no flight record: its death ends the job, whatever task it was in.
+        // Only ranks other than 0 keep a flight record. If rank 0 dies, the job ends, and nobody reads which task rank 0 was in.
         let flight_recorder =
             (endpoint.is_process() && rank > 0).then(|| runner.start_flight_recorder()).flatten();
         let waker = endpoint.transport().waker();
-        // With a time limit for tasks, tasks run on a separate thread, so that the rank can report during a task which task it is in.
+        // With a time limit for tasks, tasks do not run on the communicating thread, so that the rank can report a task that exceeds the limit.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use super::*;
 
-/// Number of tasks of a run.
 const TASKS: u64 = 60;
 /// First task in which rank 1 is slow.
 const SLOW_FROM: u64 = 10;
@@ -23,13 +22,13 @@ fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Run whose slow tasks wait until all results of their set have arrived.
+/// Counters of a run in which each slow task waits until the results of all tasks of its set have arrived.
 struct Blocked {
-    /// Number of sets of the run.
+    /// Number of sets of tasks in the run.
     of: u64,
     /// Number of slow tasks that have begun.
     begun: AtomicU64,
-    /// Number of complete sets of results.
+    /// Number of sets of tasks whose results have all arrived.
     sets: AtomicU64,
 }
 
@@ -52,7 +51,7 @@ impl Blocked {
         Farm::with_context("slow", work).chunking(Chunking::fixed(2))
     }
 
-    /// Checks that the farm has not waited for the slow tasks, if there were any.
+    /// Checks that the run has ended before the time limit of the slow tasks, and that a copy of a task has ended first if any slow task was begun.
     fn check(&self, summary: &Summary) {
         assert!(self.begun.load(Ordering::Relaxed) == 0 || summary.ended_in_copies > 0, "{summary}");
         assert!(summary.elapsed < LIMIT, "{summary}");
@@ -152,7 +151,7 @@ fn the_journal_has_each_result_once() {
     assert_eq!(attempt(), (results, TASKS, bytes));
 }
 
-/// Record of the tasks that have been begun on the slow rank 1, begun on other ranks, and failed.
+/// Numbers of the tasks that were begun on the slow rank 1, that were begun on other ranks, and that failed.
 #[derive(Default)]
 struct Tried {
     on_slow: Mutex<BTreeSet<u64>>,
@@ -174,7 +173,7 @@ impl Tried {
                 insert(&self.failed);
                 return Err("torn".into());
             }
-            // This copy ends late, so that the failure of the other copy reaches rank 0 first.
+            // This copy of the task ends late, so that the failure of the other copy reaches rank 0 first.
             std::thread::sleep(Duration::from_millis(30));
         } else {
             let is_copy = has(&self.on_slow);

@@ -10,14 +10,13 @@ use crate::comm::message::Encode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 
-/// Rank that works as a sub-master.
 #[derive(Debug)]
 pub(super) struct Submaster {
     state: SubmasterState<Payload, Entry>,
 }
 
 impl Submaster {
-    /// Begins to work as a sub-master for the members in the order of the master.
+    /// Begins to work as a sub-master. `order` is the order of the master, which names the members.
     pub(super) fn lead(link: &mut Link, order: Lead, out: &mut Outgoing<'_>) -> Result<Self> {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
@@ -39,12 +38,12 @@ impl Submaster {
         self.state.holds()
     }
 
-    /// Records that a message has arrived from a worker, which is therefore alive.
+    /// Records that a member is alive, because a message of it has arrived.
     pub(super) fn readmit(&mut self, rank: usize) {
         self.state.readmit(rank);
     }
 
-    /// Accepts chunks for members from the master.
+    /// Accepts chunks that the master has sent for the members.
     pub(super) fn take(&mut self, ahead: u32, chunks: Vec<(ChunkHeader, Payload)>) {
         self.state.set_ahead(ahead);
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
@@ -73,7 +72,7 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // These messages are ignored: members send them to rank 0 only, or only sub-masters send them.
+            // Results of sub-masters, timed-out tasks, losses of members and last reports are messages to rank 0, so a sub-master ignores them.
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
@@ -83,7 +82,7 @@ impl Submaster {
         Ok(())
     }
 
-    /// Sends chunks to members that request them, and results to the master. Returns true if there were any.
+    /// Sends chunks to members that request them, and collected results to the master. Returns true if anything was sent.
     pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = false;
         while let Some((member, header, payload)) = self.state.dispatch() {
@@ -117,13 +116,12 @@ impl Submaster {
         self.state.is_deserted()
     }
 
-    /// Ends the work as a sub-master: sends the remaining results to the master, and the message that this rank is a worker again.
+    /// Ends the work as a sub-master: sends the remaining results to the master, and notifies the master that this rank runs tasks itself again.
     pub(super) fn retire(mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         self.deliver(link, out)?;
         out.send(0, ToMaster::Retired)
     }
 
-    /// Returns the states of the members, and the number of chunks that each of them holds.
     pub(super) fn workers(&self) -> &WorkerTable {
         self.state.workers()
     }

@@ -24,7 +24,6 @@ pub(crate) struct WorkerSlot<'f> {
     pub(crate) worker: Option<Box<dyn ErasedWorker + 'f>>,
 }
 
-/// Codecs for the tasks and results of a farm.
 #[derive(Clone)]
 pub(crate) struct Codecs {
     pub(crate) tasks: Arc<dyn Codec>,
@@ -51,7 +50,7 @@ impl Command {
     }
 }
 
-/// Tasks of a chunk that are left after a partial result.
+/// Tasks of a chunk that are not run yet, although results of the chunk were sent.
 pub(crate) struct Rest {
     header: ChunkHeader,
     tasks: Items,
@@ -63,7 +62,7 @@ pub(crate) enum Outcome {
     SetUp {
         took: Duration,
     },
-    /// The tasks in `header` are completed; the tasks in `rest`, which belong to the same chunk, are left.
+    /// Results of the first tasks of a chunk, which are described by `header`; `rest` holds the tasks of the chunk that are not run yet.
     Chunk {
         header: ChunkHeader,
         times: Times,
@@ -167,7 +166,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         error.in_farm(&self.farm).at_rank(self.cx.place.rank)
     }
 
-    /// Extends the message of an error that concerns a whole chunk, whose tasks or results cannot be encoded or decoded.
+    /// Adds the numbers of a chunk's tasks to an error, for an error that does not belong to a single task.
     fn blame(&self, error: Error, header: ChunkHeader) -> Error {
         let text = format!("{} (in a chunk of {} tasks from this one on)", error.message(), header.count);
         self.here(Error::new(error.kind(), text).on_item(header.first))
@@ -289,7 +288,7 @@ impl UserCode for TaskRunner<'_, '_> {
         match task {
             Command::SetUp => self.slot.worker.is_none(),
             Command::Chunk { header, .. } => header.suspect,
-            // The rest of a chunk may take long, because the completed tasks of the chunk took long.
+            // The rest of a chunk may take long: a chunk has a rest only if its first tasks took long.
             Command::Rest(_) => true,
         }
     }

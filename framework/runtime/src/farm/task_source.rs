@@ -22,17 +22,17 @@ pub(super) struct Wanted {
     pub(super) most: u64,
     /// Number of bytes after which no more tasks are drawn.
     pub(super) bytes: u64,
-    /// Sampling interval for the size of tasks: one task in this number is measured.
+    /// Sampling interval: the size of one task in `step` is measured.
     pub(super) step: usize,
 }
 
 struct Draw {
     wanted: Wanted,
-    /// True if the time of the call is limited, because it runs on the communicating thread.
+    /// True if the iterator is called for a limited time only, because it runs on the communicating thread.
     limited: bool,
 }
 
-/// Tasks that one call has drawn.
+/// Tasks that were drawn from the iterator in one series of calls.
 struct Drawn {
     time: JobTime,
     tasks: Items,
@@ -57,18 +57,18 @@ pub(super) trait Source {
     /// Returns the number of tasks left, and true if the number is exact.
     fn left(&self) -> (u64, bool);
 
-    /// Returns the number of tasks that can be shared among the workers, and true if the number is exact. For a worklist this is the number
-    /// of tasks that wait now.
+    /// Returns the number of tasks that are divided among the workers, and true if the number is exact. For a worklist this is the number of tasks
+    /// that wait now.
     fn to_share(&self) -> (u64, bool) {
         self.left()
     }
 
-    /// Returns the maximum number of tasks of one chunk, so that tasks are left for other workers.
+    /// Returns the maximum number of tasks of one chunk, which leaves enough tasks for chunks of the other workers.
     fn share(&self) -> u64 {
         u64::MAX
     }
 
-    /// Returns no tasks while `held` is true, because the known results of an earlier run are not all delivered.
+    /// Sets whether the source returns no tasks for now. It returns none until all results from the journal are delivered.
     fn hold(&mut self, _held: bool) {}
 
     /// Returns true if ranks may have died in the tasks that were drawn last. These tasks are drawn separately from all others.
@@ -76,7 +76,7 @@ pub(super) trait Source {
         false
     }
 
-    /// Returns true if no thread of the source has work, so that the communicating thread of rank 0 may wait actively.
+    /// Returns true if no thread calls the iterator at the moment, so that the communicating thread of rank 0 may poll without sleeping.
     fn leaves_the_core(&self) -> bool;
 
     /// Returns true if the user's iterator currently runs on the communicating thread of rank 0, because its calls have been short so far.
@@ -196,7 +196,6 @@ pub(super) struct TaskSource<'scope, 'env> {
     /// True if the size of the tasks in `buffer` has reached the limit of bytes.
     full: bool,
     taken: u64,
-    /// True if the iterator has ended.
     ended: bool,
     hint: (usize, Option<usize>),
 }
@@ -216,7 +215,6 @@ impl<'scope, 'env> TaskSource<'scope, 'env> {
         Ok(TaskSource { executor, buffer: None, full: false, taken: 0, ended: false, hint })
     }
 
-    /// Returns the number of tasks in the buffer.
     fn buffered(&self) -> u64 {
         self.buffer.as_ref().map_or(0, |tasks| tasks.len() as u64)
     }
@@ -242,7 +240,7 @@ impl Source for TaskSource<'_, '_> {
             return (here, true);
         }
         let (low, high) = self.hint;
-        // The number of tasks is not exact while tasks are being drawn, or if the iterator is endless: its size hint is then no number of tasks.
+        // The size hint counts no tasks if the iterator is endless. The number is also not exact while a call of the iterator is running.
         match (low, high) {
             (usize::MAX, None) => (here, false),
             _ => ((low as u64).saturating_add(here), high == Some(low)),

@@ -42,7 +42,7 @@ fn static_shares_are_equal_for_any_start_order() {
         let config = config(ranks).balance(Balance::Off).driver(driver);
         let shares = run(&config, |session| {
             std::thread::sleep(Duration::from_millis(20) * session.rank() as u32);
-            // The share of each rank takes 250 ms, which is longer than the last rank is late.
+            // Each rank has 50 tasks, which take 250 ms together. The last rank starts less than that after the first one.
             let work = |_: u64| std::thread::sleep(Duration::from_millis(5));
             let mut farm = Farm::new("slow", work).chunking(Chunking::Static);
             let summary = farm.collect(session, 0..50 * ranks as u64)?.into_summary();
@@ -307,7 +307,8 @@ mod worker_count;
 fn slow_sink_or_source_does_not_silence_rank_0() {
     let config = config(3).peer_limit(Duration::from_millis(800));
     let nap = |number: u64| {
-        // The call number 3 alone exceeds the limit for silent ranks, and the many short calls exceed it together.
+        // The sink or the source sleeps at each task: at task 3 longer than the limit for silent ranks, and at the other tasks together longer than
+        // it, too.
         let naps = if number == 3 { 1_500 } else { 20 };
         std::thread::sleep(Duration::from_millis(naps));
     };

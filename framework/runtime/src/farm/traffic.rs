@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use armature_planner::farm::MessageCosts;
 
-/// Weight of a new value in a running mean.
+/// Weight of a new measurement in an exponential moving average.
 const FRESH: f64 = 0.125;
-/// Time in seconds for which workers should have work in addition to the running chunk: for this time the master may sleep or compute before it
-/// answers a request.
+/// Time in seconds for which workers should have chunks in addition to the running one. Within this time the master may sleep or compute before it
+/// answers the request for another chunk.
 const ANSWER: f64 = 2e-3;
 /// Maximum number of chunks that a worker holds in addition to the running one.
 const MOST_AHEAD: u32 = 8;
-/// Size in bytes of a chunk, or of its results, beyond which a larger chunk does not reduce the cost per task: the time of a message is
-/// then that of its bytes, and the memory of several chunks does not fit into the caches. The size is large enough for plain data to travel
-/// as a separate part, without a copy.
+/// Size in bytes of a chunk, or of its results, beyond which a larger chunk does not reduce the cost per task: the time of a message is then
+/// proportional to its bytes, and several chunks do not fit into the caches. Messages of this size are large enough for plain data to be sent without
+/// a copy.
 pub(crate) const ENOUGH_BYTES: f64 = 96.0 * 1024.0;
 /// Time in seconds for which rank 0 runs tasks on the communicating thread between two polls for messages.
 const OWN_GRAIN: f64 = 100e-6;
 
 /// Assumed start-up time of a message in seconds, before it is measured: that of shared memory if both ranks are awake.
 const START_UP: f64 = 2e-6;
-/// Transfer time per byte, in seconds, which is not measured: that of one copy through memory. On a network the bytes of small messages
-/// count as start-up time.
+/// Assumed transfer time per byte, in seconds: that of one copy through memory. On a network the measured start-up time of a message includes the
+/// bytes of small messages.
 const PER_BYTE: f64 = 2.5e-10;
-/// Factor by which a shortest measured time grows with each further measurement, so that it is forgotten slowly.
+/// Factor by which the shortest measured time is increased with each new measurement, so that old measurements lose their weight.
 const FORGET: f64 = 1.02;
 
 /// Running means of the sizes and times of tasks, chunks and messages.
@@ -33,10 +33,10 @@ pub(crate) struct TrafficStats {
     chunk_time: Option<f64>,
     /// Run time of a task on rank 0, in seconds.
     own_task: Option<f64>,
-    /// Bytes of a task: at first its size in memory, then a mean that rises at once and falls slowly. The same for a result.
+    /// Estimated bytes of a task and of a result: at first the size in memory, then a mean that rises at once and falls slowly.
     task_bytes: f64,
     result_bytes: f64,
-    /// Number of tasks in the last chunk sent to a worker; `own_chunk` is that in the last chunk of rank 0.
+    /// Number of tasks in the last chunk that a worker got, and in the last chunk that rank 0 took for itself.
     last_chunk: u64,
     own_chunk: u64,
     /// Time in seconds of a message from one rank to another, half of the fastest round trip.
@@ -77,7 +77,7 @@ impl TrafficStats {
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
     }
 
-    /// Records that rank 0 has taken a chunk of `tasks` tasks for itself.
+    /// Records that rank 0 takes a chunk of `tasks` tasks for itself.
     pub(crate) fn kept(&mut self, tasks: u64) {
         self.own_chunk = tasks.max(1);
     }
@@ -94,7 +94,7 @@ impl TrafficStats {
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
     }
 
-    /// Records that rank 0 has run a chunk of `tasks` tasks.
+    /// Records that rank 0 itself has run a chunk of `tasks` tasks within `took`.
     pub(crate) fn own(&mut self, tasks: u64, took: Duration) {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }
@@ -110,14 +110,14 @@ impl TrafficStats {
         self.sending = Some(shortest(self.sending, took.as_secs_f64()));
     }
 
-    /// Returns the time for which a message occupies its sender, as far as it is measured. `ports` is the number of ranks that send chunks at the
-    /// same time: the sub-masters, or else rank 0 alone.
+    /// Returns the costs of a message for its sender and for each byte, as far as they are measured. `ports` is the number of ranks that send chunks
+    /// at the same time: the sub-masters, or else rank 0 alone.
     pub(crate) fn messages(&self, ports: usize) -> MessageCosts {
         let sending = self.sending.or(self.one_way).unwrap_or(START_UP);
         MessageCosts::new(sending / ports.max(1) as f64, PER_BYTE)
     }
 
-    /// Returns the time for which a message is in transit while its sender can continue, in seconds.
+    /// Returns the time in seconds between the sending of a message and its arrival in which the sender can do other work.
     pub(crate) fn latency(&self) -> f64 {
         match (self.one_way, self.sending) {
             (Some(one_way), Some(sending)) => (one_way - sending).max(0.0),
@@ -133,13 +133,13 @@ impl TrafficStats {
         self.result_bytes
     }
 
-    /// Returns the number of tasks beyond which a larger chunk saves nothing.
+    /// Returns the number of tasks in a chunk beyond which a larger chunk does not reduce the cost per task.
     pub(crate) fn enough(&self) -> u64 {
         (ENOUGH_BYTES / self.task_bytes.max(self.result_bytes)).ceil() as u64
     }
 
-    /// Returns the number of chunks that a worker should hold in addition to the running one: as many as it runs before the master answers, but no
-    /// more than its share. `left` is the number of tasks that remain for `workers` workers, if it is known.
+    /// Returns the number of chunks that a worker should hold in addition to the running one: as many as it runs before the master answers a request,
+    /// but no more than an equal share of the remaining tasks. `left` is their number, if it is known, for `workers` workers.
     pub(crate) fn ahead(&self, left: Option<u64>, workers: usize) -> u32 {
         let wanted = match self.chunk_time {
             Some(time) if time > 0.0 => (ANSWER / time).ceil().min(f64::from(MOST_AHEAD)) as u32,

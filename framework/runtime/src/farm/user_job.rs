@@ -1,9 +1,9 @@
-//! Calls of the user's source and sink as jobs of an executor: how long a job may keep rank 0 from its messages, and what its time predicts
-//! for later jobs.
+//! Calls of the user's source and sink in *jobs*, which an executor runs: how long a job may keep rank 0 from its messages, and on which thread later
+//! jobs run.
 //!
-//! On the communicating thread a job stops at the duration above which executors move jobs to a thread, and the rest is another job. Short
-//! jobs at long intervals do not move later jobs back from a thread, because a transfer to a thread costs little compared with such
-//! intervals.
+//! On the communicating thread a job stops after the time above which executors move jobs to a thread, and another job makes the remaining calls. If
+//! short jobs follow each other at long intervals, their times do not move later jobs back to the communicating thread, because a transfer to a
+//! thread costs little compared with such intervals.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use crate::rank::executor::SHORT;
 use crate::rank::user_code::THREADED_ABOVE;
 use crate::session::{Config, Driver};
 
-/// Returns the driver of source and sink. A rank that is alone runs them inline, because no other rank waits for it.
+/// Returns the driver (choice of thread) of source and sink. On the only rank of a job they run on the communicating thread, because no other rank
+/// waits for it.
 pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
     if endpoint.size() == 1 || !endpoint.capabilities().threads { Driver::Inline } else { config.driver }
 }
 
-/// Time of one job, a series of calls of the source or the sink. From the time the executor decides on which thread later jobs run.
+/// Duration of one job, which is a series of calls of the source or the sink. The executor chooses the thread of later jobs by this duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobTime {
     took: Duration,
@@ -27,8 +28,8 @@ pub(super) struct JobTime {
 }
 
 impl JobTime {
-    /// Returns the time of the job, or `None` if the time must not decide where later jobs run, because the job is short and such jobs are
-    /// rare.
+    /// Returns the duration of the job, or `None` if the job is short and such jobs are rare: its duration then does not decide on which thread later
+    /// jobs run.
     pub(super) fn took(self) -> Option<Duration> {
         let often = self.since_last.is_some_and(|interval| interval < SHORT);
         (often || self.took > SHORT).then_some(self.took)

@@ -18,7 +18,7 @@ struct Largest {
 
 impl Largest {
     fn of(shape: Shape) -> Self {
-        // The size is at least one byte, because a value occupies at least one byte in memory or in a message.
+        // The minimum is one byte, also for types of size 0, because the size is a divisor.
         Largest { bytes: shape.size.max(1) as f64, known: !shape.owns }
     }
 
@@ -31,12 +31,12 @@ impl Largest {
     }
 }
 
-/// Tasks and results between the source and the sink, as other parts of the master count them.
+/// Counts of the tasks and results between the source and the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
-    /// Number of dispatched tasks without a result.
+    /// Number of dispatched tasks whose results have not arrived.
     pub(crate) out: u64,
-    /// Number of requeued tasks.
+    /// Number of tasks that wait to be dispatched again.
     pub(crate) back: u64,
     /// Bytes of results that wait for the results of earlier tasks.
     pub(crate) early: u64,
@@ -76,7 +76,7 @@ impl Window {
         self.result.see(results, bytes as u64);
     }
 
-    /// Returns true if the sizes of tasks and results are known.
+    /// Returns true if the sizes of a task and of a result are known: from a value, or because the type owns no memory.
     pub(crate) fn is_sure(&self) -> bool {
         self.task.known && self.result.known
     }

@@ -12,9 +12,8 @@ use super::task_runner::{Command, Outcome, Output};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::{Outgoing, Place};
 
-/// A rank in its role as a worker.
 pub(super) struct WorkerRole {
-    /// Commands of this rank's computing thread: the rests of chunks that were begun, then chunks that were not; each with the rank that sent it.
+    /// Commands for this rank's computing thread, each with the rank that sent it: first to run the rest of a chunk, then to run new chunks.
     inbox: VecDeque<(usize, Command)>,
     /// Ranks that sent the chunks which the executor currently has.
     senders: VecDeque<usize>,
@@ -46,7 +45,7 @@ impl WorkerRole {
         self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }
 
-    /// Drops chunks that are not begun, unless rank 0 or the rank `superior` sent them: other ranks run the dropped chunks.
+    /// Drops chunks that are not begun, unless rank 0 or the rank `superior` sent them. Other ranks run the dropped chunks.
     pub(super) fn keep_chunks_of(&mut self, superior: usize) {
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }
@@ -67,7 +66,8 @@ impl WorkerRole {
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // A sub-master that was replaced receives no result, and the rest of its chunk is dropped, because other ranks run it.
+                // No results are sent to a sub-master from which this rank gets no chunks any more. The rest of its chunk is dropped, because other
+                // ranks run the chunk.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, link.incumbent.add(sender, frame)?)?;

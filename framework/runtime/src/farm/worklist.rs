@@ -115,7 +115,7 @@ impl<I: Item> Source for WorklistSource<I> {
         self.stopped = true;
     }
 
-    /// Returns the number of waiting tasks, which is not exact as the number of all tasks left: each task may create many others.
+    /// Returns the number of waiting tasks, which is only a part of the tasks to come: each task may create many others.
     fn left(&self) -> (u64, bool) {
         (self.waiting(), false)
     }
@@ -152,7 +152,7 @@ impl<I: Item> Source for WorklistSource<I> {
             return Ok(None);
         }
         let Tasks { waiting, .. } = &mut *self.list.lock();
-        // Tasks are scarce if fewer wait than all ranks can hold: one that runs and one in advance for each rank.
+        // Few tasks wait if there are fewer than two for each rank: one to run and one requested in advance.
         let scarce = (waiting.len() as u64) < 2 * self.ranks;
         let mut weight = 0;
         while (drawn.len() as u64) < wanted.most && weight < wanted.bytes {
@@ -185,7 +185,7 @@ mod tests {
     fn source(order: Order, tasks: Range<u64>) -> (Worklist<u64>, WorklistSource<u64>) {
         let list = Worklist::new();
         list.add(tasks);
-        // A task that was drawn while tasks were scarce becomes odd, so that the tests can tell.
+        // The test's tasks become odd numbers if they were drawn while few tasks were waiting.
         let source = WorklistSource::new(
             list.clone(),
             order,

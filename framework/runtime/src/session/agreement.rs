@@ -20,18 +20,18 @@ use crate::comm::waiting::{Limits, Waits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
-/// Description of the run that a rank is about to begin, for comparison with the run of rank 0.
+/// Description of the run that a rank is about to begin, which the rank compares with that of rank 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     /// Description of the run, in words that follow "rank 1": `runs the farm "a"`.
     what: String,
-    /// Names and values of the options and parts that must be equal on all ranks.
+    /// Names and values of everything that must be equal on all ranks, such as options and stages.
     details: Vec<(String, Detail)>,
     /// True if the run can continue without ranks that have died.
     survives: bool,
 }
 
-/// Value of an option or part that must be equal on all ranks.
+/// Value that must be equal on all ranks, such as that of an option.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Detail {
     /// Value as text, which error messages show.
@@ -40,7 +40,7 @@ enum Detail {
     Checksum(u32),
 }
 
-/// Writer that computes the checksum of text.
+/// Writer that computes a checksum of the written text.
 struct Hashed(crc32fast::Hasher);
 
 impl Write for Hashed {
@@ -92,8 +92,8 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
-        // The options and parts of a run are first compared by position, because several of them may have the same name, for example two stages of a
-        // pipeline.
+        // Names with their values are compared in their order first: several names may be equal, such as those of two stages of a pipeline, and only
+        // the order tells them apart.
         let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
         let pairs =
             pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));
@@ -118,7 +118,7 @@ impl Announcement {
     }
 }
 
-/// Start of the first message of a run, which is an announcement or the first piece of a broadcast value.
+/// Beginning of the first message of a run. The message is an announcement, or the first piece of a broadcast value.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Opening {
     pub(super) what: Announcement,
@@ -127,15 +127,14 @@ pub(super) struct Opening {
     pub(super) lost: Vec<usize>,
 }
 
-/// Remedy at the end of each error message about ranks that are about to run different skeletons.
+/// Advice at the end of error messages about ranks that are about to run different skeletons.
 const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; they must \
                       not depend on values that only rank 0 has, such as the results of a farm";
 
-/// Difference between the delays with which two consecutive ranks report that they disagree with rank 0. The difference is several times the
-/// time of a message, so that a rank receives the report of a lower rank before its own is due. With a smaller difference several ranks would
-/// report.
+/// Ranks that disagree with rank 0 report this one after the other, in the order of their numbers. This interval between two reports is several times
+/// the time of a message, so that a rank learns of the report of a lower rank before its own report is due, and does not send it.
 const TURN: Duration = Duration::from_millis(50);
-/// Maximum delay of a report that a rank disagrees with rank 0, so that the job ends within a second.
+/// Maximum delay before a rank reports that it disagrees with rank 0, so that the job ends within a second.
 const LAST_TURN: Duration = Duration::from_millis(400);
 
 impl Endpoint {
@@ -169,7 +168,7 @@ impl Endpoint {
             return self.check_run_stopped().map(|()| run);
         }
         let run = self.next_run_of(mine).inspect_err(|error| self.report(error))?;
-        // The other ranks must receive the notice of the stop before the announcement of the run lets them begin.
+        // Other ranks begin the run on its announcement, so the notice of a stop is sent before it.
         let is_stopped =
             self.is_stop_requested(self.clock().now()).and_then(|is_requested| match is_requested {
                 true => self.stop_run(&format!("the job {} when it is continued", mine.what)),
@@ -231,8 +230,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits for the failure message of another rank, for a time that increases with the number of this rank, so that only one of the ranks that
-    /// disagree with rank 0 reports the disagreement.
+    /// Waits for the failure report of another rank. The wait is longer on ranks with higher numbers, so that only one of the ranks that disagree
+    /// with rank 0 sends a report.
     ///
     /// # Errors
     /// The failure of the other rank.
@@ -244,8 +243,7 @@ impl Endpoint {
         let before = u32::try_from(self.rank()).unwrap_or(u32::MAX).saturating_sub(1);
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
-            // The poll returns no message, because no message is wanted, and returns the failure of another rank as its error; all other messages
-            // stay in their queue.
+            // This poll accepts no message, so all messages stay in their queue; it only returns an error if another rank has reported a failure.
             self.poll_for(|_, _| false)?;
             self.transport().wait(Some(TURN / 10))?;
         }

@@ -104,7 +104,7 @@ pub(super) fn exchange(
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
-    // The number of cores is limited by the settings of a group, because the other ranks of the node may be in other groups.
+    // In a group of ranks the number of cores is limited by the group's settings, which know of ranks of the node outside of the group.
     placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
     endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
     endpoint.set_cores(placement.cores);
@@ -146,7 +146,7 @@ fn place_ranks(
             format!("for rank(s) {silent:?} to start")
         },
     )?;
-    // The start is recorded in the job status before the other ranks continue, because the other ranks may write a failure to it.
+    // Other ranks may write a failure to the job status, so rank 0 records the start of the job there before it answers them.
     endpoint.started()?;
     if !others.is_empty() {
         log::warn!(

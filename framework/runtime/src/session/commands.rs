@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Commands {
     cores: u32,
     output: Option<PathBuf>,
-    /// True if the output of commands goes to the directory of rank 0 only.
+    /// True if ranks have no common directory, so that rank 0 collects the output of all commands.
     is_collected: bool,
     program: Option<PathBuf>,
 }
@@ -84,7 +84,6 @@ impl Commands {
     }
 }
 
-/// Returns the name of the file with the output of the commands of a rank.
 pub(crate) fn output_file(rank: usize) -> String {
     format!("rank-{rank}.out")
 }

@@ -14,8 +14,8 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Control;
 use crate::error::Result;
 
-/// Time in which all ranks have to report to rank 0 after a failure. A larger value delays the end of a job in which a rank does not answer. A
-/// smaller value aborts a job whose ranks would have finished a short task.
+/// Time after a failure within which all ranks have to report to rank 0. With a larger value the job ends later if a rank does not report. A smaller
+/// value would abort jobs whose ranks only have to finish a short task.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// Leaves the job after a failure. Does not return if a rank does not answer, because the job is then aborted.

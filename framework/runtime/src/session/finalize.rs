@@ -30,18 +30,16 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.deliver(config.join_limit, config.peer_limit)?;
     if endpoint.rank() == 0 {
         wait_for_all(endpoint, config)?;
-        // The job has finished: all ranks have finished their part. A rank that dies or hangs from here on does not change the result of the
-        // job.
+        // All ranks have done their work. The death of a rank from here on does not change the result of the job.
         endpoint.finish()?;
-        // Ranks that were taken for dead but still exist can finalise MPI with the others. If the launcher permits ranks to end early, they are
-        // not waited for: MPI is not finalised, so that the end of the job does not depend on them.
+        // Ranks that were taken for dead but still exist can finalise MPI with the others. Where the launcher permits ranks to end early, the others
+        // do not wait for these ranks and leave out MPI's finalisation, so that the end of the job does not depend on them.
         let back = |rank: usize| {
             endpoint.is_staying(rank) && !endpoint.has_ended(rank) && !endpoint.capabilities().ranks_may_end
         };
         let lost: Vec<usize> = endpoint.lost().iter().copied().filter(|&rank| !back(rank)).collect();
         if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
-            // The text that MPI cannot be finalised is printed and not logged, because logging may be off and the text explains the exit code of the
-            // launcher.
+            // This text explains the exit code of the launcher. It is printed, because log messages may be off.
             let text = format!(
                 "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The job has done all its \
                  work, but its launcher may report a failure\n"
@@ -66,9 +64,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.close()
 }
 
-/// Waits on rank 0 until all ranks have reported that they leave. Ranks that a farm has lost are not waited for, with one exception: if the
-/// launcher would have ended the job at the death of a rank, the lost rank may only have been silent, and is waited for up to the longest
-/// permitted silence.
+/// Waits on rank 0 until all ranks have reported that they leave. Rank 0 does not wait for ranks that a farm has lost, with one exception: if the
+/// launcher ends the job at the death of a rank, a lost rank may still be alive. Rank 0 then waits for the rank up to the longest permitted silence.
 fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let mut here = vec![false; endpoint.size()];
     here[0] = true;
@@ -124,8 +121,8 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
             watch.record_message(endpoint);
             match message.tag::<Control>()? {
                 Control::Dismiss => return message.expect(Control::Dismiss)?.value(),
-                // From the first heartbeat of rank 0 on, the shorter limit of silence applies: rank 0 is waiting as well and sends a heartbeat
-                // every second.
+                // From the first heartbeat of rank 0 on, rank 0 may be silent only for the shorter of the two limits, because it waits as well and
+                // sends a heartbeat every second.
                 Control::Heartbeat => limit = config.peer_limit,
                 _ => {}
             }
@@ -142,7 +139,7 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
     }
 }
 
-/// Times of a wait until all ranks have left the job: the last message and the next heartbeat.
+/// Times on a rank that waits for the end of the job: when it received its last message, and when its next heartbeat is due.
 struct LeaveWatch {
     /// Time of the last poll for messages, on a clock that runs only while this rank polls.
     here: Duration,
@@ -175,12 +172,12 @@ impl LeaveWatch {
         self.backoff.reset();
     }
 
-    /// Returns the duration of the wait for other ranks to leave, as of the last poll for messages.
+    /// Returns the duration of the wait for the end of the job, at the last poll for messages.
     fn waited(&self) -> Duration {
         self.here.saturating_sub(self.start)
     }
 
-    /// Returns true if this rank must send heartbeats now.
+    /// Returns true if a heartbeat of this rank is due.
     fn is_due(&mut self, endpoint: &mut Endpoint) -> bool {
         let now = endpoint.clock().now();
         self.here = endpoint.record_poll(now);
@@ -191,10 +188,10 @@ impl LeaveWatch {
         due
     }
 
-    /// Logs at increasing intervals what this rank waits for before it can leave the job.
+    /// Logs, at increasing intervals, for which ranks or messages this rank waits before it can leave the job. `waiting_for` returns the text.
     ///
     /// # Errors
-    /// If no message has arrived for longer than `limit`.
+    /// [`ErrorKind::Timeout`] if no message has arrived for longer than `limit`.
     fn check(
         &mut self,
         endpoint: &Endpoint,

@@ -62,7 +62,7 @@ impl Session {
         };
         let left = on_rank(transport, &config, Ok(Prepared::default()), &mut once);
         let Left { lost, stopped } = left.map_err(|(_, error)| {
-            // The error is marked as printed, because the group has printed it. The ranks of the other groups do not know of the error yet.
+            // The group has already printed the error, and the ranks of the other groups have to be informed of it.
             let error = if self.endpoint.is_process() { error.printed() } else { error };
             self.endpoint.report(&error);
             error
@@ -107,11 +107,11 @@ impl Session {
     #[cfg(feature = "mpi")]
     #[track_caller]
     pub fn world(&mut self) -> Result<&crate::comm::mpi::Communicator> {
-        // If ranks have died since the first call, the collective operation is repeated although a communicator exists, because it returns the error
-        // about the dead ranks.
+        // If ranks have died since the first call, the communicator cannot be used. Another collective operation then returns the error about the
+        // dead ranks.
         if self.communicator.is_none() || !self.endpoint.lost().is_empty() {
             let communicator = self.together(Location::caller(), |endpoint, limits| {
-                // All ranks must have arrived before MPI creates the communicator, because MPI itself waits without a limit.
+                // MPI waits for all ranks without a time limit, so this operation first ensures that all have arrived.
                 from_all(endpoint, Announcement::new("requests MPI's communicator"), limits, ())?;
                 let none = "the ranks of this session are threads, which have no communicator: start the program by mpirun";
                 endpoint.transport().communicator()?.ok_or_else(|| Error::new(ErrorKind::Config, none))
@@ -124,7 +124,7 @@ impl Session {
 }
 
 impl Config {
-    /// Returns the settings for the session of the group with this color, on a rank that may use `cores` cores.
+    /// Returns the settings for the session of a group of ranks with this color. The rank may use `cores` cores in it.
     fn of_group(&self, color: u32, cores: usize) -> Config {
         let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
         let cores = Some(cores);
@@ -133,7 +133,7 @@ impl Config {
     }
 }
 
-/// Returns the group of this rank, whose color is `color`, from the colors and keys of all ranks (`all`).
+/// Returns the group of ranks with `color`, which is the color of this rank. `all` contains the color and the key of each rank.
 fn group_of(run: u32, color: Option<u32>, all: &[(Option<u32>, i64)]) -> Group {
     let colors: BTreeSet<u32> = all.iter().filter_map(|(color, _)| *color).collect();
     let number = colors.iter().position(|&one| Some(one) == color).unwrap_or(0);

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// Rank of this process, if processes are ranks.
+/// Number of the rank that this process is; unset if ranks are threads.
 static PROCESS_RANK: OnceLock<usize> = OnceLock::new();
 
 thread_local! {
-    /// Rank of this thread, if threads are ranks.
+    /// Number of the rank that this thread is; `None` if ranks are processes.
     static THREAD_RANK: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -18,7 +18,7 @@ pub(super) fn start(process_rank: Option<usize>) {
         PROCESS_RANK.get_or_init(|| rank);
     }
     let filter = env_logger::Env::default().default_filter_or("warn,armature=info");
-    // An error of the logger's start is ignored: it means that the program or an earlier run has set up a logger already.
+    // A failure means that the program or an earlier run has set up a logger already, so it is ignored.
     let _ = env_logger::Builder::from_env(filter)
         .format(|out, record| {
             let rank = THREAD_RANK.get().or(PROCESS_RANK.get().copied());

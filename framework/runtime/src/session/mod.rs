@@ -62,7 +62,7 @@ pub struct Session {
     probed: Probed,
     endpoint: Endpoint,
     commands: Option<RankCommands>,
-    /// Communicator for MPI calls of the program, once the program has asked for it.
+    /// Communicator that the program uses for its own MPI calls; `None` until it requests one.
     #[cfg(feature = "mpi")]
     communicator: Option<crate::comm::mpi::Communicator>,
 }
@@ -70,13 +70,13 @@ pub struct Session {
 /// Measured speeds and links of the ranks, with the time of the measurement.
 pub(crate) type Probed = Option<(Duration, crate::balance::probe::Probed)>;
 
-/// Parts of a session that a running skeleton uses at the same time.
+/// Separate borrows of the fields of a session that a skeleton uses while it runs.
 pub(crate) struct Parts<'s> {
     pub(crate) config: &'s Config,
     pub(crate) endpoint: &'s mut Endpoint,
     /// Process that starts this rank's commands, if commands are enabled.
     pub(crate) commands: &'s mut Option<RankCommands>,
-    /// Groups of ranks that share cores with each other; known on rank 0.
+    /// Groups of ranks that compete for the same cores; empty on ranks other than 0.
     pub(crate) sharing: &'s Sharing,
     /// Last measurement of the speeds and links of the ranks, kept on rank 0, for skeletons that run soon after each other.
     pub(crate) probed: &'s mut Probed,
@@ -152,7 +152,6 @@ impl Session {
         Stopwatch(self.endpoint.clock())
     }
 
-    /// Borrows the parts of the session that a running skeleton uses.
     pub(crate) fn parts(&mut self) -> Parts<'_> {
         let Session { config, endpoint, commands, sharing, probed, .. } = self;
         Parts { config, endpoint, commands, sharing, probed }
@@ -260,11 +259,11 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Resources of a rank that are created before its session is opened.
+/// Resources of a rank that have to exist before its session is opened.
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,
-    /// On rank 0: the directory of this start of the job, if events are logged.
+    /// On rank 0: the directory in which this start of the job logs events, if events are logged.
     attempt: Option<Attempt>,
 }
 
@@ -313,7 +312,7 @@ fn on_rank(
     let result = user_code::call(|| body(&mut session)).map_err(|e| e.at_rank(rank));
     // The session is dropped, with the MPI objects in it, before MPI is finalised.
     let mut endpoint = session.into_endpoint();
-    // The error of the stop is taken from the endpoint, because the program may have replaced the error of a stopped run by its own.
+    // The error of a stopped run is taken from the endpoint, because the program may return another error in its place.
     let stopped = endpoint.stopped();
     let result = result.or_else(|error| match (&stopped, error.kind()) {
         (Some(_), ErrorKind::Stopped | ErrorKind::User) => Ok(()),

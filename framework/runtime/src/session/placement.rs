@@ -19,7 +19,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Placement of a rank on a node of which nothing is known.
+    /// Placement of a rank if the hardware of its node is not known.
     pub(super) const UNKNOWN: Placement = Placement { cores: 1, units: None };
 
     pub(super) fn has_shared_cores(&self) -> bool {
@@ -57,16 +57,15 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
         }
         for (own, &rank) in allowed.iter().zip(ranks) {
             let share: f64 = own.iter().map(|core| 1.0 / f64::from(users[core])).sum();
-            // A rank gets at least 1 core even if it shares all of its cores, unless its node has fewer cores than ranks. The small addend
-            // compensates for rounding, for example of the sum of three thirds.
+            // Without enough cores for all ranks of the node, the value is 0. Otherwise a rank gets at least 1 core, even if it shares all of its
+            // cores. The small addend compensates for rounding, for example of the sum of three thirds.
             places[rank].cores = if is_shared { 0 } else { ((share + 1e-6) as usize).max(1) };
         }
     }
     places
 }
 
-/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores. Ranks of the node that are bound to other cores
-/// are not members of the group.
+/// Returns the groups of ranks of a node that may run on the same cores and outnumber these cores.
 pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
     for (rank, topology) in topologies.iter().enumerate().filter(|&(rank, _)| places[rank].has_shared_cores())
@@ -74,7 +73,7 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
         let host = topology.host.as_str();
         let mut cores: BTreeSet<usize> = cores_of(topology, &places[rank]).into_iter().collect();
         let mut ranks = vec![rank];
-        // All groups of ranks that share a core with this rank are merged into the group of this rank.
+        // A group that has a core in common with this rank is merged into the group of this rank.
         groups.retain(|(of, theirs, members)| {
             let apart = *of != host || theirs.is_disjoint(&cores);
             if !apart {

@@ -25,8 +25,8 @@ pub(super) struct Program {
     pub(super) checksum: u32,
 }
 
-/// Maximum size in bytes of the arguments that a rank sends. A command line may have megabytes, and rank 0 receives the command lines of all
-/// ranks.
+/// Maximum size in bytes of the command-line arguments that a rank sends to rank 0. A command line may have megabytes, and rank 0 receives those of
+/// all ranks.
 const SENT: usize = 4 << 10;
 /// Maximum number of characters of an argument in an error message.
 const SHOWN: usize = 80;
@@ -63,7 +63,7 @@ impl Program {
         Program { file: file.display().to_string(), build, arguments, checksum }
     }
 
-    /// Returns true if the builds of both programs are known and differ.
+    /// Returns true if the two programs certainly have different builds. An unknown build may be the same.
     pub(super) fn is_other_build(&self, other: &Program) -> bool {
         self.build.is_some() && other.build.is_some() && self.build != other.build
     }
@@ -120,7 +120,7 @@ impl Program {
     }
 }
 
-/// Returns two differing arguments in the form used in error messages: a long argument is cut to the part around the first difference.
+/// Returns two different arguments for an error message. A long argument is shortened to the text around the first difference.
 fn excerpts(one: Option<&str>, other: Option<&str>) -> (String, String) {
     let chars = |text: Option<&str>| text.unwrap_or_default().chars().collect::<Vec<_>>();
     let same = chars(one).iter().zip(&chars(other)).take_while(|(one, other)| one == other).count();
@@ -143,7 +143,7 @@ fn code_file() -> io::Result<PathBuf> {
     let here = code_file as fn() -> io::Result<PathBuf> as usize;
     let maps = std::fs::read("/proc/self/maps")?;
     let maps = String::from_utf8_lossy(&maps);
-    // Format of a line of `/proc/self/maps`: 55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711      /home/me/app
+    // Example of a line: `55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711 /home/me/app`
     let is_here = |line: &&str| {
         let range = line.split(' ').next().and_then(|range| range.split_once('-'));
         let number = |text| usize::from_str_radix(text, 16).ok();
@@ -153,7 +153,7 @@ fn code_file() -> io::Result<PathBuf> {
     };
     let path = maps.lines().find(is_here).and_then(|line| line.find('/').map(|at| &line[at..]));
     match path {
-        // The program's file was replaced after its start; `/proc/self/exe` leads to the file that is running.
+        // The program's file was replaced after the program was started. `/proc/self/exe` still leads to the old file, which is running.
         Some(path) if path.ends_with(" (deleted)") => Ok("/proc/self/exe".into()),
         Some(path) => Ok(path.into()),
         None => Err(io::ErrorKind::NotFound.into()),
@@ -176,7 +176,6 @@ fn build(file: &Path) -> io::Result<String> {
     }
 }
 
-/// Access to the build id in ELF files.
 mod elf {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
@@ -190,7 +189,6 @@ mod elf {
     /// Maximum number of bytes that are read of an ELF segment with notes.
     const LARGEST: u64 = 64 << 10;
 
-    /// Returns the build id of an ELF file, if it has one.
     pub(super) fn build_id(file: &File) -> Option<Vec<u8>> {
         let header = read(file, 0, 64)?;
         if header[..START.len()] != START {
@@ -310,7 +308,7 @@ mod tests {
         let text = refused(&[&long("1")], &[&long("2")]);
         assert!(text.chars().count() < 300, "{text}");
         assert!(text.contains(&format!("…{}1b", "a".repeat(20))) && text.contains("a2b"), "{text}");
-        // The command line of this test is longer than the part of it that a rank sends.
+        // The arguments differ after the part that ranks send to rank 0, so only their checksums show the difference.
         let names: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
         let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
         let root = names.clone();

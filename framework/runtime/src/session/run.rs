@@ -37,7 +37,7 @@ use crate::job_status::writer::StatusWriter;
 /// ```
 pub fn run<R: Send>(config: &Config, body: impl Fn(&mut Session) -> Result<R, BoxError> + Sync) -> Result<R> {
     let result = Mutex::new(None);
-    // Only the result of the calling thread is kept: it is rank 0 if ranks are threads.
+    // Only the calling thread keeps its result, because it is rank 0 if ranks are threads.
     let caller = thread::current().id();
     let body = |session: &mut Session| {
         let value = body(session)?;
@@ -53,11 +53,11 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&mut Session) -> Result<R, Bo
     })
 }
 
-/// The function that every rank calls, without the type of its result, so that the code that starts ranks is compiled once.
+/// Function that every rank calls. Its type does not depend on the program's result, so that the code that starts ranks is compiled only once.
 type Body<'a> = dyn Fn(&mut Session) -> Result<(), BoxError> + Sync + 'a;
 
 fn run_ranks(config: &Config, body: &Body) -> Result<()> {
-    // A process that was started to run commands for a rank does so in this call, which then does not return.
+    // If this process was started to run the commands of a rank, this call runs them and does not return.
     super::commands::enter();
     config.validate()?;
     let _handling = if config.handle_signals { Some(Handling::start()?) } else { None };
@@ -111,7 +111,7 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
         }
         let mine = rank(0);
         for other in others {
-            // A panic of another rank's thread is passed on: it is a panic of the framework, because a rank catches panics of user code.
+            // Ranks catch panics of user code, so this is a panic of the framework. This thread continues it.
             if let Err(payload) = other.join() {
                 std::panic::resume_unwind(payload);
             }
@@ -127,7 +127,6 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
 /// Stack size in bytes of a rank that is a thread: the default of a process on most systems.
 const STACK: usize = 8 << 20;
 
-/// True while this process is a rank of a run.
 #[cfg(feature = "mpi")]
 static IS_RANK: AtomicBool = AtomicBool::new(false);
 
@@ -142,7 +141,7 @@ impl OneRun {
     /// # Errors
     /// [`ErrorKind::Config`] if this process is a rank of a run already: ranks of a nested run would wait for each other without end.
     fn begin() -> Result<Self> {
-        // Simulated ranks are not checked for nested runs, because they share a process.
+        // Nested runs of simulated ranks are not detected, because all these ranks share one process.
         if !crate::comm::mpi::simgrid::simulated() && IS_RANK.swap(true, Ordering::Relaxed) {
             let text = "armature::run was called within a run, for example in a task: call it after the run has ended";
             return Err(Error::new(ErrorKind::Config, text));

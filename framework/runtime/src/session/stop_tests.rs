@@ -12,11 +12,11 @@ use crate::loops::{Checkpoint, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, R
 use crate::pipeline::Pipeline;
 use crate::workflow::{Action, Description, Task, Workflow};
 
-/// Run directory, and counts of the work that the jobs in it have done.
+/// Run directory of a job that is stopped and continued, with the numbers of the units of work that have been done in it.
 struct Run {
     dir: tempfile::TempDir,
     done: Mutex<Vec<u64>>,
-    /// Number of completed units of work after which the job is asked to stop.
+    /// The job is asked to stop after this number of units of work.
     stops_after: usize,
 }
 
@@ -36,7 +36,7 @@ impl Run {
             .job_status(Some(self.path("status")))
     }
 
-    /// Does a unit of work, which takes about `millis` milliseconds.
+    /// Does the unit of work with this number for about `millis` milliseconds, and asks the job to stop if it was the last one before the stop.
     fn work(&self, unit: u64, millis: u64) {
         std::thread::sleep(Duration::from_millis(millis));
         let mut done = self.done.lock().unwrap();
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Checks that the job was stopped, and that the error message contains `kept`, which describes the kept results.
+    /// Checks that the job was stopped, and that its error message contains `kept`, the description of the results that can be continued.
     #[track_caller]
     fn is_stopped<R>(&self, result: Result<R>, kept: &str) {
         let error = result.err().expect("the job stops");
@@ -58,7 +58,7 @@ impl Run {
         assert!(!self.path("stop").exists());
     }
 
-    /// Checks that each unit of work below `units` was done exactly once, by one of the jobs.
+    /// Checks that the jobs have together done each unit of work below `units` exactly once.
     #[track_caller]
     fn did_each_once(&self, units: u64) {
         let done = self.done.lock().unwrap();
@@ -333,13 +333,14 @@ fn completed_job_is_finished_despite_a_stop_request() {
     assert_eq!(status.state, State::Finished);
 }
 
-/// A farm whose tasks cannot end before the job is ended stops, with its journal, and the same call continues it in a job with more time.
+/// Before the time limit of its job, a farm stops dispatching tasks that cannot end in time. The same call continues the farm, from its journal, in a
+/// job with more time.
 #[test]
 fn farm_stops_when_no_task_can_end_before_the_time_limit() {
     const TASKS: u64 = 40;
     for ranks in [1, 3] {
         let run_directory = Run::new(usize::MAX);
-        // The last tasks take so long that none can end in the second that is left for tasks.
+        // Of the ten tasks that take 0.9 s each, the first job runs only some, because it has 1.5 s for all tasks.
         let start = |left: Duration| {
             let end = SystemTime::now() + left;
             run(&run_directory.config(ranks).end_time(Some(end)), |session| {
@@ -392,7 +393,7 @@ fn farm_without_a_journal_and_a_time_limit_in_the_past_change_nothing() {
     }
 }
 
-/// A workflow begins no task that takes longer than the time left, and stops when no other task is left.
+/// A workflow begins no task that cannot end before the time limit of the job, and stops when no other task is left. The same call continues it.
 #[test]
 fn workflow_stops_when_no_task_can_end_before_the_time_limit() {
     for (ranks, planned) in [(1, false), (3, false), (3, true)] {

@@ -111,7 +111,7 @@ fn each_start_has_separate_events_and_needs_a_writable_directory() {
         run(&config(&events), |session| {
             let own = session.config().events.clone().expect("a directory");
             assert_eq!(own, events.join(format!("attempts/{number}")));
-            // The events of a group go to a separate directory within the directory of the job.
+            // A group of ranks writes its events to a separate directory below that of the job.
             session.split(Some(session.rank() as u32 % 2), 0, |group| {
                 assert!(group.config().events.as_ref().expect("a directory").starts_with(&own));
                 Ok(())
@@ -134,7 +134,7 @@ fn each_start_has_separate_events_and_needs_a_writable_directory() {
 fn lost_ranks_are_not_awaited_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("job_status");
-    // The local job has three ranks, of which rank 1 was never started.
+    // Ranks 0 and 2 of a job of three ranks leave it; rank 1 was never started.
     let world = World::new(3);
     let config = Config::new().join_limit(Duration::from_secs(20));
     let leave = |rank: usize| {
@@ -193,7 +193,7 @@ fn silent_rank_fails_the_job_at_the_end() {
     let mut silent = endpoint(1);
     silent.next_run();
     silent.send(0, crate::comm::message::Control::Leave, &()).unwrap();
-    // Rank 2 is busy and does not leave the job. Rank 1, which waits to leave, is meanwhile silent for longer than permitted.
+    // Rank 1 has reported that it leaves and then sends no heartbeats, while rank 0 waits for rank 2, which does not leave.
     let error = finalize::leave(&mut endpoint(0), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
     assert!(error.message().ends_with("for a heartbeat from rank 1, which waits to leave"), "{error}");

@@ -1,4 +1,4 @@
-//! Failed attempts of tasks, and deaths of ranks that tasks may have caused: how many there were, and which ranks may retry the task.
+//! Failed attempts of a task and deaths of ranks that the task may have caused: their numbers, and which ranks may retry the task.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,18 +16,18 @@ pub(crate) struct Attempts {
 /// Deaths of ranks that are attributed to a task, certainly or possibly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Suspicion {
-    /// Number of ranks that certainly died in the task. Each of them is also a failed attempt of the task.
+    /// Number of ranks that certainly died in the task. Each of these deaths is also counted as a failed attempt of the task.
     pub(crate) certain: u32,
     /// Number of ranks that died either in this task or in another task.
     pub(crate) shared: u32,
     /// Number of the last death of a rank that was either in this task or in another task; all such deaths of a job are numbered.
     pub(crate) death: u32,
-    /// Maximum number of tasks in the chunk in which the task is retried; 0 if no rank died in the task.
+    /// Maximum number of tasks in a chunk in which the task may be retried; 0 if no rank died that may have been in the task.
     pub(crate) most: u32,
 }
 
 impl Suspicion {
-    /// Suspicion of a task of an exploration that was created by a task in which a rank may have died.
+    /// Suspicion of a task that was created, in an exploration, by a task in which a rank may have died.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 }
 
@@ -41,8 +41,8 @@ impl Attempts {
         self.failed >= tries
     }
 
-    /// Returns true if the task has used all its `tries` and does not get another one. A task in which no rank certainly died gets another try,
-    /// because a different task may have caused the death.
+    /// Returns true if the task gets no further attempt after its `tries`. A task gets another one if a rank died either in it or in another task,
+    /// because the other task may have caused the death.
     fn is_spent(self, tries: u32) -> bool {
         self.is_exhausted(tries) && (self.suspicion.certain > 0 || !self.is_suspect())
     }
@@ -62,14 +62,14 @@ impl Attempts {
         Attempts { failed: 0, suspicion: if is_suspect { suspicion } else { Suspicion::default() } }
     }
 
-    /// Clears the deaths that the task shares with other tasks, because another task explains them.
+    /// Clears the deaths that this task or another one has caused, because the other task has turned out to be the cause.
     pub(crate) fn clear_shared(&mut self) {
         let most = if self.suspicion.certain > 0 { self.suspicion.most } else { 0 };
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
     }
 
-    /// Clears the deaths of ranks that the task shares with other tasks if the last of these deaths was caused by another task: `explained` has the
-    /// numbers of the deaths whose cause is known. Returns true if the deaths were cleared.
+    /// Clears the deaths that this task or another one has caused, if the last of these is among the deaths with the numbers `explained`, whose cause
+    /// has turned out to be another task. Returns true if deaths were cleared.
     pub(crate) fn clear(&mut self, explained: &[u32]) -> bool {
         let was_suspected = self.suspicion.shared > 0 && explained.contains(&self.suspicion.death);
         if was_suspected {
@@ -78,7 +78,7 @@ impl Attempts {
         was_suspected
     }
 
-    /// Returns the attempts after the death with number `death`, with `blame` as the relation of the death to the task.
+    /// Returns the attempts after the death with number `death`; `blame` states whether the dead rank was in this task.
     fn after(self, blame: Blame, death: u32) -> Self {
         let Attempts { failed, suspicion: was } = self;
         match blame {
@@ -87,7 +87,7 @@ impl Attempts {
                 let most = if self.is_suspect() { most.min(was.most) } else { most };
                 Attempts { failed, suspicion: Suspicion { shared: was.shared + 1, death, most, ..was } }
             }
-            // Earlier deaths of which the task was suspected count as certain too, because the task has now killed a rank.
+            // The task has now killed a rank, so earlier deaths of which it was suspected count as caused by it.
             Blame::Guilty => {
                 let deaths = was.shared + 1;
                 let suspicion = Suspicion { certain: was.certain + deaths, shared: 0, death: 0, most: 1 };
@@ -128,7 +128,7 @@ impl Attempts {
     }
 }
 
-/// Relation of a rank's death to a task.
+/// Statement whether a dead rank was in a certain task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
     /// The dead rank was not in this task.
@@ -144,13 +144,13 @@ pub(crate) enum Blame {
 pub(crate) struct Deaths {
     /// Number of the last death. Deaths of earlier runs of the job are numbered too.
     pub(crate) last: u32,
-    /// Numbers of the earlier deaths that count as explained by the last death. They are kept until the caller has [cleared](Attempts::clear) the
-    /// other tasks that were suspected of them.
+    /// Numbers of earlier deaths whose cause has become known through the last death. They are kept until the caller has [cleared](Attempts::clear)
+    /// the suspicion of the other tasks.
     pub(crate) explained: Vec<u32>,
 }
 
 impl Deaths {
-    /// Returns the attempts of a task after the last death. If the dead rank was or may have been in the task, the task also counts as the cause of
+    /// Returns the attempts of a task after the last death. If the dead rank was in the task, or may have been, the task also counts as the cause of
     /// the earlier death of which it was suspected.
     pub(crate) fn judge(&mut self, was: Attempts, blame: Blame) -> Attempts {
         if blame != Blame::Innocent && was.suspicion.shared > 0 {

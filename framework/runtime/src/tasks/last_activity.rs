@@ -1,4 +1,5 @@
-//! Last activity of a dead rank, from its flight record (a record in memory that outlives the rank) or from its last heartbeat.
+//! Last activity of a dead rank. It is read from the flight record of the rank (a record in memory that outlives the rank) or taken from its last
+//! heartbeat.
 
 use std::collections::BTreeMap;
 

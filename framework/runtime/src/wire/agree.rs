@@ -35,11 +35,11 @@ const MOST_TIME: Duration = Duration::from_millis(20);
 /// State of the check that `Serialize` and `Deserialize` of a type agree, in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    /// Number of items so far that have been encoded, or offered for a check without being sent.
+    /// Number of items that were encoded, or checked without being sent, so far.
     items: AtomicU64,
-    /// Nanoseconds spent on examining items because of their number, instead of their new structure.
+    /// Nanoseconds spent on items that were examined because of their number, not because of a new structure.
     spent: AtomicU64,
-    /// Shapes of the examined items: structs, enum variants and omitted fields that occurred in an item.
+    /// Structs, enum variants and omitted fields that have occurred in an item. An item with a new one is always examined.
     shapes: Mutex<Arc<Shapes>>,
 }
 
@@ -61,7 +61,8 @@ impl Agreement {
         Batch { agreement: self, watch, number, due: self.due(number) }
     }
 
-    /// Examines a sample of `items`, which are not sent now, but might be sent on other ranks. Returns true if an item has been examined.
+    /// Examines a sample of `items`, which stay on this rank, because items of their type could be sent between ranks in a larger job. Returns true
+    /// if an item was examined.
     ///
     /// # Errors
     /// The errors of [`Batch::encode_into`]; a panic of the type's own code.
@@ -83,8 +84,8 @@ impl Agreement {
         Ok(true)
     }
 
-    /// Returns the number of the next item, from `number` on, that is examined although it may have a known structure: one of the first items of the
-    /// type, or an item whose number is a power of two.
+    /// Returns the number, at least `number`, of the next item that is examined whatever its structure: one of the first items of the type, or an
+    /// item whose number is a power of two.
     fn due(&self, number: u64) -> u64 {
         match number {
             0 => 0,
@@ -135,8 +136,7 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // The count of items restarts after an item that is read as another value: if the process continues, the next items of the type are
-            // examined like the first 64 items.
+            // After a failure the items are counted from 0 again: if the process continues, the next 64 items of the type are examined.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));
@@ -177,7 +177,7 @@ fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Re
 /// Returns descriptions of the structs, enum variants and omitted fields with which an item is written.
 fn written_as<T: Serialize>(item: &T) -> Vec<String> {
     let watch = Watch::default();
-    // The item has been written without an error before, so an error of this second writing is ignored: the shapes up to the failure suffice.
+    // Errors are ignored, because the item has been written without an error before.
     let _ = digest(&Watched { value: item, watch: &watch });
     watch.take_new().iter().map(ToString::to_string).collect()
 }

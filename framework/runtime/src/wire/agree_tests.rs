@@ -60,7 +60,7 @@ fn skipped_variant_before_others_is_detected() {
         refused(&[figures], &[why]);
     }
     refused(&[Figure::Disc(2)], &["the encoded value cannot be decoded"]);
-    // Items of the variant `Dot` are decoded correctly, because no skipped variant precedes `Dot` in the enum.
+    // In this enum a skipped variant follows `Dot`, so items with `Dot` are decoded correctly.
     codec::encode(vec![Figure::Dot(7); 9], &mut Vec::new(), &mut Vec::new()).unwrap();
 }
 
@@ -76,7 +76,7 @@ struct Sparse {
 fn skipped_field_is_detected() {
     for full in [0, 1, 1000] {
         let mut items = vec![Sparse { a: 1, b: Some(2), c: 3 }; full];
-        // If the field `b` is omitted, `Deserialize` may read the bytes of the next field as `b`.
+        // `Sparse` omits its field `b` if that is `None`. `Deserialize` then reads the bytes of the next field as `b`.
         items.push(Sparse { a: 1, b: None, c: 1 });
         refused(&items, &["it writes `Sparse` without `b`, and the encoded value cannot be decoded"]);
         refused(&[Some(items)], &["without `b`"]);
@@ -135,11 +135,11 @@ fn self_describing_types_are_accepted_as_named() {
     accepted(&[Named(Tagged::Number { n: 1 })]);
     accepted(&[Named(Adjacent::Number(1))]);
     accepted(&[Named(Sparse { a: 1, b: None, c: 1 }), Named(Sparse { a: 1, b: Some(2), c: 3 })]);
-    // The decoded maps have another order of keys than the encoded maps.
+    // A decoded `HashMap` iterates in another order than the encoded one, which is permitted.
     let flat = |a| Named(Flat { a, more: (0..50).map(|n| (n.to_string(), n)).collect() });
     accepted(&(0..100).map(flat).collect::<Vec<_>>());
     accepted(&[Some((flat(1), vec![flat(2)]))]);
-    // Even a value that is sent with the names of its fields is refused if its `Deserialize` requires a field that `Serialize` never writes.
+    // A type that is sent as `Named` is refused if its `Deserialize` requires a field that `Serialize` never writes.
     refused(&[Named(Half { a: 1, b: 2 })], &["cannot be decoded", "missing field `b`"]);
 }
 
@@ -162,7 +162,7 @@ fn named_value_round_trips_and_truncated_bytes_fail() {
     assert!(error.message().contains("1 bytes too many"), "{error}");
 }
 
-/// A type whose `Serialize` writes two or three fields and whose `Deserialize` reads two, in reverse order if `SWAPS` is true.
+/// Type whose `Serialize` writes two or three fields (`WRITES`) and whose `Deserialize` reads two, in reverse order if `SWAPS` is true.
 #[derive(Clone, Debug)]
 struct ByHand<const WRITES: usize, const SWAPS: bool>(u32, u32, Vec<u32>);
 
@@ -190,7 +190,8 @@ fn handwritten_implementations_are_checked() {
     accepted(&[ByHand::<2, false>(1, 2, vec![])]);
     refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
     refused(&[ByHand::<2, true>(1, 2, vec![])], &["it is decoded with other values"]);
-    // An item whose two fields have equal values does not show that `Deserialize` reads them in reverse order.
+    // With equal values in its two fields, an item is not changed by a `Deserialize` that reads them in reverse order. Only the last item shows the
+    // error.
     let mut items = vec![ByHand::<2, true>(1, 1, vec![]); 50];
     items.push(ByHand(1, 2, vec![]));
     refused_at_home(&items, "other values");
@@ -201,7 +202,8 @@ fn local_items_are_checked() {
     #[derive(Clone, Serialize, Deserialize)]
     struct Here(Figure);
     refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "is decoded as `Figure::Disc`");
-    // Items of a type are checked ever more rarely: item 2048 is checked, but most other items after the first ones are not.
+    // Of items that stay on their rank, only few are checked after the first 64. Item 2048, the first one with another variant, is checked, because
+    // its number is a power of two.
     #[derive(Clone, Serialize, Deserialize)]
     struct SkippedVariant(Figure);
     let mut items = vec![SkippedVariant(Figure::Dot(1)); 2048];
@@ -259,16 +261,15 @@ fn consistent_types_are_accepted() {
     };
     accepted(&(0..100).map(rich).collect::<Vec<_>>());
     accepted(&[(); 100]);
-    // A variant that is skipped on both sides causes an error when it is encoded; if it is the last variant, the other variants are encoded
-    // correctly.
+    // The skipped variant `Last` cannot be encoded. It is the last variant, so the other variants are encoded correctly.
     let error = codec::encode(vec![Fine::Last(1)], &mut Vec::new(), &mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("could not be encoded") && error.contains("cannot be serialized"), "{error}");
 }
 
-/// Number of deserialized values of each type `Counted<0>`, `Counted<1>` and `Counted<2>`.
+/// Number of deserialized values of `Counted<0>`, `Counted<1>` and `Counted<2>`.
 static READ: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// A number whose deserializations are counted for each value of `TAG_AT`: 1 makes them slow, and 2 makes some numbers fail.
+/// Number that counts its deserializations in `READ[TAG_AT]`. If `TAG_AT` is 1, deserialization is slow; if it is 2, some numbers fail.
 #[derive(Clone, Debug)]
 struct Counted<const TAG_AT: usize>(u64);
 
@@ -302,8 +303,8 @@ fn only_a_sample_of_items_is_checked() {
     Codec::of_type().check(&batch).unwrap();
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
 
-    // An item whose examination takes long ends the checks of items by their number; only an item that is written as another struct is checked after
-    // it.
+    // Examining an item of this type takes so long that later items are not examined because of their number. Only one of them is, because it is
+    // written as another struct.
     let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
     codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     Codec::of_type().check(&slow).unwrap();

@@ -9,7 +9,7 @@ use super::{OWN_PART, id::Id, reader, reader::Reader, scalar::Scalar};
 use crate::comm::Part;
 use crate::error::Result;
 
-/// Encoded length that marks an item which is sent as the next part of the message.
+/// Value in place of an item's length: the item is sent as the next part of the message.
 const APART: u32 = u32::MAX;
 
 /// An item that consists of contiguous bytes, such as a `String` or a `Vec` of numbers.
@@ -28,7 +28,7 @@ pub(super) trait Block: Sized + Send {
     /// Creates an item from its own part of a message; `None` if the bytes are not a value of the type.
     fn take(part: Part) -> Option<Self>;
 
-    /// Buffer with the items that were sent inline instead of as parts, from the next item on.
+    /// Buffer from which [`next`](Block::next) takes the items that are not separate parts of the message.
     type Rest;
 
     fn open(inline: Bytes) -> Self::Rest;
@@ -121,7 +121,7 @@ impl Block for Bytes {
     }
 
     fn next(rest: &mut Bytes, length: usize) -> Option<Self> {
-        // Every decoded item shares the whole received buffer, which avoids a copy; the buffer is freed with the last item.
+        // Decoded items share the received buffer, which avoids a copy. The buffer is freed with the last of these items.
         Some(rest.split_to(length))
     }
 }
@@ -157,7 +157,7 @@ impl Block for BytesMut {
         if !adjacent {
             return Err(items);
         }
-        // Items that are pieces of one buffer are merged without a copy; items that happen to be adjacent in memory are copied.
+        // Buffers that are adjacent pieces of one allocation are joined without a copy.
         let whole = items.into_iter().reduce(|mut whole, next| {
             whole.unsplit(next);
             whole

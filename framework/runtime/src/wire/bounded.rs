@@ -22,14 +22,14 @@ const EMPTY_ELEMENTS: usize = 1 << 20;
 /// Maximum nesting depth of decoded values: the limit of serde_json.
 const MOST_NESTED: u8 = 128;
 
-/// Returns the number of elements that all sequences, tuples and maps of an input of `size` bytes may announce in total.
+/// Returns the maximum number of elements that the sequences, tuples and maps of an input of `size` bytes may announce, all together.
 ///
-/// A byte can be an element on each level of nesting at once (a vector of tuples of tuples of `u8`).
+/// In nested values, such as a vector of tuples of tuples of `u8`, one byte is an element on each level.
 pub(super) fn budget(size: usize) -> Cell<usize> {
     Cell::new(size.saturating_mul(usize::from(MOST_NESTED)).saturating_add(EMPTY_ELEMENTS))
 }
 
-/// Number of elements and levels of nesting that the rest of an input may have.
+/// Limits for the rest of an input: number of elements, and levels of nesting.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'b> {
     elements: &'b Cell<usize>,
@@ -69,7 +69,7 @@ fn bound<T>(inner: T, bounds: Bounds<'_>) -> Bounded<'_, T> {
     Bounded { inner, bounds }
 }
 
-/// Defines the deserializer methods for values that contain no other values: each calls the wrapped deserializer.
+/// Defines the methods of the deserializer for values without nested values; each calls the same method of the wrapped deserializer.
 macro_rules! leaves {
     ($($method:ident)*) => {$(
         #[inline]
@@ -306,7 +306,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
-        // The consecutive values are read as a tuple, because a tuple has no length prefix.
+        // bincode encodes `count` values without a length prefix like a tuple, so they are read as one.
         deserializer.deserialize_tuple(self.1, self)
     }
 }
@@ -320,7 +320,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Many<'_, T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
         let Many(bounds, count, _) = self;
-        // The first allocation of the vector of decoded values is at most 64 KiB; the vector grows with the values that have been read.
+        // The vector grows with the values that are read. Its first allocation is at most 64 KiB, because the announced number of values may be
+        // wrong.
         let likely = (64 * 1024 / size_of::<T>().max(1)).clamp(1, count.max(1));
         let mut values = Vec::with_capacity(likely);
         while let Some(value) = seq.next_element_seed(One(bounds, PhantomData))? {

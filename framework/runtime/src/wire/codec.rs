@@ -148,8 +148,8 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
     }
 }
 
-/// Returns the number of bytes that [`encode`] writes before the content of a batch of one item: the start of a batch, and the item's length or
-/// the fingerprint of its type where the codec of the type does not imply the fingerprint.
+/// Returns the number of bytes before the content of a batch of one item that [`encode`] has written: the header of the batch and, except for
+/// scalars, the item's length or the fingerprint of its type.
 pub(crate) fn header_length(head: &[u8]) -> usize {
     let is_scalar = head.get(1).is_some_and(|&codec| codec <= Id::Char as u8);
     START + if is_scalar { 0 } else { size_of::<u32>() }
@@ -165,9 +165,9 @@ fn check_count(count: usize, what: &str) -> Result<()> {
     ))
 }
 
-/// Codec for the items on one edge of a pipeline.
+/// Codec for items of one type, as they are sent between two ranks.
 ///
-/// Both ends of an edge must use the same codec; otherwise decoding fails with an error.
+/// Sender and receiver must use the same codec; otherwise decoding fails with an error.
 pub(crate) struct Codec<T> {
     encode: Encode<T>,
     decode: Decode<T>,
@@ -186,8 +186,8 @@ impl<T: Item> Codec<T> {
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
     }
 
-    /// Checks that a sample of `items`, which stay on this rank, could be sent: a program that fails on many ranks should fail on one rank too.
-    /// Returns true if any item was checked.
+    /// Checks that a sample of `items`, which stay on this rank, could be sent to another rank, so that a program that fails on many ranks fails on
+    /// one rank too. Returns true if any item was checked.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if an item is not equal after encoding and decoding; [`ErrorKind::Panic`] if its own code panics.

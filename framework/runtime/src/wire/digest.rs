@@ -46,14 +46,14 @@ impl ser::Error for Refused {
     }
 }
 
-/// Combines two digests into one that depends on their order.
+/// Combines two digests into one, in which the order of the two matters.
 fn mix(first: u64, second: u64) -> u64 {
     // The multiplier is 2^64 divided by the golden ratio, so that the upper half of the product depends on all bits of both digests.
     let product = (first.rotate_left(23) ^ second).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
 }
 
-/// Combines several digests into one that depends on their order.
+/// Combines several digests into one, in which their order matters.
 fn all<const N: usize>(numbers: [u64; N]) -> Result<u64, Refused> {
     Ok(numbers.into_iter().fold(N as u64, mix))
 }
@@ -193,7 +193,7 @@ impl Serializer for Digest {
     }
 }
 
-/// Digest of a compound value (struct, sequence or map) whose elements have been written in part.
+/// Digest of a struct, sequence or map, of which some elements have been written.
 struct Parts {
     ordered: bool,
     count: u64,

@@ -24,7 +24,7 @@ pub(crate) trait Batch: Any + Send {
     fn weigh(&self) -> usize;
 }
 
-/// Items of a batch: a `Vec<T>` with an item type that the receiver knows.
+/// Batch of items of any type. Code that uses the items knows their type, and converts the batch back to a `Vec` of it.
 pub(crate) type Items = Box<dyn Batch>;
 
 impl<T: Item> Batch for Vec<T> {
@@ -61,12 +61,12 @@ impl dyn Batch {
         std::mem::replace(self, rest)
     }
 
-    /// Splits the batch before the items at the given positions, which are in ascending order.
+    /// Splits the batch in front of the items at `places`, which ascend.
     pub(crate) fn split_at(
         mut self: Box<Self>,
         places: impl DoubleEndedIterator<Item = usize>,
     ) -> Vec<Items> {
-        // The batch is split from its end on, so that each item is moved once.
+        // The last items are split off first, so that each item is moved only once.
         let mut pieces: Vec<Items> = places.rev().map(|at| self.split_off(at)).collect();
         pieces.push(self);
         pieces.reverse();
@@ -110,7 +110,7 @@ type Receive<'a> = dyn FnMut(&[u8], &[Part]) -> Result<()> + 'a;
 pub(crate) trait Codec: Send + Sync {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
-    /// Encodes each item alone, passes it to `receive`, and decodes it again. Increments `done` for each completed item.
+    /// Encodes each item alone, passes the encoded item to `receive`, and decodes it again. Adds 1 to `done` for each item.
     fn encode_each(&self, items: Items, done: &mut u64, receive: &mut Receive<'_>) -> Result<Items>;
     /// Returns the name of the item type. See [`super::Codec::item`].
     fn item(&self) -> String;

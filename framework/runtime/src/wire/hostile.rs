@@ -25,10 +25,10 @@ struct Record {
     bytes: Bytes,
 }
 
-/// Function that decodes a batch, and returns the number of bytes of memory that the decoded batch takes.
+/// Function that decodes a batch and returns the bytes of memory that the decoded items take.
 type Try = fn(Bytes, Vec<Part>, usize) -> Result<usize>;
 
-/// All codecs, with the names that select them in the files of the corpus of malformed frames.
+/// All codecs, each with its name in the corpus (files with malformed frames) and a function that decodes a batch.
 const CODECS: &[(&str, Try)] = &[
     ("u8", |h, p, n| codec::decode::<u8>(h, p, n).map(|items| items.capacity())),
     ("u64", |h, p, n| codec::decode::<u64>(h, p, n).map(|items| 8 * items.capacity())),
@@ -61,7 +61,8 @@ fn lists<P>(items: Vec<Vec<P>>) -> Result<usize> {
     Ok(24 * items.capacity() + items.iter().map(|item| size_of::<P>() * item.capacity()).sum::<usize>())
 }
 
-/// Decodes a malformed frame. An error must be of the kind `Wire`; a decoded batch may take at most 256 times the memory of the frame.
+/// Decodes a frame that may be malformed. Checks that an error is of the kind `Wire`, and that decoded items take at most 256 times the memory of the
+/// frame.
 fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usize> {
     let received = head.len() + parts.iter().map(Part::len).sum::<usize>();
     let result = decode(Bytes::copy_from_slice(head), parts.to_vec(), count);
@@ -74,7 +75,7 @@ fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usi
     result
 }
 
-/// Malformed frame from a file of the corpus. The error message of the decoder must contain the text `what`.
+/// Malformed frame from a file of the corpus. `what` is a text that the decoder's error message must contain.
 struct Hostile {
     codec: String,
     count: usize,
@@ -96,7 +97,7 @@ fn hex(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns a part of a message with these bytes as 32-bit numbers; an incomplete number at the end is left out.
+/// Returns a message part that consists of the 32-bit numbers in `bytes`, without the bytes of an incomplete number at the end.
 fn words32(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect::<Vec<_>>())
 }
@@ -150,10 +151,10 @@ fn every_frame_of_the_corpus_is_refused_for_the_stated_reason() {
     assert!(seen >= 20, "only {seen} frames found");
 }
 
-/// A frame and the function that decodes it: function, head, parts, and number of items.
+/// Encoded batch and the function that decodes it: function, head, parts, and number of items.
 type Frame = (Try, Vec<u8>, Vec<Part>, usize);
 
-/// Returns valid frames of several codecs, which the tests then damage.
+/// Returns valid encoded batches of several codecs, which tests then damage.
 fn valid() -> Vec<Frame> {
     fn frame<T: super::Item>(name: &str, items: Vec<T>) -> Frame {
         let decode = CODECS.iter().find(|(known, _)| *known == name).unwrap().1;
@@ -236,7 +237,7 @@ proptest! {
         layout in 0..2_u8,
     ) {
         let (decode, head, _, _) = valid().swap_remove(which);
-        // The start of a batch that serde encodes (codec number 0x60) also contains the fingerprint of its type.
+        // The header of a batch has 3 bytes. If serde encodes the batch (codec number 0x60), 4 bytes with a fingerprint of the items' type follow.
         let start = if head[1] == 0x60 { 7 } else { 3 };
         let mut frame = head[..start].to_vec();
         frame[2] = layout;
@@ -256,7 +257,7 @@ fn deep_nesting_is_refused_without_stack_overflow() {
 
 #[test]
 fn elements_without_bytes_are_limited() {
-    // A vector of 2^60 empty values has no element bytes to read, but a decoder's loop over the elements would never end.
+    // The vector announces 2^60 empty values, which take no bytes, so a loop over the announced number of values would not end.
     let (decode, head, ..) = valid().swap_remove(11);
     let mut frame = head[..7].to_vec();
     frame.push(0xfd);

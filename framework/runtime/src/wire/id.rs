@@ -19,7 +19,7 @@ pub(super) enum Id {
     F64 = 0x0e,
     Bool = 0x0f,
     Char = 0x10,
-    /// Number that is added to the codec number of a scalar for vectors of that scalar.
+    /// Number added to a scalar type's codec number to form the codec number of vectors of this scalar type.
     Vec = 0x20,
     String = 0x40,
     Bytes = 0x41,

@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes};
 
 use crate::comm::Part;
 
-/// Returns the bytes of the file that precede the item's head and parts: their number and lengths.
+/// Returns the beginning of an item's file, with the number of parts and the lengths of head and parts.
 pub(crate) fn lengths(head: &[u8], parts: &[Part]) -> Vec<u8> {
     let mut lengths = (parts.len() as u32).to_le_bytes().to_vec();
     lengths.extend_from_slice(&(head.len() as u64).to_le_bytes());

@@ -6,17 +6,17 @@ use super::{OWN_PART, header::header};
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Version of the format of an encoded batch. The top bit indicates the byte order of the writer, in which all numbers are written.
+/// Version of the format of an encoded batch. Its top bit shows the byte order in which the sender has written all numbers.
 pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { OTHER_ORDER } else { 0 };
 
-/// Bit of the format version that differs between little-endian and big-endian machines.
+/// Bit of the format version that is set by big-endian machines.
 const OTHER_ORDER: u8 = 1 << 7;
 
 header! {
     /// Header of every encoded batch.
     struct Start {
         version: u8, codec: u8,
-        /// 1 if the bulk bytes of the batch are the first part of the message, 0 if they follow in its head.
+        /// 1 if the large block of data of the batch is the first part of the message, 0 if it follows in the message's head.
         in_part: u8,
     }
 }
@@ -29,7 +29,8 @@ pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
     head.extend_from_slice(&Start { version: VERSION, codec: id, in_part: u8::from(in_part) }.to_bytes());
 }
 
-/// Appends the header of a batch, the additional bytes `extra` of its codec, and the memory of `items`; large memory is moved into a part instead.
+/// Appends to `head` the header of a batch, the additional bytes `extra` of its codec, and the memory of `items`. If the items are large, they become
+/// a part of the message instead, without a copy.
 pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     items: Vec<P>,
     id: u8,
@@ -56,8 +57,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Checks the header of a batch: the version, the codec `id` that this rank expects (called `what` in error messages) and the layout.
-    /// `describe` returns the name of a codec by its number.
+    /// Checks the header of a batch: its version, its layout, and that its codec is `id`, the codec of this rank's item type `what`. `describe`
+    /// returns the name of a codec for error messages.
     pub(super) fn open(
         mut head: Bytes,
         parts: Vec<Part>,
@@ -118,8 +119,8 @@ impl Reader {
         self.parts.next().ok_or_else(|| self.error("expected one more part, got none"))
     }
 
-    /// Returns all bulk bytes of the batch: the rest of the message's head, or its first part. The reader drops the rest of the head, so that
-    /// the caller may become the only owner of its buffer.
+    /// Returns the items' bytes, which are the rest of the message's head or the first part of the message. The reader keeps no reference to the
+    /// head's buffer, so that the caller may become its only owner.
     pub(super) fn bulk(&mut self) -> Result<Part> {
         if !self.in_part {
             return Ok(std::mem::take(&mut self.head).into());
@@ -130,7 +131,7 @@ impl Reader {
         self.part()
     }
 
-    /// Returns the bulk bytes of a batch of `count` values of `size` bytes each, and checks that the message has no further bytes.
+    /// Returns the items' bytes of a batch of `count` values of `size` bytes each, and checks that the message has no further bytes.
     pub(super) fn memory(&mut self, size: usize, count: usize) -> Result<Part> {
         let bytes = self.bulk()?;
         if size.checked_mul(count) != Some(bytes.len()) {

@@ -10,7 +10,7 @@ use super::{Codec, Item, OWN_PART, Plain, codec, raw};
 use crate::comm::Part;
 use crate::error::ErrorKind;
 
-/// Returns a batch as a receiver gets it: with other bytes before the batch in the head, in buffers that have no other owner.
+/// Encodes a batch and returns it as a receiver gets it: other data precede the batch in the head, and no buffer has a second owner.
 fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     let mut head = b"header".to_vec();
     let mut parts = Vec::new();
@@ -64,7 +64,7 @@ macro_rules! scalars_round_trip {
                 there_and_back(&items);
                 there_and_back(&lists);
             });
-            // The batches have sizes around the limit from which on data is sent as a separate part.
+            // The lengths are around the limit above which a vector's memory is sent as a separate part of the message.
             let border = OWN_PART / size_of::<$scalar>();
             for count in [border - 1, border, border + 1] {
                 let items = vec![<$scalar>::default(); count];
@@ -144,7 +144,8 @@ fn large_byte_vector_is_not_copied() {
     assert_eq!(back[0].as_ptr(), place);
 }
 
-/// Returns the memory addresses of the first value of a batch before encoding and after decoding. Nothing copies the parts in between.
+/// Returns the addresses of the first value before a batch is encoded and after it is decoded. Equal addresses show that no step has copied the
+/// values.
 fn places<T: Item>(codec: Codec<T>, items: Vec<T>) -> (*const u8, *const u8) {
     let (count, before) = (items.len(), items.as_ptr().cast());
     let (mut head, mut parts) = (Vec::new(), Vec::new());
@@ -199,7 +200,7 @@ fn bulk_plain_old_data_is_not_copied() {
 
 #[test]
 fn misaligned_numbers_are_copied() {
-    // The framework never sends numbers in a part that is not aligned for them, but a codec must accept such a part.
+    // A codec must accept numbers in a part that is not aligned for them, although the framework never sends such a part.
     let count = OWN_PART / 8;
     let (head, _) = send(vec![7_u64; count]);
     for part in

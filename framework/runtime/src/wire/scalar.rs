@@ -13,7 +13,7 @@ pub(super) trait Scalar: bytemuck::NoUninit + Send {
     /// size.
     fn read(bytes: &[u8]) -> Option<Vec<Self>>;
 
-    /// Returns the values in a part of a message. The part is not copied if it has the alignment of the values.
+    /// Returns the values in a part of a message, without a copy if the part is aligned for these values.
     fn take(part: Part) -> Option<Vec<Self>> {
         Self::read(part.bytes())
     }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-/// Structural property of an item that serde has written: a struct, an enum variant or an omitted field.
+/// Struct, enum variant or omitted field that serde has written in an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Name of the struct or enum.
@@ -41,13 +41,13 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Key of a shape (struct, enum variant or omitted field). Keys compare the addresses of names, which is cheaper than comparing their text. A
-/// name may have two addresses; it then counts as two shapes, and the second shape is examined like any new shape.
+/// Hash table key of a struct, enum variant or omitted field. Keys contain the addresses of names, which are compared faster than their texts. A name
+/// with two addresses has two keys; an item with the second key is examined once more than necessary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Key {
     name: usize,
     part: usize,
-    /// Kind of the shape, number of its fields or of its variant, and the lengths of its names.
+    /// Kind (struct, enum variant or omitted field), number of the fields or of the variant, and lengths of the names.
     rest: u64,
 }
 
@@ -89,10 +89,10 @@ impl Shapes {
         self.places[self.find(key)] == key
     }
 
-    /// Returns the slot of a key in the hash table, or the free slot where it would be inserted.
+    /// Returns the position of a key in the hash table, or the free position at which it would be inserted.
     #[inline]
     fn find(&self, key: Key) -> usize {
-        // Variants of one enum have consecutive numbers, and therefore adjacent slots of the hash table.
+        // By this hash, the variants of an enum are next to each other in the table, because their numbers are consecutive.
         let mut place = (key.name >> 3 ^ key.part >> 2).wrapping_add(key.rest as usize);
         loop {
             place &= self.places.len() - 1;
@@ -123,7 +123,7 @@ impl Shapes {
     }
 }
 
-/// Records the structs, enum variants and omitted fields that serde writes and that are not yet known.
+/// Recorder of the structs, enum variants and omitted fields that serde writes for an item, as far as they are new.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) known: Arc<Shapes>,

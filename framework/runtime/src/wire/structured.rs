@@ -32,7 +32,7 @@ pub(super) fn encode<T: Item>(items: Vec<T>, head: &mut Vec<u8>) -> Result<()> {
     for item in &items {
         batch.encode_into(item, head)?;
     }
-    // Items may have a size in memory without taking any bytes. The frame is padded to one byte per item, so that the receiver never
+    // Items whose type has a size in memory may be encoded as no bytes. The message is padded to one byte per item, so that the receiver never
     // creates more items than it has received bytes.
     let least = start + if size_of::<T>() == 0 { 0 } else { items.len() };
     if head.len() < least {
@@ -55,7 +55,7 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
         );
     }
     let (items, used) = value::get_many(&bytes, count).map_err(|e| reader.error(e))?;
-    // Bytes after the last item can only be the padding that `encode` has added.
+    // Only the padding of `encode` may follow the last item.
     if bytes.len() > used.max(fewest) || bytes[used..].iter().any(|&byte| byte != 0) {
         return Err(reader.error(format!("{} bytes too many", bytes.len() - used)));
     }

@@ -6,12 +6,12 @@ use serde::ser::{self, Error, Serialize, Serializer};
 
 use super::shapes::{Kind, Watch};
 
-/// Remedy for a type whose `Serialize` and `Deserialize` do not agree, at the end of the error message.
+/// Advice at the end of error messages about types whose `Serialize` and `Deserialize` do not agree.
 pub(super) const REMEDY: &str = "Items travel without the names of their fields, and what Serialize writes \
     must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; send a \
     type with `flatten`, `untagged`, `tag` or `skip_serializing_if` as `armature::Named`";
 
-/// A value whose structs, enum variants and omitted fields are recorded while it is serialized.
+/// Wrapper of a value that records structs, enum variants and omitted fields while the value is serialized.
 pub(super) struct Watched<'w, T: ?Sized> {
     pub(super) value: &'w T,
     pub(super) watch: &'w Watch,
@@ -32,7 +32,7 @@ struct Watching<'w, S> {
 }
 
 impl<'w, S> Watching<'w, S> {
-    /// Wraps the serializer that `next` creates from the wrapped serializer `inner`.
+    /// Returns this wrapper around the serializer that `next` creates from the wrapped one.
     #[inline]
     fn continue_with<C, E>(
         self,
@@ -51,7 +51,7 @@ impl<'w, S> Watching<'w, S> {
     }
 }
 
-/// Defines the serializer methods for values that contain no other values.
+/// Defines the methods of the serializer for values without nested values.
 macro_rules! leaves {
     ($($method:ident($value:ty))*) => {$(
         #[inline]

@@ -1,4 +1,4 @@
-//! Size of items in bytes, on the wire or in memory, whichever is larger. Limits of memory use this size for items that are not encoded.
+//! Size of items in bytes: encoded or in memory, whichever is larger. Memory limits count items that are not encoded with this size.
 
 use crate::user_code;
 use std::any::Any;
@@ -72,7 +72,7 @@ fn owned<T: Item>(item: &T) -> usize {
         BytesMut
     );
     let mut counter = Counter(0);
-    // The type's `Serialize` is user code and may panic here. The panic is ignored, because it happens again when the item is encoded.
+    // The type's `Serialize` may panic. The panic is ignored here, because it occurs again, and is reported, when the item is encoded.
     match user_code::call(|| value::write(item, &mut counter)) {
         Ok(()) => counter.0,
         Err(_) => 0,

@@ -39,9 +39,9 @@ const ENOUGH_MESSAGES: u64 = 8;
 /// Minimum and maximum size in bytes of the long messages that measure a link. Between these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
-/// Ratio between the minimum number of workers of a stream and the number that the master can keep busy.
+/// Safety factor: a stream keeps at least this multiple of the number of workers that the master can keep busy.
 const RESERVE: f64 = 1.25;
-/// Factor by which a master that runs tasks must be faster alone than with one worker, so that all workers are parked.
+/// All workers are parked only if a master that runs tasks is faster alone, by this factor, than with one worker.
 const ALONE: f64 = 1.2;
 /// Assumed cost in seconds of a change of the number of workers, before any change is measured: one message to each rank that is parked or woken.
 const FIRST_COST: f64 = 100e-6;
@@ -53,17 +53,17 @@ struct Sample {
     iterations: u32,
     /// Number of chunks sent to workers.
     chunks: u64,
-    /// Number of tasks that workers completed; `here` is the number of tasks that rank 0 ran.
+    /// Number of tasks that workers completed, and of tasks that rank 0 completed itself.
     away: u64,
     here: u64,
-    /// Bytes sent to workers; `back` is the bytes received from them.
+    /// Bytes of the messages to workers, and of the results from workers.
     out: f64,
     back: f64,
-    /// Sum of the times of all workers in tasks, in seconds.
+    /// Time in seconds that all ranks together spent in tasks.
     compute: f64,
-    /// Time in which the tasks of the next iteration were created, in seconds.
+    /// Time in seconds in which the program created the tasks of the next iteration.
     creating: f64,
-    /// Time in seconds for making and sending chunks; `served` adds the time for handling results.
+    /// Time in seconds in which rank 0 made and sent chunks, and in which it made chunks and handled results.
     sending: f64,
     served: f64,
 }
@@ -82,7 +82,7 @@ pub(crate) struct WorkerController {
     /// Duration of the last check of the number of workers.
     replanning_time: Duration,
     replans: u32,
-    /// Number of consecutive checks that found more workers than rank 0 can serve.
+    /// Number of consecutive checks of the number of workers that found more workers than rank 0 can serve.
     overloaded: u32,
     changes: u32,
     /// Reason for the last change of the number of workers, in one sentence.
@@ -91,11 +91,11 @@ pub(crate) struct WorkerController {
 
 #[derive(Debug)]
 pub(crate) struct Replan {
-    /// New number of workers, if the check changes the number.
+    /// New number of workers, if the controller changes the number.
     pub(crate) target: Option<usize>,
     /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,
-    /// Events about the check, for the event log.
+    /// Events about the check of the number of workers, for the event log.
     pub(crate) events: Vec<Event>,
 }
 
@@ -125,7 +125,7 @@ impl WorkerController {
         })
     }
 
-    /// Returns true if the number of workers may change.
+    /// Returns true if the configuration allows changes of the number of workers.
     pub(crate) fn is_on(&self) -> bool {
         self.count.is_some()
     }
@@ -165,7 +165,7 @@ impl WorkerController {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // No check is made before as many results have arrived as there are workers.
+            // The first checks are postponed until as many results have arrived as there are workers.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.replans.min(16))),
         };
@@ -173,12 +173,13 @@ impl WorkerController {
         self.is_on() && period >= least && is_affordable(self.replanning_time, period)
     }
 
-    /// Returns the number of sub-masters for a stream with more workers than rank 0 can serve, with the reason. Returns `None` unless several
-    /// checks in a row have found too many workers. Sub-masters save rank 0 the messages to workers, but not the handling of results.
+    /// Returns the number of sub-masters to introduce, with the reason, for a stream that has more workers than rank 0 can supply with chunks.
+    /// Returns `None` unless several checks in a row have found too many workers. With sub-masters rank 0 sends fewer messages, but handles as many
+    /// results.
     fn split(&mut self, situation: Situation, span: &Sample) -> Option<(usize, String)> {
         self.replans += 1;
         let most = situation.most;
-        // Number of workers that rank 0 can serve: those that compute while one chunk is sent to each. The conversion to an integer saturates.
+        // Number of workers that rank 0 can supply: as many as compute while rank 0 sends one chunk to each. The conversion to an integer saturates.
         let capability = (span.compute / span.sending.max(f64::MIN_POSITIVE)) as usize;
         if !situation.stream || !situation.may_split || most < SPLIT_LEAST || most <= capability {
             self.overloaded = 0;
@@ -190,7 +191,7 @@ impl WorkerController {
         (self.overloaded >= SPLIT_LOOKS).then_some((count, why))
     }
 
-    /// Returns the sizes in bytes of the long messages with which links are measured between two iterations, one for each link to be measured.
+    /// Returns the sizes in bytes of the long messages for round trips that measure links between two iterations, one size for each link.
     pub(crate) fn round_trips(&self, elapsed: Duration) -> Vec<usize> {
         let sent = self.span.chunks.max(1) as f64;
         let bulk = (self.span.out / sent).max(self.span.back / sent).clamp(LEAST_BULK, MOST_BULK) as usize;
@@ -211,7 +212,7 @@ impl WorkerController {
         self.round_trips.add(bytes, full);
     }
 
-    /// Restarts the measurements at `now` if no iteration has ended since the last check, so that the time of the check does not count.
+    /// Restarts the measurements at `now`, so that they do not include the time of the last check. Measurements of a completed iteration are kept.
     pub(crate) fn resume(&mut self, now: Duration) {
         if self.span.iterations == 0 {
             self.span = Sample { since: now, ..Sample::default() };
@@ -228,7 +229,8 @@ impl WorkerController {
     fn model(&self) -> Option<IterationModel> {
         let model = self.fit.model(Protocol::Asynchronous)?;
         let messages = self.messages();
-        // Part of an iteration that no number of workers shortens: the creation of the tasks, and the latency of a round trip.
+        // Time of an iteration that more workers do not shorten: the creation of its tasks, and the part of a round trip in which no rank is busy
+        // with the message.
         let way = self.round_trips.round().unwrap_or(0.0) - 2.0 * messages.start_up.of(0.0);
         Some(IterationModel { messages, master: model.master + way.max(0.0), ..model })
     }
@@ -242,7 +244,7 @@ impl WorkerController {
             return None;
         }
         let model = self.model()?;
-        // In a stream, `model.master` is the time in which rank 0 serves one task.
+        // In a stream, `model.master` is the time in which rank 0 makes the chunk of one task and handles its result.
         let stream = StreamModel { serving: model.master, compute: model.compute };
         let split = self.split(situation, &span);
         if split.is_some() {
@@ -315,8 +317,8 @@ impl WorkerController {
             self.bytes = (span.out / away, span.back / away);
         }
         let spans = if situation.stream { tasks } else { f64::from(span.iterations.max(1)) };
-        // The model gets the bytes of all tasks, also of those that stay on rank 0. In iterations the cost of messages contains the time in which
-        // rank 0 serves a task; in a stream that time is divided among the tasks that go to workers.
+        // The model gets the bytes of all tasks, including tasks that rank 0 runs without a message. The time in which rank 0 serves a task is part
+        // of the cost of messages in iterations, and a separate value in a stream.
         let master =
             if situation.stream { span.served * tasks / span.away.max(1) as f64 } else { span.creating };
         let [out, back, compute, master] =
@@ -339,7 +341,7 @@ fn least(situation: Situation, model: &IterationModel) -> usize {
 
 fn least_of_stream(situation: Situation, model: &StreamModel) -> usize {
     let busy = (RESERVE * model.busy()).ceil();
-    // The number of busy workers is infinite or NaN if the measured time for serving a task is zero; all workers are then considered busy.
+    // `busy` is infinite or NaN if the measured time in which the master serves a task is zero; the master can then keep all workers busy.
     if busy < situation.most as f64 {
         (busy as usize).max(if situation.computes { 2 } else { 1 })
     } else {

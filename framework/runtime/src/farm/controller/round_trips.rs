@@ -9,13 +9,12 @@ const ROUND_TRIPS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct RoundTrips {
     empty: VecDeque<f64>,
-    /// Long messages: bytes of the message to the worker, and seconds of the round trip.
+    /// For each round trip with a long message: the bytes of the message, and the seconds of the round trip.
     bulk: VecDeque<(f64, f64)>,
     spent: Duration,
 }
 
 impl RoundTrips {
-    /// Adds a round trip with a message of `bytes` bytes to the worker.
     pub(super) fn add(&mut self, bytes: usize, took: Duration) {
         self.spent += took;
         let seconds = took.as_secs_f64();
@@ -38,7 +37,7 @@ impl RoundTrips {
         self.empty.iter().copied().reduce(f64::min)
     }
 
-    /// Returns the time in seconds that each byte adds to a message.
+    /// Returns the time in seconds by which one more byte lengthens a message.
     pub(super) fn per_byte(&self) -> f64 {
         let Some(empty) = self.round() else { return 0.0 };
         self.bulk

@@ -5,18 +5,18 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) now: Duration,
-    /// Number of ranks that run tasks; `most` is the number of ranks that could run tasks.
+    /// Number of ranks that run tasks now, and of ranks that could run tasks.
     pub(crate) workers: usize,
     pub(crate) most: usize,
     pub(crate) computes: bool,
-    /// True if a stream of tasks runs, false if a set of tasks of an iteration was run.
+    /// True in a stream of tasks, false between two iterations.
     pub(crate) stream: bool,
     /// True if sub-masters may be introduced.
     pub(crate) may_split: bool,
 }
 
 impl Situation {
-    /// Returns the unit of work whose time is predicted, for messages: a task of a stream, or an iteration.
+    /// Returns the unit to which a predicted time applies, as a noun for log events: a task of a stream, or an iteration.
     pub(super) fn what(&self) -> &'static str {
         if self.stream { "a task" } else { "an iteration" }
     }

@@ -91,8 +91,8 @@ fn balance_once_changes_once_and_off_never() {
     assert!(controller.replan(situation, || now).is_none());
 }
 
-/// Simulates a stream on `workers` ranks and checks the number of workers twelve times. Each task takes a worker 20 ms and the master `serving`;
-/// the time between two checks is `period` seconds for the current number of workers. Returns the number of workers after each check.
+/// Simulates a stream of tasks on `workers` ranks. A task takes a worker 20 ms and the master `serving`. The number of workers is checked twelve
+/// times, at intervals of `period` seconds, which depends on the current number. Returns the number of workers after each check.
 fn stream(
     (mut workers, computes): (usize, bool),
     serving: Duration,
@@ -121,7 +121,7 @@ fn stream(
 
 #[test]
 fn stream_with_a_busy_master_gets_fewer_workers() {
-    // Ten workers keep the master busy: a task takes a worker 20 ms and the master 2 ms.
+    // A task takes a worker 20 ms and the master 2 ms, so ten workers keep the master busy.
     let (counts, controller) = stream((40, false), Duration::from_millis(2), |_| 2.0);
     assert_eq!((counts[1], counts[11]), (40, 13), "{counts:?}");
     assert!(
@@ -145,7 +145,7 @@ fn change_that_slows_a_stream_is_reverted() {
 
 #[test]
 fn two_computing_ranks_are_not_reduced() {
-    // The measured time to serve a task (50 ms) exceeds the time to run it (20 ms).
+    // The master needs 50 ms to serve a task for a worker, and only 20 ms to run the task itself.
     let (counts, _) = stream((2, true), Duration::from_millis(50), |_| 2.0);
     assert_eq!(counts, [2; 12]);
     let (counts, _) = stream((8, true), Duration::from_millis(50), |_| 2.0);
@@ -160,7 +160,7 @@ fn two_computing_ranks_are_not_reduced() {
     };
     let alone =
         |start_up: f64| IterationModel { messages: MessageCosts::new(start_up, 0.0), volume: 8.0, ..model() };
-    // The tasks of an iteration take 1.6 s in total. Rank 0 alone is faster only if the messages cost much more than a second rank saves.
+    // The tasks of an iteration take 1.6 s in total. Rank 0 is faster alone than with a worker only if a message takes 2 s, not if it takes 0.2 s.
     assert_eq!((least(situation, &alone(0.2)), least(situation, &alone(2.0))), (2, 1));
 }
 

@@ -11,8 +11,8 @@ use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, Suspicion};
 
-/// Sampling interval for the size of small tasks: one of so many drawn tasks is measured, because measuring a task costs as much as encoding it.
-/// Tasks that are suddenly large are noticed only at the next measured task.
+/// Sampling interval for the size of small tasks: one task in `SAMPLED` is measured, because measuring a task costs as much as encoding it. Tasks
+/// that are suddenly large are noticed only at the next measured task.
 const SAMPLED: usize = 8;
 
 /// Chunk that is encoded as a message and ready to be sent.
@@ -40,8 +40,8 @@ impl MasterRank {
             }
             self.state.update_knowledge(left, self.clock.now());
             let most = self.state.max_chunk();
-            // The worker with the fewest chunks is tried first. Other workers are tried if there is no chunk for it, because the available tasks
-            // have failed on it.
+            // The worker with the fewest chunks is tried first. It may get no chunk if the only tasks left have failed on it; the next worker is
+            // tried then.
             let (mut dispatched, mut asked) = (false, 0);
             loop {
                 let Some(worker) = self.state.workers().requesting(ahead).nth(asked) else { break };
@@ -113,11 +113,11 @@ impl MasterRank {
         Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 
-    /// Records the latest choice of the chunk size in the event log, if it is new.
+    /// Records the last choice of the chunk size in the event log, unless it was recorded before.
     fn record_choice(&mut self) {
         let choice = self.state.sizes.take_choice();
         let Some(choice) = choice.filter(|_| self.events.is_on()) else { return };
-        // A choice that only confirms the current policy is recorded only the first time.
+        // A choice that keeps the current chunk size policy is recorded in the event log only if the log has no choice yet.
         if choice.policy == choice.before && self.choice_recorded {
             return;
         }
@@ -137,8 +137,9 @@ impl MasterRank {
         });
     }
 
-    /// Returns the tasks of the next chunk for `worker`, at most `most`: requeued tasks or new ones, as many as suit the worker `sized_for`. Also
-    /// returns the worker for which the number was chosen: an earlier one, if tasks that were requested for it have only arrived now.
+    /// Returns the tasks of the next chunk for `worker`, at most `most`: requeued tasks or new ones, in a number that is chosen for the worker
+    /// `sized_for` (a member, if `worker` is a sub-master). Also returns the worker for which the number was chosen. That is another one if the tasks
+    /// were requested from the source for an earlier chunk.
     pub(super) fn next_tasks(
         &mut self,
         source: &mut dyn Source,
@@ -181,8 +182,8 @@ impl MasterRank {
         }
         let mut pending = tasks.map(|tasks| PendingTasks { first, tasks, attempts, avoid: None });
         if attempts.is_suspect() {
-            // The tasks are requeued, not dispatched at once: ranks have died in them in an earlier run of the job or, in an exploration, in a task
-            // that created them.
+            // Tasks in which ranks have died, in an earlier run of the job or in a task that created them, are dispatched only from the queue of
+            // requeued tasks, which selects the ranks that may run them.
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
         }
         if source.has_ended() {

@@ -18,7 +18,7 @@ use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
-/// Names a range of tasks for messages.
+/// Returns a description of a range of tasks for error and log messages.
 fn describe(tasks: Range<u64>) -> String {
     match tasks.end - tasks.start {
         1 => format!("task {}", tasks.start),
@@ -71,7 +71,6 @@ impl MasterRank {
         self.somebody_is_left()
     }
 
-    /// Returns how rank 0 checks that a rank is alive.
     pub(super) fn watch(&self, rank: usize) -> Watch {
         self.detector.watch_worker(rank, self.state.workers().state_of(rank))
     }
@@ -130,7 +129,7 @@ impl MasterRank {
         self.somebody_is_left()
     }
 
-    /// Requeues the tasks of a lost rank with the attempts that follow from the loss.
+    /// Requeues the tasks of a lost rank, and records the death with each task that may have caused it.
     pub(super) fn reassign(
         &mut self,
         loss: &Loss,
@@ -139,7 +138,8 @@ impl MasterRank {
     ) -> Result<()> {
         let Loss { rank, certain, died, ref why } = *loss;
         let mut blamed_tasks = Vec::new();
-        // Rank 0 runs the tasks of a rank that is not certainly dead only if no other rank can: the rank may have died of one of them nevertheless.
+        // If the lost rank may be alive, or seems not to have died of a task, rank 0 runs its tasks only if no other rank can, because one of these
+        // tasks may have killed the rank nevertheless.
         let avoid = (!certain || !died).then_some(0);
         let reassigned = self.state.assess_loss(loss, chunks, last_activity);
         let mut recalled = Vec::new();
@@ -176,7 +176,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Ends tasks in which ranks may have died and that no rank may run any more as failed tasks.
+    /// Turns tasks into failed tasks if ranks may have died in them and no rank may run them any more.
     pub(super) fn fail_abandoned(&mut self, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && let Some(pending) = self.state.tasks.take_abandoned()
@@ -194,15 +194,15 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Returns the failure of a task among `pending` in which ranks may have died and which no rank may run any more. Also returns the error that
-    /// ends the job instead if failed tasks end the run (`fail_fast`).
+    /// Returns the failure of a task in which ranks may have died and which no rank may run any more, in two forms: as a failed task for the sink,
+    /// and as an error for a run that ends with the first failed task (`fail_fast`). `pending` contains the task.
     fn death_of(&self, task: u64, pending: &PendingTasks) -> (FailedTask, Error) {
         let failed = self.state.deaths.failure(task, pending.attempts, self.state.tasks.tries());
         let error = self.here(Error::new(failed.kind, failed.with_tries()).on_item(failed.task));
         (failed, error)
     }
 
-    /// Makes a rank active again that was silent and has sent a message, or parks it if enough other ranks are active.
+    /// Makes a rank active again that was silent and has sent a message. The rank is parked if enough other ranks are active.
     pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());
@@ -210,7 +210,7 @@ impl MasterRank {
         log::info!("farm {}: rank {rank} sends heartbeats again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
-            // The rank is informed that it is not parked, because it may have been parked before it was silent.
+            // The message ends an earlier order to park: rank 0 no longer counts the rank as parked.
             out.send(rank, ToWorker::Park(false))?;
         }
         self.adjust_workers(out)
@@ -221,7 +221,7 @@ impl MasterRank {
         self.state.take_chunks_of(rank, state)
     }
 
-    /// Requeues the tasks at the positions `places` of a chunk, which have to run again. The rank `avoid` runs them only if no other rank can.
+    /// Requeues the tasks at the positions `places` of a chunk, which have to run again. Rank `avoid` runs them only if no other rank can.
     pub(super) fn requeue(
         &mut self,
         chunk: &Sent,

@@ -40,7 +40,6 @@ use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Outgoing;
 use crate::session::{Balance, Config, Driver as Choice};
 
-/// Rank 0 of a running farm.
 pub(super) struct MasterRank {
     codecs: Codecs,
     name: String,
@@ -54,25 +53,24 @@ pub(super) struct MasterRank {
     controller: WorkerController,
     journal: Option<ResultJournal>,
     events: EventLog,
-    /// Task that rank 0 itself currently runs.
+    /// Number of the task that rank 0 itself runs.
     own: Arc<Activity>,
-    /// Tasks of chunks that rank 0 itself has begun and not completed.
+    /// Remaining tasks of chunks that rank 0 itself runs, after the results of the first tasks were taken.
     rests: VecDeque<Rest>,
-    /// Second copies that rank 0 has not begun.
+    /// Second copies of chunks that rank 0 has to run and has not begun.
     own_copies: VecDeque<Command>,
-    /// True if the event log contains a choice of the chunk policy.
+    /// True if the event log contains a choice of the chunk size policy.
     choice_recorded: bool,
     /// True while a stream of tasks runs; false in iterations.
     pub(super) streaming: bool,
-    /// True if the job was asked to stop.
     stop_requested: bool,
     /// Time by which tasks have to end, if the job has a time limit.
     tasks_end_by: Option<Duration>,
-    /// Set if the run was stopped before all tasks were dispatched: the total number of tasks, if it is known.
+    /// Set if the run was stopped before all tasks were dispatched; the value is the total number of tasks, if that is known.
     cut: Option<Option<u64>>,
-    /// Rank that has answered the current message that measures a link.
+    /// Rank whose answer to the last link measurement message has arrived.
     echo: Option<usize>,
-    /// Index of the worker whose link was measured last, among the ranks other than 0.
+    /// Worker whose link was measured last, as its index among the ranks other than 0.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,
@@ -179,8 +177,8 @@ impl MasterRank {
             ToMaster::Join(join) => self.on_join(from, &join, out),
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
             ToMaster::Report(report) if self.state.ending => {
-                // If the sink has stopped the stream, the statistics of the rank are those that the rank reports, because rank 0 has dropped the
-                // results that arrived later.
+                // Rank 0 has not counted results that arrived after the sink had stopped the stream, so it takes the statistics of the rank from the
+                // rank's report.
                 if self.state.stopped {
                     self.state.reports[from] = report;
                 }
@@ -191,7 +189,8 @@ impl MasterRank {
                 let text = format!("rank {from} has left the farm before its end");
                 Err(Error::new(ErrorKind::Wire, text))
             }
-            // Results are dropped once the sink has stopped the stream or the run ends, and so are messages about tasks and roles of ranks.
+            // Once the sink has stopped the stream or the run ends, rank 0 ignores results, timed-out tasks and sub-masters that return to work as
+            // workers.
             _ if self.state.stopped || self.state.ending => Ok(()),
             ToMaster::Result(entry) => self.on_result(from, entry, delivery, out),
             ToMaster::Results(entries) => self.on_results(from, entries, delivery, out),
@@ -243,7 +242,7 @@ impl MasterRank {
     /// Does periodic work: checks the number of workers of a stream, and writes the log of events.
     fn on_tick(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         self.replan_stream(now, out)?;
-        // In a simulation the event log is not written at intervals of time, because the time is not real.
+        // The event log is written at intervals of real time, which a simulation does not have.
         if !out.endpoint().capabilities().real_time {
             return Ok(());
         }

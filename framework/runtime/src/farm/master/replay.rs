@@ -53,7 +53,8 @@ impl MasterRank {
             let bytes = run.weigh();
             self.deliver(0, (run, bytes), delivery)?;
         }
-        // No task is dispatched before the sink has received all known results, because the sink creates the list of the remaining tasks.
+        // The sink turns results from the journal into the list of the remaining tasks. No task is dispatched before the sink has received all of
+        // these results.
         let is_idle = self.state.undelivered.0 == 0;
         source.hold(self.journal.as_mut().is_some_and(|journal| !journal.ends_replay(is_idle)));
         Ok(())
@@ -100,8 +101,8 @@ impl MasterRank {
         recorded.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
-    /// Records at the end of the run that failed tasks are no longer suspected of deaths. If a stream is run again, its failed tasks are tried
-    /// again, including those in which ranks died.
+    /// Records at the end of the run that its failed tasks are not suspected of deaths any more. If the farm runs again with the journal of a stream,
+    /// the failed tasks are tried again, including those in which ranks died.
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {
@@ -110,11 +111,11 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Returns the number of the task before which drawing has to stop, and the attempts that an earlier run of the job has recorded for the tasks
-    /// from `first` on. Drawing stops before a task with a known result, which is skipped before more tasks are drawn.
+    /// Returns the number of the task before which rank 0 has to stop drawing tasks, and the failed attempts that an earlier run of the job has
+    /// recorded for the tasks from `first` on. Rank 0 stops before a task whose result is in the journal, because that task is not dispatched.
     ///
-    /// A task that had used all its attempts has failed. If failed tasks end the run, the task gets [new attempts](Attempts::renewed): the earlier
-    /// run ended with its failure, and the job was started again nevertheless.
+    /// A task that has used all its attempts has failed. If a failed task ends the run, the task gets [new attempts](Attempts::renewed), because the
+    /// job was started again after the task had ended the earlier run.
     pub(super) fn next_stretch(&self, first: u64) -> (u64, Attempts) {
         let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
         let known = journal.next_known(first).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Results of tasks and failed tasks on rank 0: what becomes of them until they reach the sink.
+//! Handling of results and failed tasks on rank 0, from their arrival to their delivery to the sink.
 
 use std::ops::Range;
 
@@ -99,7 +99,7 @@ impl MasterRank {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         self.state.count_result(done, by, (chunk, is_last), self.clock.now());
-        // Results of consecutive tasks without a failure between them are delivered together.
+        // Results of consecutive tasks, up to the next failed task, are delivered together.
         let each = bytes / results.len().max(1) as u64;
         let whole = done.failures.is_empty();
         let gaps = done.failures.iter().enumerate().map(|(n, failure)| failure.place as usize - n);
@@ -111,8 +111,8 @@ impl MasterRank {
         if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
-    /// Ends the tasks of `chunk` from number `first` on with these results, which have `bytes` bytes. Results of tasks that have ended in
-    /// another copy of the chunk are dropped.
+    /// Delivers the results of tasks of `chunk`, from task `first` on, and counts the tasks as ended. The results have `bytes` bytes. Results that
+    /// have already arrived from another copy of the chunk are dropped.
     fn end_with_results(
         &mut self,
         chunk: &Sent,
@@ -180,7 +180,7 @@ impl MasterRank {
         self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
     }
 
-    /// Decodes the tasks of a dispatched chunk, or of a part of one.
+    /// Decodes the tasks of a dispatched chunk, of which the master keeps the encoded form.
     pub(super) fn unpack(&self, chunk: &Sent) -> Result<Items> {
         let Payload { head, parts } = chunk.kept.payload.clone();
         let tasks = self.codecs.tasks.decode(head, parts, chunk.kept.count as usize);
@@ -236,7 +236,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Updates the number of results that the sink has not received, and whether it wants more results.
+    /// Updates the number of results that the sink has not received, and notes whether the sink has ended the run.
     pub(super) fn update_progress(&mut self, delivery: &dyn Deliver) {
         let (undelivered, stopped) = delivery.progress();
         self.state.undelivered = undelivered;

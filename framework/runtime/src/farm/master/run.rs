@@ -41,14 +41,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         Ok(MasterRun { master, endpoint, driver })
     }
 
-    /// Executes a step of the run, until it is complete.
+    /// Runs the driver until the step is complete.
     fn take(&mut self, step: impl Step) -> Result<()> {
         let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Waits until the function `until`, which is called in each turn of the driver, returns true. Dispatches no task meanwhile. `busy` describes the
-    /// program's code that runs meanwhile.
+    /// Runs the driver, without dispatching tasks, until the condition `until` is true. `busy` describes, for progress messages, the program's code
+    /// that runs in the meantime.
     pub(super) fn wait_until(
         &mut self,
         busy: Option<&'static str>,
@@ -62,8 +62,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// Creates a source of `tasks`. They run on the driver that the program has chosen, or inline if `tasks` is the framework's own iterator
-    /// (`plain`).
+    /// Creates a source of `tasks`. The iterator is called on the thread that the program has chosen, or on the communicating thread if it is the
+    /// framework's own (`plain`).
     pub(in super::super) fn source(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -74,8 +74,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
-    /// Creates a delivery of results to `sink`, which runs like the tasks of a [`source`](MasterRun::source): inline if it is the framework's own
-    /// (`plain`).
+    /// Creates a delivery of results to `sink`. The sink is called on the thread that the program has chosen, or on the communicating thread if it is
+    /// the framework's own (`plain`).
     pub(in super::super) fn delivery(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -116,7 +116,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
             });
             let busy = "in the caller's code, which makes tasks";
             let waited = self.wait_until(Some(busy), |_, _| Ok(thread.is_finished()));
-            // The error is reported to the other ranks before the scope ends, because the end of the scope waits for `work`, however long it takes.
+            // Rank 0 reports the error to the other ranks before the scope of threads ends, because the end of the scope waits for `work`, which may
+            // take long.
             waited.inspect_err(|error| self.endpoint.report(error))?;
             let result = thread.join().unwrap_or_else(|payload| Err(user_code::in_framework(&*payload)));
             result.map_err(|e| self.master.here(e))

@@ -34,7 +34,8 @@ impl MasterRank {
 
     fn send_copy(&mut self, copy: Sent, out: &mut Outgoing<'_>) -> Result<()> {
         let Sent { id, worker, first, count, skip, attempts, kept, .. } = copy;
-        // The rank that holds the original chunk may be slow because the tasks are long, so the tasks of the copy run on a compute thread.
+        // The original chunk may be late because its tasks are long. The copy is therefore marked as suspect, so that its tasks do not run on the
+        // communicating thread.
         let header =
             ChunkHeader { id, first, count, skip, attempt: attempts.failed, suspect: true, alone: false };
         let payload = kept.payload;
@@ -51,8 +52,8 @@ impl MasterRank {
         out.send(worker, self.incumbent.add(worker, frame)?)
     }
 
-    /// Returns the next command for rank 0 that belongs to a chunk that it holds: the rest of a begun chunk, or a second copy. Commands of
-    /// superseded chunks are dropped.
+    /// Returns the next command for a chunk that rank 0 itself holds: to run the rest of the chunk, or a second copy. Rank 0 drops commands for
+    /// chunks whose results have all arrived from other ranks.
     pub(super) fn next_of_own(&mut self) -> Option<Command> {
         let rests = std::iter::from_fn(|| self.rests.pop_front().map(Command::Rest));
         let copies = std::iter::from_fn(|| self.own_copies.pop_front());

@@ -87,7 +87,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
         for rank in 1..size {
-            // The message that the run has ended is sent even to ranks that count as dead, because they may only have been slow.
+            // The message that the run has ended is also sent to ranks that count as dead, because they may only have been slow.
             if !self.master.state.groups.is_leader(rank) {
                 self.master.dismiss(rank, out)?;
             }
@@ -97,7 +97,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
             Ok((1..size).all(|rank| master.state.is_ignored(rank)))
         })?;
         let MasterRun { mut master, endpoint, driver } = self;
-        // Ranks that have sent no message until now are given up: they are not needed any more, and no rank waits for them.
+        // Ranks that are still silent at the end of the run count as lost, so that no rank waits for them any longer.
         for rank in 1..size {
             if master.state.workers().state_of(rank) == WorkerState::Suspected {
                 master.state.tasks.workers_mut().set(rank, WorkerState::Dead);

@@ -14,12 +14,12 @@ use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// A step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
+/// Phase of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
 pub(super) trait Step {
     /// Returns the object that receives the results during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
-    /// Does the work of a turn of the driver, after messages have been received. Returns true if there was any.
+    /// Does the work of one turn of the driver's loop, after the driver has received messages. Returns true if there was work.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
 
     /// Returns the next command for the computing thread of rank 0.
@@ -27,10 +27,9 @@ pub(super) trait Step {
         Ok(None)
     }
 
-    /// Returns true if the step is complete.
     fn has_finished(&self) -> bool;
 
-    /// Returns true if no thread of the source or the sink has work, so that the communicating thread may wait actively.
+    /// Returns true if no thread calls the source or the sink at the moment, so that the communicating thread may poll without sleeping.
     fn leaves_the_core(&self) -> bool {
         true
     }
@@ -40,7 +39,7 @@ pub(super) trait Step {
         false
     }
 
-    /// Describes the program's code that currently runs for the farm, in words that follow "rank 0: ".
+    /// Describes the program's code that currently runs for the farm, as the end of a message that begins with "rank 0: ".
     fn busy(&self) -> Option<&'static str> {
         None
     }
@@ -63,12 +62,12 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
-    /// Maximum number of messages that are received before the communicating thread of rank 0 runs another job: results that arrive together are
-    /// answered together.
+    /// Maximum number of messages that rank 0 receives between two jobs on its communicating thread. Rank 0 answers all requests for chunks in these
+    /// messages before the next job.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
-    /// Number of turns between two calls of `on_tick`. It is small because source and sink may take some milliseconds of a turn each, and
-    /// heartbeats are due within a second.
+    /// Number of turns of the driver's loop between two calls of `on_tick`, with which the driver also sends heartbeats. The number is small because
+    /// source and sink may take some milliseconds of a turn each, and heartbeats are due within a second.
     const TURNS_PER_TICK: u32 = 64;
 
     const ANSWERS_SOON: bool = true;
@@ -145,7 +144,7 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
 pub(super) struct Stream<'s, 'scope, 'env> {
     source: &'s mut dyn Source,
     delivery: &'s mut Delivery<'scope, 'env>,
-    /// True if workers request chunks: rank 0 polls for messages again and serves them before it takes tasks itself.
+    /// True if workers request chunks. Rank 0 then receives messages and sends chunks to workers before it takes a chunk for itself.
     others_first: bool,
     has_finished: bool,
 }
@@ -227,10 +226,10 @@ impl Stream<'_, '_, '_> {
     }
 }
 
-/// Step in which rank 0 dispatches nothing until a condition is true.
+/// Step that dispatches no tasks until a condition is true.
 pub(super) struct Waiting<U> {
     until: U,
-    /// Description of the program's code that runs meanwhile, for messages.
+    /// Description of the program's code that runs in the meantime, for progress messages.
     busy: Option<&'static str>,
     has_finished: bool,
     nothing: NoDelivery,

@@ -23,7 +23,7 @@ impl MasterRank {
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
         let ranks = self.state.splittable();
         let count = count.min(ranks.len() / 2);
-        // There are no sub-masters if tasks have a time limit, because only the master handles workers that hang in a task.
+        // With a time limit for tasks there are no sub-masters, because only rank 0 can handle workers that hang in a task.
         if count == 0 || self.state.groups.len() > 0 || self.options.task_limit.is_some() {
             return Ok(());
         }
@@ -114,7 +114,8 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Sends the end of the run to the sub-masters whose members have left. Until then a sub-master must receive the messages of its members.
+    /// Sends the message that the run has ended to each sub-master whose members have all left the farm. Until then the sub-master must receive the
+    /// messages of its members.
     pub(super) fn dismiss_submasters(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
             self.dismiss(leader, out)?;

@@ -9,20 +9,20 @@ use crate::observe::number_format::seconds;
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Returns the time left for tasks, if the job has a time limit and the farm has a journal, with which another job continues.
+    /// Returns the time that is left for tasks before the time limit of the job. Returns `None` without a time limit, and without a journal, because
+    /// then no later job could continue the run.
     fn time_left(&self) -> Option<Duration> {
         let end = self.tasks_end_by.filter(|_| self.options.journal.is_some())?;
         Some(end.saturating_sub(self.clock.now()))
     }
 
-    /// Returns the maximum number of tasks that `worker` may receive now, in a chunk that is sized for the worker `sized_for`: as many as it can
-    /// complete in the time left, after the tasks that it holds.
+    /// Returns the number of tasks that `worker` can complete before the time limit of the job, after the tasks that it holds. The time of a task is
+    /// that on the worker `sized_for`, which is a member of `worker` if that is a sub-master.
     pub(super) fn most_in_time(&self, worker: usize, sized_for: usize) -> u64 {
         let Some(left) = self.time_left() else { return u64::MAX };
         let Some(each) = self.state.pace.estimate(sized_for) else { return u64::MAX };
-        // The quotient is infinite if tasks take no time; the conversion saturates.
         let (fits, out) = ((left.as_secs_f64() / each) as u64, self.state.tasks.out());
-        // Far from the time limit, all outstanding tasks are subtracted: counting those of the worker would take more time.
+        // If much time is left, the outstanding tasks of all workers are subtracted, because counting those of `worker` alone would take longer.
         let held = match fits / 2 >= out {
             true => out,
             false => self.state.tasks.tasks_of(worker) / self.state.workers().span(worker) as u64,
@@ -30,7 +30,6 @@ impl MasterRank {
         fits.saturating_sub(held)
     }
 
-    /// Returns true if the job has a time limit, so that a worker may get no tasks although there are some.
     pub(super) fn has_time_limit(&self) -> bool {
         self.tasks_end_by.is_some()
     }

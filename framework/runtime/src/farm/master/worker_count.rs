@@ -38,7 +38,7 @@ impl MasterRank {
         }
     }
 
-    /// Parks and wakes ranks so that as many ranks run tasks as were decided.
+    /// Parks and wakes ranks until the decided number of ranks runs tasks, and notifies these ranks.
     pub(super) fn adjust_workers(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Change { parked, woken } = self.state.adjust_workers();
         for &rank in &parked {
@@ -65,7 +65,7 @@ impl MasterRank {
         if due { self.replan(now, true, out) } else { Ok(()) }
     }
 
-    /// Returns true if rank 0 decides whether there are sub-masters.
+    /// Returns true if rank 0 may introduce sub-masters during the run: the program has not set their number, and tasks have no time limit.
     fn may_split(&self) -> bool {
         self.options.sub_masters.is_none() && self.options.task_limit.is_none()
     }
@@ -116,8 +116,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         Ok(())
     }
 
-    /// Measures round trips to an idle worker: one with an empty message and one with a message of `bytes` bytes. Each call uses another
-    /// worker.
+    /// Measures two round trips to an idle worker, one with an empty message and one with a message of `bytes` bytes. Successive calls measure
+    /// different workers.
     fn round_trips(&mut self, bytes: usize) -> Result<()> {
         let (size, clock) = (self.endpoint.size(), self.master.clock);
         let idle = |&rank: &usize| {

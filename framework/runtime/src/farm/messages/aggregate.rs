@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::wire::header::header;
 
 header! {
-    /// Description of a chunk or result in the list at the beginning of the message.
+    /// Entry, for one chunk or result, of the list at the beginning of the message.
     struct Listed {
         by: u32,
-        /// Number of separately sent parts (large blocks of data) of the chunk or result.
+        /// Number of large blocks of data of the chunk or result, each of which is sent as a separate part of the message.
         parts: u32,
         /// Size in bytes of the body of the chunk or result, including the header in front of it.
         length: u64,
@@ -42,7 +42,7 @@ impl Take for Vec<(ChunkHeader, Payload)> {
     }
 }
 
-/// Writes results. The list begins with a number that has no meaning and is kept for the format.
+/// Writes results. A number without meaning precedes the list of results, because the message format requires it.
 impl Put for Vec<Entry> {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         0_u32.put(head, parts)?;

@@ -12,18 +12,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::erased::{Batch, Codec, Items};
 use crate::wire::{self, header::header};
 
-/// Header of a dispatched chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {
     pub(crate) id: u64,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Number of tasks at the beginning of the payload that do not belong to the chunk, because their results have already arrived.
+    /// Number of tasks at the beginning of the encoded tasks that do not belong to the chunk, because their results have already arrived.
     pub(crate) skip: u32,
     pub(crate) attempt: u32,
-    /// True if another rank sent no more messages while it held tasks of the chunk, which may therefore take long.
+    /// True if a rank fell silent while it held tasks of the chunk, or if the chunk is a second copy. The tasks may take long, so they do not run on
+    /// the communicating thread.
     pub(crate) suspect: bool,
-    /// True if ranks may have died in tasks of the chunk: the rank that runs the chunk holds no other chunk meanwhile.
+    /// True if ranks may have died in tasks of the chunk. The rank that gets the chunk then holds no other chunk, so that the next death identifies
+    /// the task.
     pub(crate) alone: bool,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct Entry {
     pub(crate) parts: Vec<Part>,
 }
 
-/// Header of a result: of a whole chunk, or of the next tasks of a chunk whose worker continues with the rest.
+/// Header of a result, which belongs to a whole chunk or to some of its tasks. In the second case the worker sends the other results later.
 #[derive(Debug)]
 pub(crate) struct ResultHeader {
     pub(crate) id: u64,
@@ -70,9 +71,9 @@ pub(crate) struct ResultHeader {
     pub(crate) times: Times,
 }
 
-/// Bit of the number of attempts in the header that marks a chunk of tasks that may take long.
+/// Bit of the field `attempt` in a chunk's header: the tasks of the chunk may take long.
 const SUSPECT: u32 = 1 << 31;
-/// Bit of the number of attempts in the header that marks a chunk whose rank must hold no other chunk.
+/// Bit of the field `attempt` in a chunk's header: the rank that runs the chunk must hold no other chunk.
 const ALONE: u32 = 1 << 30;
 
 header! {
@@ -97,7 +98,7 @@ header! {
     }
 }
 
-/// Sizes in bytes of the header of a chunk and of the header of a result.
+/// Sizes in bytes of a chunk's header and of a result's header.
 const CHUNK_HEADER: usize = ChunkFields::SIZE;
 const RESULT_HEADER: usize = ResultFields::SIZE;
 
@@ -106,7 +107,8 @@ fn room(codec: &dyn Codec, items: &dyn Batch) -> usize {
     64 + codec.shape().size.min(1 << 10) * items.len()
 }
 
-/// Encodes `tasks` and the header of their chunk as a message. Returns the message, and the encoded tasks, which the sender keeps.
+/// Encodes `tasks` and the header of their chunk as a message. Returns the message, and the encoded tasks, which the sender keeps until their results
+/// arrive.
 pub(crate) fn encode_chunk(
     run: u32,
     header: ChunkHeader,

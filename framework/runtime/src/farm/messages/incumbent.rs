@@ -1,5 +1,5 @@
-//! The incumbent as an addition to any message of a farm: a bit of the tag, and the value behind the content of the message. Messages
-//! without it are unchanged.
+//! The incumbent as an addition to any message of a farm: one bit of the message's tag shows that the encoded value follows the content of the
+//! message. Messages without the incumbent are unchanged.
 
 use bytes::Bytes;
 
@@ -7,12 +7,12 @@ use crate::comm::Frame;
 use crate::comm::message::{Message, TAG_AT};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bit of a message's tag that marks a message with the incumbent. No tag of a farm's messages uses this bit otherwise.
+/// Bit of a message's tag: the message carries the incumbent. The tags of a farm's messages leave this bit free.
 const CARRIES: u8 = 1 << 7;
-/// Size in bytes of the field with the length of the value, at the end of the first part of the message.
+/// Size in bytes of the field with the length of the encoded incumbent, at the end of the first part of the message.
 const LENGTH: usize = size_of::<u32>();
 
-/// Adds an encoded value to a message. The content of the message stays where it is, so that its alignment does not change.
+/// Adds the encoded incumbent to a message, behind the content of the message, whose alignment does not change.
 pub(in super::super) fn with_incumbent(frame: Frame, value: &[u8]) -> Frame {
     let mut head = Vec::with_capacity(frame.head.len() + value.len() + LENGTH);
     head.extend_from_slice(&frame.head);

@@ -27,7 +27,7 @@ messages! {
     /// Message that a rank other than 0 has received: from its master, or, as a sub-master, from a current or former member.
     pub(crate) enum Received;
     pub(super) enum Tag {
-        /// Message that carries only the incumbent.
+        /// Message that carries the incumbent and nothing else.
         Incumbent = 43,
     }
     /// Message from a worker to its master: to rank 0, or from a member to its sub-master.
@@ -76,7 +76,7 @@ messages! {
 /// Content of the message with which a worker joins the farm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join {
-    /// Time in which the user's worker was created.
+    /// Duration of the creation of the user's worker on the rank.
     pub(crate) warm_up: Duration,
     /// Location of the rank's flight record (its last activity, in memory that outlives the rank), if there is one.
     pub(crate) flight_recorder: Option<FlightRecordLocation>,
@@ -85,7 +85,8 @@ pub(crate) struct Join {
 /// State of a worker in the heartbeats to its master.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
-    /// Number of the current task, or of the first task of its chunk if tasks are tiny. It is `u64::MAX` if the number is not known.
+    /// Number of the task that the worker runs, or of the first task of its chunk if tasks are tiny; `None` if it runs none. The value `u64::MAX`
+    /// means that the number is not known.
     pub(crate) task: Option<u64>,
     /// Number of chunks on the rank that are not begun.
     pub(crate) waiting: u32,
@@ -113,12 +114,12 @@ pub(crate) struct Lead {
     pub(crate) order: Attach,
 }
 
-/// Order that the receiving rank works for the sending rank. The master numbers these orders; an order with a lower number that arrives late is
-/// void.
+/// Order that the receiving rank gets its chunks from the sending rank from now on. Rank 0 numbers these orders. A rank ignores an order with a lower
+/// number than that of its last order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attach {
     pub(crate) number: u32,
-    /// Dead sub-master that the sending rank replaces, if there is one.
+    /// Dead sub-master from which the receiving rank got its chunks before, if there is one.
     pub(crate) instead_of: Option<usize>,
 }
 

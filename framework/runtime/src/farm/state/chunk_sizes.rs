@@ -6,7 +6,8 @@ use armature_planner::farm::{Choice, ChunkDone, Chunker, Chunking, Knowledge, Su
 
 use super::super::traffic::TrafficStats;
 
-/// Chunk whose tasks the source has not returned yet. Its size is kept, because the policy must be asked only once for each chunk.
+/// Chunk whose size is chosen, but whose tasks the source has not returned yet. The size is kept, because the policy must be asked only once for each
+/// chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     pub(super) worker: usize,
@@ -14,7 +15,7 @@ pub(crate) struct Reserved {
     pub(super) size: u64,
 }
 
-/// Policy that chooses the size of chunks, with its measurements.
+/// Sizes of a farm's chunks: the policy that chooses them, and the measurements that the policy uses.
 #[derive(Debug)]
 pub(crate) struct ChunkSizes {
     chunker: Chunker,
@@ -24,7 +25,7 @@ pub(crate) struct ChunkSizes {
 }
 
 impl ChunkSizes {
-    /// Creates the state of a policy for the size of chunks. `computes` is true if rank 0 runs tasks.
+    /// Creates the state for a run whose chunk sizes are chosen by the policy `chunking`. `computes` is true if rank 0 runs tasks.
     pub(super) fn new(chunking: Chunking, computes: bool) -> Self {
         ChunkSizes {
             chunker: Chunker::new(chunking),
@@ -65,7 +66,6 @@ impl ChunkSizes {
         self.knowledge.ahead = ahead;
     }
 
-    /// Reports the exact number of remaining tasks to the policy for chunk sizes.
     pub(super) fn set_remaining(&mut self, left: u64) {
         self.chunker.set_supply(Remaining::Exactly(left), &self.knowledge);
     }
@@ -75,12 +75,12 @@ impl ChunkSizes {
         self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1)
     }
 
-    /// Reports to the policy for chunk sizes that `tasks` tasks which it has counted for a chunk are not in a chunk after all.
+    /// Reports to the chunk size policy that `tasks` tasks are not dispatched after all, although the policy has counted them.
     pub(crate) fn return_tasks(&mut self, tasks: u64) {
         self.chunker.return_tasks(tasks);
     }
 
-    /// Reserves a chunk for `worker`, which gets the tasks when the source returns them.
+    /// Notes that `worker` gets a chunk of `size` tasks as soon as the source returns these tasks.
     pub(crate) fn reserve(&mut self, worker: usize, sized_for: usize, size: u64) {
         self.reserved = Some(Reserved { worker, sized_for, size });
     }
@@ -89,27 +89,26 @@ impl ChunkSizes {
         self.reserved.take()
     }
 
-    /// Returns true if a chunk is reserved for a worker until the source returns its tasks.
+    /// Returns true if a worker waits for tasks of the source, for a chunk whose size is already chosen.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.is_some()
     }
 
-    /// Reports to the policy for chunk sizes that tasks of a chunk are completed. `are_last` is true for the last tasks of the chunk.
+    /// Reports completed tasks of a chunk to the chunk size policy. `are_last` is true if no tasks of the chunk are left.
     pub(super) fn done(&mut self, tasks: &ChunkDone, are_last: bool) {
         if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
 
-    /// Reports a further worker to the policy for chunk sizes.
+    /// Reports to the chunk size policy that a further worker gets tasks.
     pub(super) fn join(&mut self, worker: usize) {
         self.chunker.join(worker);
     }
 
-    /// Reports to the policy for chunk sizes that a worker gets no more tasks.
     pub(super) fn leave(&mut self, worker: usize) {
         self.chunker.leave(worker);
     }
 
-    /// Takes the latest choice of the policy for chunk sizes, if it is new.
+    /// Returns the last choice of the chunk size policy, if it was not returned before.
     pub(crate) fn take_choice(&mut self) -> Option<Choice> {
         self.chunker.take_choice()
     }

@@ -1,18 +1,18 @@
-//! Pairs of outstanding chunks with the same tasks, of which each task counts once.
+//! Pairs of outstanding chunks with the same tasks: an original and its second copy. Each task counts once.
 
 use std::ops::Range;
 
-/// Two chunks with the same tasks. At least one of them is outstanding for each open task.
+/// A chunk and its second copy, which contain the same tasks. Every task that is still open is in a chunk that a rank holds.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) chunks: [u64; 2],
     pub(super) first: u64,
-    /// True for each task from `first` on that has neither ended nor been requeued.
+    /// For each task, from number `first` on: true if it is open, which means that it has no result and was not requeued.
     pub(super) open: Vec<bool>,
 }
 
 impl Pair {
-    /// Closes the open tasks in `tasks` that `closes` accepts. Returns them.
+    /// Marks those open tasks in the range `tasks` as no longer open for which `closes` returns true. Returns these tasks as ranges.
     pub(super) fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for task in tasks {
@@ -32,7 +32,7 @@ impl Pair {
     }
 }
 
-/// Pairs of chunks with the same tasks.
+/// All chunks of which a second copy was sent, each with its copy.
 #[derive(Debug, Default)]
 pub(super) struct SecondCopies(pub(super) Vec<Pair>);
 

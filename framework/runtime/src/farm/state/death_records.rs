@@ -6,7 +6,7 @@ use super::super::failure_detector::Loss;
 use crate::failed_task::FailedTask;
 use crate::tasks::Attempts;
 
-/// Death of a rank, with the tasks that may have caused it.
+/// Death of a rank, with the tasks that may have caused the death.
 #[derive(Debug)]
 struct Death {
     tasks: Range<u64>,

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::super::messages::{Attach, Lead};
 use super::{WorkerState, WorkerTable};
 
-/// Members of one sub-master.
+/// Ranks that one sub-master supplies with chunks.
 #[derive(Debug)]
 struct Group {
     members: Vec<usize>,
-    /// Position in `members` of the worker for which the next chunk is sized. The policy for chunk sizes knows only workers, not sub-masters.
+    /// Index in `members` of the worker by whose speed the next chunk of the group is sized: chunk size policies know only workers.
     turn: usize,
 }
 
@@ -17,7 +17,7 @@ struct Group {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<usize, Group>,
-    /// Number of orders to work for a sub-master or rank 0 that were created so far.
+    /// Number of orders created so far that tell a rank from which rank it gets its chunks.
     orders: u32,
 }
 
@@ -62,7 +62,7 @@ impl Groups {
         orders
     }
 
-    /// Returns the member of `leader` for which the next chunk is sized. Which member runs the chunk is decided by the sub-master.
+    /// Returns the member of the sub-master `leader` by whose speed the next chunk is sized. The sub-master may send the chunk to another member.
     pub(crate) fn next_member(&mut self, workers: &WorkerTable, leader: usize) -> Option<usize> {
         let group = self.groups.get_mut(&leader)?;
         for _ in 0..group.members.len() {

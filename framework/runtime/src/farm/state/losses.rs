@@ -36,12 +36,12 @@ impl MasterState {
         Some(chunks)
     }
 
-    /// Subtracts chunks that no rank holds any more from the bytes in flight.
+    /// Releases the bytes that the tasks of these chunks occupy within the limit of bytes in flight.
     fn release_window(&mut self, chunks: &[Sent]) {
         chunks.iter().for_each(|outstanding| self.window_returns(outstanding));
     }
 
-    /// Returns the tasks of a lost rank with their new attempts. Records the tasks of which the rank may have died.
+    /// Returns the tasks of a lost rank with their updated failed attempts. Records the tasks of which the rank may have died.
     pub(crate) fn assess_loss(
         &mut self,
         loss: &Loss,
@@ -57,7 +57,7 @@ impl MasterState {
         reassigned
     }
 
-    /// Makes a rank active again that had stopped sending messages. Returns true if the rank had been suspected to be dead.
+    /// Makes a rank active again that had stopped sending messages. Returns true if the rank counted as possibly dead.
     pub(crate) fn readmit(&mut self, rank: usize) -> bool {
         if self.workers().state_of(rank) != WorkerState::Suspected {
             return false;
@@ -69,7 +69,7 @@ impl MasterState {
         true
     }
 
-    /// Returns true if a rank is left that runs tasks or may run some. No rank is needed while the run ends.
+    /// Returns true if a rank is left that runs tasks or may run some, or if the run ends and therefore needs no rank.
     pub(crate) fn somebody_is_left(&self) -> bool {
         let can = |r: usize| {
             let state = self.workers().state_of(r);

@@ -19,20 +19,21 @@ use super::{
 use crate::tasks::Attempts;
 use crate::wire::erased::Shape;
 
-/// Data of a dispatched chunk that the master keeps until the result has arrived.
+/// Data of a dispatched chunk that the master keeps until the results of the chunk have arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct SentChunk {
     pub(crate) payload: Payload,
-    /// Number of tasks in the encoded tasks of the chunk.
+    /// Number of tasks in the encoded chunk.
     pub(crate) count: u32,
-    /// Worker for which the chunk was sized. Chunk policies do not know which member of a sub-master runs the chunk.
+    /// Worker whose speed determined the size of the chunk: a member if the chunk was sent to a sub-master, although another member may run the
+    /// chunk.
     pub(crate) sized_for: usize,
 }
 
-/// Chunk that the master has dispatched and whose result has not arrived.
+/// Dispatched chunk whose results have not all arrived.
 pub(crate) type Sent = OutstandingChunk<SentChunk>;
 
-/// State of a rank that has joined the farm, as decided on its arrival.
+/// Decision about a rank that reports that it joins the farm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
     /// The rank gets tasks, as a worker or a sub-master.
@@ -53,7 +54,7 @@ pub(crate) struct MasterState {
     pub(crate) traffic: TrafficStats,
     pub(crate) sizes: ChunkSizes,
     pub(crate) pace: Pace,
-    /// Number of chunks that a worker may hold in addition to the running one, if the user has set it.
+    /// Number of chunks that a worker may hold in addition to the running one, as set by the user; `None` if the farm chooses it.
     request_ahead: Option<u32>,
     pub(crate) computes: bool,
     pub(crate) reports: Vec<RankReport>,
@@ -62,15 +63,15 @@ pub(crate) struct MasterState {
     pub(crate) deaths: DeathRecords,
     /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
     pub(crate) undelivered: (u64, u64),
-    /// Tasks that failed because ranks died in them.
+    /// Failed tasks in which ranks died.
     pub(crate) died_of: Vec<u64>,
-    /// True if the sink wants no more results.
+    /// True if the sink has ended the run.
     pub(crate) stopped: bool,
     /// True while the run ends and workers are dismissed.
     pub(crate) ending: bool,
     /// Number of tasks whose results came from the journal.
     pub(crate) known: u64,
-    /// Number of ranks that were to run tasks at the start.
+    /// Number of ranks that run tasks at the start of the run.
     pub(crate) started_with: usize,
 }
 
@@ -158,8 +159,8 @@ impl MasterState {
         if self.sizes.is_automatic() { self.traffic.enough() } else { u64::MAX }
     }
 
-    /// Returns the number of bytes after which no more tasks are drawn for a chunk, for the case that tasks are larger than expected. The tasks are
-    /// measured by their bytes in memory, which are more than their encoded bytes.
+    /// Returns the maximum number of bytes of the tasks that are drawn for one chunk, as a protection against tasks that are larger than expected.
+    /// The size of a task is that in memory, which exceeds its encoded size.
     pub(crate) fn max_bytes(&self) -> u64 {
         let chunk = if self.sizes.is_automatic() { 4 * ENOUGH_BYTES as u64 } else { u64::MAX };
         chunk.min(self.window.bytes_left(self.in_flight()))
@@ -180,9 +181,9 @@ impl MasterState {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// Returns the number of new tasks, at most `most`, in a chunk for `worker`, and the worker for which this number was chosen: `sized_for`, or
-    /// the worker of an earlier reservation. Returns `None` if `worker` has to wait: until bytes in flight are below their limit, until the size of
-    /// tasks is known, or for the reserved chunk of another worker.
+    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for which this number was chosen: `sized_for`,
+    /// or the one of an earlier choice whose tasks the source had not returned. Returns `None` if `worker` gets no chunk now: at the limit of bytes
+    /// in flight, while the size of tasks is not known, or while another worker waits for tasks of the source.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,
@@ -208,7 +209,7 @@ impl MasterState {
         Some((self.sizes.next(sized_for, most.min(room)), sized_for))
     }
 
-    /// Drops the reservation of a worker that may get no tasks any more, so that other workers do not wait for it.
+    /// Drops the choice of a chunk size for a worker that gets no tasks any more, so that other workers do not wait for the tasks of that chunk.
     pub(crate) fn drop_reserved(&mut self, worker: usize) {
         match self.sizes.take_reserved() {
             Some(Reserved { worker: first, size, .. }) if first == worker => self.sizes.return_tasks(size),
@@ -274,7 +275,8 @@ impl MasterState {
         self.tasks.dispatch(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
     }
 
-    /// Records a result of the next tasks of a chunk, which `worker` sent and rank `by` computed. Returns the value of [`TaskTable::done`].
+    /// Records the result of some tasks of a chunk. The rank `by` computed it, and `worker` sent it to rank 0. Returns the value of
+    /// [`TaskTable::done`].
     pub(crate) fn take_result(
         &mut self,
         [worker, by]: [usize; 2],
@@ -285,7 +287,7 @@ impl MasterState {
         let superseded = self.tasks.superseded(worker, done.id);
         let taken = self.tasks.done(worker, done.id, done.count);
         if let Some(given) = superseded {
-            // The measurements of a result that is not needed count like others.
+            // The time of a result is measured even if the same result has arrived from another copy of the chunk.
             let is_last = done.count >= given.count;
             self.count_result(done, by, (&given, is_last), now);
             if is_last {
@@ -299,16 +301,16 @@ impl MasterState {
         Some((outstanding, is_last))
     }
 
-    /// Removes a chunk that its worker does not hold any more from the window, which limits the bytes in flight. A second copy of a chunk does not
-    /// count, because it shares the encoded tasks with the original.
+    /// Releases the bytes of a chunk within the limit of bytes in flight. A second copy occupies none, because it shares the encoded tasks with the
+    /// original.
     pub(super) fn window_returns(&mut self, chunk: &Sent) {
         if !chunk.is_copy {
             self.window.returned(chunk.kept.payload.len());
         }
     }
 
-    /// Adds a result computed by rank `by` to the report of the rank, the traffic and the chunk policy. The result covers a part of a
-    /// chunk, or its last tasks.
+    /// Adds a result to the statistics of the rank `by`, which computed it, to the message statistics, and to the measurements of the chunk size
+    /// policy. `is_last` is true if the result completes its chunk.
     pub(crate) fn count_result(
         &mut self,
         done: &ResultHeader,
@@ -318,7 +320,7 @@ impl MasterState {
     ) {
         self.reports[by].add(done.count, done.times.sum, is_last);
         let elapsed = now.saturating_sub(outstanding.since);
-        // Round trips to members of a sub-master are not measured, because their results wait at the sub-master for further results.
+        // No round trip is measured if a sub-master forwards the result, because the result then waits for further results.
         if outstanding.alone && by != 0 && by == outstanding.worker {
             self.traffic.exchanged(elapsed.saturating_sub(done.times.took));
         }
@@ -327,7 +329,7 @@ impl MasterState {
         self.sizes.done(&ChunkDone { worker, tasks, sum, squares, elapsed }, is_last);
     }
 
-    /// Handles the message of a rank that it joins the farm. `warm_up` is the time in which the user's worker was created on the rank.
+    /// Handles the report of a rank that its worker is ready. `warm_up` is the duration of the worker's creation.
     pub(crate) fn join(&mut self, rank: usize, warm_up: Duration) -> Joined {
         self.reports[rank].warm_up = warm_up;
         if self.workers().state_of(rank) != WorkerState::Expected {
@@ -362,7 +364,7 @@ impl MasterState {
         change
     }
 
-    /// Returns the ranks that can be assigned to sub-masters.
+    /// Returns the ranks other than 0 that can become sub-masters or their members.
     pub(crate) fn splittable(&self) -> Vec<usize> {
         let takes_part = |&r: &usize| {
             let state = self.workers().state_of(r);
@@ -371,7 +373,7 @@ impl MasterState {
         (1..self.reports.len()).filter(takes_part).collect()
     }
 
-    /// Assigns `ranks` to `count` of them, which become sub-masters and run no more tasks. Returns the orders for the sub-masters.
+    /// Makes `count` of these `ranks` sub-masters, which run no tasks any more, and the others their members. Returns the orders for the sub-masters.
     pub(crate) fn split(&mut self, ranks: &[usize], count: usize) -> Vec<(usize, Lead)> {
         let orders = self.groups.split(self.tasks.workers_mut(), ranks, count);
         orders.iter().for_each(|&(leader, _)| self.sizes.leave(leader));
@@ -384,7 +386,7 @@ impl MasterState {
         at_once || self.window.room(self.in_flight()) > 0
     }
 
-    /// Returns the member of `leader` for which the next chunk is sized.
+    /// Returns the member of the sub-master `leader` by whose speed the next chunk is sized.
     pub(crate) fn next_member(&mut self, leader: usize) -> Option<usize> {
         self.groups.next_member(self.tasks.workers(), leader)
     }

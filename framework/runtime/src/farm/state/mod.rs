@@ -33,13 +33,13 @@ pub(crate) use submaster::SubmasterState;
 pub(crate) use suspect_tasks::Share;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
-/// Consecutive tasks that wait on the master: they were drawn and not dispatched, or requeued.
+/// Consecutive tasks that no rank holds: they were drawn from the source and not dispatched, or they were requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
     /// Number of the first of the consecutive tasks.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
-    /// Earlier attempts of each task.
+    /// Failed attempts, which are the same for each of the tasks.
     pub(crate) attempts: Attempts,
     /// Rank that runs the tasks only if no other rank can: the rank on which they failed, or rank 0 after the loss of a rank.
     pub(crate) avoid: Option<usize>,
@@ -55,34 +55,35 @@ impl PendingTasks {
     }
 }
 
-/// Chunk that a rank holds: the tasks whose results have not arrived, and data from which all its tasks can be restored if they are requeued.
+/// Chunk that a rank holds: its tasks without a result, and the encoded tasks, from which tasks can be requeued.
 #[derive(Clone, Debug)]
 pub(crate) struct OutstandingChunk<K> {
     pub(crate) id: u64,
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Number of tasks at the beginning of the payload whose results have already arrived.
+    /// Number of tasks at the beginning of the encoded tasks whose results have already arrived.
     pub(crate) skip: u32,
     pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.
     pub(crate) since: Duration,
-    /// True if the worker held no other chunk when the chunk was dispatched and has sent no partial result, so that its round trip can be measured.
+    /// True if the time of the round trip can be measured: the worker held no other chunk at the dispatch, and has sent no results of this one yet.
     pub(crate) alone: bool,
     /// True if the chunk is a second copy of a chunk of another worker.
     pub(crate) is_copy: bool,
-    /// True if another chunk has, or had, the same tasks.
+    /// True if a second copy of the chunk was made, or the chunk is itself one.
     pub(crate) has_copy: bool,
-    /// True if all tasks of the chunk have ended in another copy, or were taken back with that copy. The worker runs the chunk nevertheless.
+    /// True if no task of the chunk is needed any more, because all have a result in another copy of the chunk or were requeued. The worker does not
+    /// know this and runs the chunk.
     pub(crate) superseded: bool,
     pub(crate) kept: K,
 }
 
-/// All tasks of a run, as the master tracks them. `K` is the type of the data that is kept of a dispatched chunk.
+/// All tasks of a run and the ranks that hold them. `K` is the type of the data that the master keeps of a dispatched chunk.
 #[derive(Debug)]
 pub(crate) struct TaskTable<K> {
     workers: WorkerTable,
-    /// Maximum number of attempts of a task.
+    /// Number of failed attempts after which a task fails for good.
     tries: u32,
     /// Number of ranks that should run tasks.
     target: usize,
@@ -100,15 +101,15 @@ pub(crate) struct TaskTable<K> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TaskCounts {
-    /// Number of tasks that have a result or failed at every attempt; `failed` is the number of those that failed.
+    /// Number of tasks that have ended, with a result or as failed tasks, and number of the failed ones.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Number of attempts that followed an error of a task or a death in it.
+    /// Number of further attempts after an error of a task or the death of a rank in it.
     pub(crate) retried: u64,
     /// Number of tasks that were requeued because their worker was lost.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
-    /// Number of chunks that are second copies, and of tasks that ended in one.
+    /// Number of dispatched second copies, and number of tasks whose result came from a second copy.
     pub(crate) copies: u64,
     pub(crate) ended_in_copies: u64,
     /// Number of results dropped because their sender does not hold the chunk any more.
@@ -145,13 +146,13 @@ impl<K> TaskTable<K> {
         self.target
     }
 
-    /// Sets the number of ranks that should run tasks, at least 1. Has to be followed by [`adjust_active`](TaskTable::adjust_active).
+    /// Sets the number of ranks that should run tasks, at least 1. The caller then has to call [`adjust_active`](TaskTable::adjust_active).
     pub(crate) fn set_target(&mut self, target: usize) {
         self.target = target.max(1);
     }
 
-    /// Adds a rank that has joined the farm. The rank is active, or parked if the ranks that already run tasks, and `expected` further ranks, are
-    /// as many as should run tasks. Returns true if the rank is active.
+    /// Adds a rank that has joined the farm. The rank is parked if enough ranks run tasks, together with `expected` ranks that have not joined yet,
+    /// and otherwise active. Returns true if the rank is active.
     pub(crate) fn join(&mut self, rank: usize, expected: usize) -> bool {
         let works = self.workers.working() + expected < self.target;
         self.workers.set(rank, if works { WorkerState::Active } else { WorkerState::Parked });
@@ -165,7 +166,7 @@ impl<K> TaskTable<K> {
         let workers = &self.workers;
         let shunned =
             |p: &PendingTasks| p.avoid.is_some_and(|rank| workers.state_of(rank) == WorkerState::Active);
-        // Another rank is also needed if only rank 0 is active: rank 0 never runs tasks in which ranks may have died.
+        // If only rank 0 is active, another rank is also needed for tasks in which ranks may have died, because rank 0 never runs these.
         let only_0 = workers.state_of(0) == WorkerState::Active && workers.working() == 1;
         let needs_other = |p: &PendingTasks| shunned(p) || (only_0 && p.attempts.is_suspect());
         let stuck =
@@ -180,7 +181,6 @@ impl<K> TaskTable<K> {
         self.counts
     }
 
-    /// Returns the identification number of the next chunk.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
@@ -221,8 +221,8 @@ impl<K> TaskTable<K> {
         Some(taken)
     }
 
-    /// Returns true if `worker` must finish its chunks before it gets others, because tasks in which ranks may have died wait for a worker
-    /// without chunks, and `worker` may run them.
+    /// Returns true if `worker` gets no chunks until it has finished those that it holds: a task in which ranks may have died waits for a worker
+    /// without chunks, and `worker` may run this task.
     pub(crate) fn must_drain(&self, worker: usize) -> bool {
         let waits = |p: &PendingTasks| p.attempts.is_suspect() && self.may_try(worker, p.attempts, true);
         self.deaths.last > 0
@@ -231,7 +231,7 @@ impl<K> TaskTable<K> {
             && self.back.iter().any(waits)
     }
 
-    /// Takes tasks in which ranks may have died and that no rank may run any more, if there are any.
+    /// Removes and returns tasks that no rank may run any more, because ranks may have died in them.
     pub(crate) fn take_abandoned(&mut self) -> Option<PendingTasks> {
         let is_hopeless = |p: &PendingTasks| p.attempts.is_suspect() && self.is_hopeless(p.attempts);
         let at = if self.deaths.last > 0 { self.back.iter().position(is_hopeless)? } else { return None };
@@ -240,14 +240,14 @@ impl<K> TaskTable<K> {
         Some(pending)
     }
 
-    /// Returns true if `worker` may run tasks in which ranks may have died, and whose attempts are `attempts`: now or, if `idle` is true, once it
-    /// holds no chunk.
+    /// Returns true if `worker` may run tasks in which ranks may have died. `attempts` are the failed attempts of the tasks. If `idle` is true, the
+    /// chunks that `worker` holds do not count.
     fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
         let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
         worker != 0 && free && !self.is_hopeless(attempts)
     }
 
-    /// Returns true if no worker may run tasks with these attempts, now or later.
+    /// Returns true if no worker may run tasks with these failed attempts, now or later.
     fn is_hopeless(&self, attempts: Attempts) -> bool {
         attempts.is_hopeless(self.tries, self.workers.others())
     }
@@ -291,7 +291,7 @@ impl<K> TaskTable<K> {
         id
     }
 
-    /// Adds a dispatched chunk, to which the caller has given the next identification number.
+    /// Adds a dispatched chunk, whose number is the one after the last.
     fn insert(&mut self, chunk: OutstandingChunk<K>) {
         self.next_id += 1;
         self.out += u64::from(chunk.count);
@@ -300,9 +300,9 @@ impl<K> TaskTable<K> {
         self.outstanding.insert(chunk.id, chunk);
     }
 
-    /// Records a result of the next `count` tasks of chunk `id` from `worker`. Returns the chunk reduced to these tasks, and true if they
-    /// are its last ones. Returns `None` if `worker` does not hold the chunk any more, or the chunk is superseded; the result must then be
-    /// dropped.
+    /// Records a result of the next `count` tasks of chunk `id` from `worker`. Returns the chunk reduced to these tasks, and true if no tasks of the
+    /// chunk are left. Returns `None` if the caller has to drop the result, because `worker` does not hold the chunk any more or no task of it is
+    /// needed.
     pub(crate) fn done(&mut self, worker: usize, id: u64, count: u32) -> Option<(OutstandingChunk<K>, bool)>
     where
         K: Clone,
@@ -327,7 +327,7 @@ impl<K> TaskTable<K> {
         self.took(outstanding, is_needed).map(|outstanding| (outstanding, true))
     }
 
-    /// Counts the result of a chunk or of a part of one. Returns the tasks if the result is needed.
+    /// Counts the arrival of a result. Returns the tasks of the result if they are needed, otherwise `None`.
     fn took(&mut self, chunk: OutstandingChunk<K>, is_needed: bool) -> Option<OutstandingChunk<K>> {
         if !is_needed {
             self.counts.stale += 1;
@@ -345,14 +345,13 @@ impl<K> TaskTable<K> {
         }
     }
 
-    /// Counts `tasks` tasks that have ended, `failed` of them without a result.
     pub(crate) fn ended(&mut self, tasks: u64, failed: u64) {
         self.counts.ended += tasks;
         self.counts.failed += failed;
     }
 
-    /// Sets `worker` to `state` and takes its chunks away. Returns the chunks, oldest first; the caller has to [put
-    /// back](TaskTable::requeue) their tasks.
+    /// Takes all chunks from `worker` and changes its state to `state`. Returns the chunks, oldest first; the caller has to
+    /// [requeue](TaskTable::requeue) their tasks.
     pub(crate) fn lose(&mut self, worker: usize, state: WorkerState) -> Vec<OutstandingChunk<K>> {
         self.workers.set(worker, state);
         self.workers.forget(worker);
@@ -361,7 +360,7 @@ impl<K> TaskTable<K> {
         self.take_from(&ids)
     }
 
-    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, which has lost the worker that held them. Returns the chunks like
+    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, whose member has held them and is lost. Returns the chunks like
     /// [`lose`](TaskTable::lose).
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let its = |id: &u64| self.outstanding.get(id).is_some_and(|g| g.worker == leader);

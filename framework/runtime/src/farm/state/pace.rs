@@ -1,13 +1,13 @@
-//! Times of tasks on each rank, as measured by the last results.
+//! Measured times of tasks on each rank.
 
 use std::time::Duration;
 
-/// Latest measurements of each rank, for second copies.
+/// Times of tasks by rank, from which the need for second copies and the work until a time limit are predicted.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Time of a task in seconds: a mean in which the last result counts half.
+    /// Seconds for a task on each rank: a moving average in which the last result counts half.
     pub(super) seconds_per_task: Vec<Option<f64>>,
-    /// Time of the last result.
+    /// By rank: arrival time of the last result that the rank sent.
     pub(super) last_result: Vec<Duration>,
 }
 
@@ -26,7 +26,7 @@ impl Pace {
         self.last_result[worker] = now;
     }
 
-    /// Returns the time of a task on a rank in seconds, from its results or, if it has none, from those of all ranks.
+    /// Returns the seconds for a task on a rank: the measured ones or, without any, the mean over all ranks.
     pub(crate) fn estimate(&self, rank: usize) -> Option<f64> {
         self.seconds_per_task[rank].or_else(|| {
             let known: Vec<f64> = self.seconds_per_task.iter().flatten().copied().collect();

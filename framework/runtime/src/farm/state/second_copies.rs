@@ -1,6 +1,5 @@
-//! Second copies of outstanding chunks: two ranks hold chunks with the same tasks, and the first result of each task counts.
-//!
-//! Results, failures and requeues ask this module for the tasks that they concern. A chunk without a copy concerns all its tasks.
+//! Second copies of outstanding chunks: two ranks run the same tasks, and the first result of each task counts. The functions of this module select
+//! the tasks that a result, a failure or a loss affects; without a copy these are all tasks of the chunk.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +12,7 @@ use super::copied_chunks::Pair;
 use super::{MasterState, OutstandingChunk, TaskTable, WorkerState};
 
 impl<K: Clone> TaskTable<K> {
-    /// Records that `worker` holds a copy of the chunk `id`. Returns the copy, or `None` if the chunk cannot be copied.
+    /// Creates a second copy of the chunk `id` for `worker`. Returns the copy, or `None` if no copy is allowed.
     pub(crate) fn give_copy(&mut self, id: u64, worker: usize, now: Duration) -> Option<OutstandingChunk<K>> {
         if worker == 0 && !self.rank_0_may_copy() {
             return None;
@@ -35,7 +34,7 @@ impl<K: Clone> TaskTable<K> {
 }
 
 impl<K> TaskTable<K> {
-    /// Ends these tasks of a chunk. Returns the tasks that had not ended in another copy of the chunk.
+    /// Marks tasks of a chunk as ended. Returns those that had not ended before in another copy of the chunk.
     pub(crate) fn close(&mut self, chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
         let Some(at) = self.copies.position(chunk.id) else { return only_tasks(chunk, tasks) };
         let runs = self.copies.0[at].close(tasks, |_| true);
@@ -46,7 +45,7 @@ impl<K> TaskTable<K> {
         runs
     }
 
-    /// Returns the failures that count: those of tasks that have not ended and that no other copy of the chunk contains.
+    /// Selects the failures to be handled. A failure is ignored if the task has ended, or is still to run in another copy of the chunk.
     pub(crate) fn own_failures<'a>(
         &mut self,
         chunk: &OutstandingChunk<K>,
@@ -62,8 +61,8 @@ impl<K> TaskTable<K> {
         failures.iter().filter(counts).cloned().collect()
     }
 
-    /// Takes back tasks of a chunk that failed or was lost. Returns the tasks to be requeued or failed: those that have not ended and that
-    /// no other copy of the chunk contains.
+    /// Takes back tasks of a chunk that failed or whose rank was lost. Returns the tasks that have to be requeued or fail: those that have not ended
+    /// and are in no other copy of the chunk.
     pub(crate) fn take_back(&mut self, chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
         if chunk.superseded {
             return Vec::new();
@@ -77,8 +76,8 @@ impl<K> TaskTable<K> {
         runs
     }
 
-    /// Supersedes the other copy of a lost chunk, because the rank may have died in one of these tasks and they have to run alone. Returns
-    /// the other copy, whose tasks have to be taken back after those of the lost chunk.
+    /// Marks the other copy of a lost chunk as not needed, because a rank may have died in one of `tasks`, which therefore have to run alone. Returns
+    /// the other copy; the caller has to take back its tasks after those of the lost chunk.
     pub(crate) fn recall_other(
         &mut self,
         lost: &OutstandingChunk<K>,
@@ -97,7 +96,8 @@ impl<K> TaskTable<K> {
         Some(recalled)
     }
 
-    /// Removes a pair without open tasks. A copy that still runs is superseded.
+    /// Removes the record of a chunk and its copy if all tasks have ended or were requeued. A rank may still run one of the two chunks; its results
+    /// are not needed.
     fn remove_closed(&mut self, at: usize) {
         if !self.copies.0[at].open.contains(&true) {
             let pair = self.copies.0.swap_remove(at);
@@ -112,7 +112,8 @@ impl<K> TaskTable<K> {
         }
     }
 
-    /// Returns true if rank 0 may run second copies. Once a rank is lost, a task may be its cause although it is not suspected any more.
+    /// Returns true if rank 0 may run second copies. After the loss of a rank it may not, because a task may have caused the loss without being
+    /// suspected any more.
     fn rank_0_may_copy(&self) -> bool {
         self.deaths.last == 0 && self.counts.again == 0
     }
@@ -128,7 +129,7 @@ impl<K> TaskTable<K> {
         self.outstanding.get(&id).map(|chunk| chunk.worker)
     }
 
-    /// Returns the chunk `id` of `worker` if it is superseded.
+    /// Returns the chunk `id` of `worker` if none of its tasks is needed any more.
     pub(crate) fn superseded(&self, worker: usize, id: u64) -> Option<OutstandingChunk<K>>
     where
         K: Clone,
@@ -142,13 +143,13 @@ fn is_copyable<K>(chunk: &OutstandingChunk<K>) -> bool {
     !chunk.has_copy && !chunk.attempts.is_suspect()
 }
 
-/// Returns the open tasks of a chunk without a pair: all, or none if all have ended in a copy.
+/// Returns the open tasks of a chunk without a record of copies: `tasks` if the chunk was never copied, and none if all tasks have ended in a copy.
 fn only_tasks<K>(chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
     if chunk.has_copy { Vec::new() } else { vec![tasks] }
 }
 
 impl MasterState {
-    /// Returns the outstanding chunks to be copied, each with the idle rank that receives the copy.
+    /// Chooses outstanding chunks for second copies, and an idle rank for each.
     pub(crate) fn plan_copies(&self, now: Duration) -> Vec<(u64, usize)> {
         let workers = self.workers();
         let mut idle: Vec<usize> = Vec::new();
@@ -165,7 +166,7 @@ impl MasterState {
         }
         let mut begun = vec![false; workers.size()];
         let held = self.tasks.outstanding.values().map(|chunk| {
-            // A sub-master's chunks run at the same time.
+            // The chunks of a sub-master all run at the same time, on its members; those of another rank run one after the other.
             let is_leader = self.groups.is_leader(chunk.worker);
             let begins = is_leader || !std::mem::replace(&mut begun[chunk.worker], true);
             let last = if is_leader { Duration::ZERO } else { self.pace.last_result[chunk.worker] };
@@ -178,8 +179,8 @@ impl MasterState {
         second_copies(&held, &idle, |rank| self.pace.seconds_per_task[rank], message)
     }
 
-    /// Returns true if rank 0 has to run the rest of its chunk `id`. A superseded chunk, which rank 0 has not begun or of which it has sent
-    /// itself a partial result, ends here.
+    /// Returns true if rank 0 has to run its chunk `id`, or the rest of it. Returns false if no task of the chunk is needed any more, and then
+    /// removes the chunk.
     pub(crate) fn keeps_own(&mut self, id: u64) -> bool {
         let Some(superseded) = self.tasks.superseded(0, id) else { return true };
         self.tasks.done(0, id, superseded.count);

@@ -1,4 +1,4 @@
-//! State of a sub-master, which is a worker of its master, and the master of a group of workers, the *members*.
+//! State of a sub-master, which is a worker of the master, and the master of a group of workers, the *members*.
 //!
 //! Chunks and results are forwarded unchanged and not inspected. `K` is the content of a chunk, `R` a result.
 
@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, VecDeque};
 use super::super::messages::ChunkHeader;
 use super::worker_table::{WorkerState, WorkerTable};
 
-/// Divisor of the number of a sub-master's active members. Results are collected and sent to the master when their number reaches the quotient, or
-/// at once if a member is idle.
+/// A sub-master sends collected results to the master when their number reaches that of its active members divided by this number, or at once if a
+/// member is idle.
 const PER_BUNDLE: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct SubmasterState<K, R> {
     workers: WorkerTable,
     members: Vec<usize>,
-    /// Chunks that no member holds, in the order of dispatch.
+    /// Chunks that are not sent to a member yet, in the order of arrival.
     stock: VecDeque<(ChunkHeader, K)>,
     outstanding: BTreeMap<u64, (usize, ChunkHeader, K)>,
-    /// Results of members that were not sent to the master.
+    /// Results of members that have not been sent to the master yet.
     results: Vec<R>,
     /// Number of chunks that a member may hold in addition to the running one.
     ahead: u32,
@@ -62,7 +62,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
 
     /// Removes and returns the next chunk for a member, with the number of the member.
     pub(crate) fn dispatch(&mut self) -> Option<(usize, ChunkHeader, K)> {
-        // A chunk whose rank must hold no other chunk waits for a member without chunks, and so do all chunks behind it.
+        // A chunk whose rank must hold no other chunk is sent to a member without chunks. All later chunks wait until there is such a member.
         let alone = self.stock.front()?.0.alone;
         let member = self.workers.next_requesting(if alone { 0 } else { self.ahead })?;
         let (header, kept) = self.stock.pop_front()?;
@@ -98,7 +98,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
         true
     }
 
-    /// Returns true if the collected results have to be sent to the master: there are enough of them, or a member is idle and no chunk is left for
+    /// Returns true if the collected results have to be sent to the master: there are enough of them, or a member is idle and there is no chunk for
     /// it.
     pub(crate) fn is_due(&self) -> bool {
         let enough = (self.workers.working() / PER_BUNDLE).max(1);
@@ -111,8 +111,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
         std::mem::take(&mut self.results)
     }
 
-    /// Handles a member that has stopped sending messages, although it may be alive: it gets no chunks until it sends a message. Its chunks go to
-    /// other members, before all other chunks, and are marked as chunks that may take long.
+    /// Handles a member that has fallen silent, although it may be alive. The member gets no chunks until it sends a message. Its chunks are the next
+    /// to be sent to other members, with the mark that their tasks may take long.
     pub(crate) fn doubt(&mut self, member: usize) {
         self.workers.set(member, WorkerState::Suspected);
         for (header, kept) in self.chunks_of(member).into_iter().rev() {
@@ -120,8 +120,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    /// Records the death of a member. Returns its chunks in the order of dispatch. The master decides about their tasks, because the member
-    /// may have died of one of them.
+    /// Records the death of a member. Returns its chunks in the order in which they were sent to it, for the master, which has to find the task of
+    /// which the member died.
     pub(crate) fn lose(&mut self, member: usize) -> Vec<ChunkHeader> {
         self.workers.set(member, WorkerState::Dead);
         self.chunks_of(member).into_iter().map(|(header, _)| header).collect()

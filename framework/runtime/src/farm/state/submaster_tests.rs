@@ -88,7 +88,7 @@ fn every_result_is_forwarded_once_despite_deaths() {
                 break;
             }
         }
-        // Chunks that no member has completed return to the master, so no chunk is lost and none is completed twice.
+        // Chunks of dead members return to the master, so no chunk is lost and none is completed twice.
         assert!(up.is_disjoint(&back), "seed {seed}: what a dead member had goes to the master");
         let left = submaster.stock.len() + submaster.deliver().len();
         assert!(deserted || left == 0, "seed {seed}");

@@ -14,7 +14,7 @@ use crate::tasks::{Attempts, Blame, LastActivity};
 /// second.
 const SINGLED_OUT: u32 = 4096;
 
-/// Tasks of one chunk of a dead rank that are blamed for its death to the same degree.
+/// Consecutive tasks of a dead rank's chunk that are suspected of the death to the same degree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Index of the chunk in the list of the chunks that the dead rank held.
@@ -24,16 +24,15 @@ pub(crate) struct Share {
     pub(crate) blame: Blame,
 }
 
-/// Returns to what degree the tasks of a dead rank may have caused its death. `chunks` are those that the rank held, in the order in which it runs
-/// them.
+/// Assesses the tasks of a dead rank as the cause of its death. `chunks` are those that the rank held, in the order in which it ran them.
 pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivity) -> Vec<Share> {
     let whole = |chunk: usize, blame| Share { chunk, places: 0..chunks[chunk].count, blame };
     let place = |chunk: &OutstandingChunk<K>, task: u64| {
         let place = task.checked_sub(chunk.first).and_then(|place| u32::try_from(place).ok());
         place.filter(|&place| place < chunk.count)
     };
-    // First chunk in which the rank may have been, first position in that chunk, end of the positions if the task is known, and true if the
-    // rank may also have been in later chunks.
+    // The rank was in the chunk with the index `at`, in the task at the position `from` or in a later one; `exact` is the end of these positions, if
+    // it is known. If `later` is true, the rank may also have been in a later chunk.
     let (at, from, exact, later) = match last_activity {
         LastActivity::Innocent => (chunks.len(), 0, None, false),
         LastActivity::Chunk { id, task } => {
@@ -73,13 +72,13 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
 }
 
 impl<K> TaskTable<K> {
-    /// Raises the number of deaths to at least `deaths`, so that later deaths get higher numbers.
+    /// Ensures that deaths from now on get numbers above `deaths`.
     pub(crate) fn count_deaths_from(&mut self, deaths: u32) {
         self.deaths.last = self.deaths.last.max(deaths);
     }
 
-    /// Handles the loss of a rank that held `chunks`. Returns its tasks with their new attempts. The caller has to [put the tasks
-    /// back](TaskTable::requeue) before it calls [`clear_suspicions`](TaskTable::clear_suspicions).
+    /// Handles the loss of a rank that held `chunks`. Returns its tasks with their updated failed attempts. The caller has to [requeue the
+    /// tasks](TaskTable::requeue) before it calls [`clear_suspicions`](TaskTable::clear_suspicions).
     pub(crate) fn assess_death(
         &mut self,
         chunks: &[OutstandingChunk<K>],
@@ -92,8 +91,8 @@ impl<K> TaskTable<K> {
         judged.collect()
     }
 
-    /// Clears the suspicion of requeued tasks that were last suspected of a death which the last death explains. Rank 0 still runs these tasks only
-    /// if no other rank can.
+    /// Clears the suspicion of tasks if the last death has shown which task killed the rank for whose death they are suspected. Rank 0 still runs
+    /// these tasks only if no other rank can.
     pub(crate) fn clear_suspicions(&mut self) {
         let explained = std::mem::take(&mut self.deaths.explained);
         for pending in &mut self.back {

@@ -26,7 +26,7 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
     }
 }
 
-/// Returns which tasks of a dead rank are blamed for its death: index of the chunk, positions of the tasks, and degree of blame.
+/// Returns which tasks of a dead rank are blamed for its death: the index of their chunk, their positions in it, and the degree of blame.
 fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Blame)> {
     blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
 }
@@ -38,12 +38,12 @@ fn only_the_task_in_the_trail_is_guilty() {
     let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
     let rest = (1, 0..5, Innocent);
     assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
-    // A flight record that names only the chunk: all tasks of the chunk are suspected.
+    // If the flight record of the dead rank names only a chunk, all tasks of this chunk are suspected.
     let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
     assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
     assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
     assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
-    // A flight record that names a chunk which the rank has completed: no task is suspected.
+    // If the flight record names a chunk that the rank has completed, no task is suspected.
     assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
 }
 
@@ -59,7 +59,7 @@ fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
     let two = [chunk(4, 10, 1), chunk(5, 11, 1)];
     assert_eq!(said(&two, LastActivity::Behind(None)), [(0, 0..1, Suspect(1)), (1, 0..1, Suspect(1))]);
-    // 41,000 suspected tasks are divided into chunks of eleven tasks, because dispatching them one by one would take too long.
+    // The 41,000 tasks of a single chunk are suspected. They run again in chunks of eleven, because one chunk for each would take too long.
     assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
@@ -73,13 +73,14 @@ fn suspect_missing_from_the_trail_is_innocent() {
     let suspect = || OutstandingChunk { attempts, ..chunk(4, 10, 1) };
     assert_eq!(said(&[suspect()], LastActivity::Unrecorded(None)), [(0, 0..1, Innocent)]);
     assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
-    // A task in which no rank has died is blamed although the flight record names nothing, because flight records do not name short chunks.
+    // Flight records do not name short chunks. A task in which no rank has died is therefore blamed although the record of the dead rank names
+    // nothing.
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unrecorded(None)), [(0, 0..1, Guilty)]);
     let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unrecorded(None));
     assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
 }
 
-/// Simulation in which some tasks kill every rank that runs them, and dead ranks leave flight records with more or less detail.
+/// Simulation of a farm in which some tasks kill every rank that runs them, and dead ranks may leave flight records.
 struct World {
     dice: Dice,
     master: TaskTable<Vec<u64>>,
@@ -129,14 +130,14 @@ impl World {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
         if rank == 0 && self.master.superseded(0, id).is_some() {
-            // Rank 0 does not begin a superseded chunk: its tasks have ended in another copy.
+            // The tasks of the chunk have ended in another copy, so rank 0 drops the chunk before it runs any of them.
             chunks.remove(0);
             assert!(self.master.done(0, id, tasks.len() as u32).is_none());
             return;
         }
         if rank == 0 {
-            // Rank 0 may receive a deadly task that has not killed a rank yet, because the task is then unknown; the simulation treats it as
-            // harmless on rank 0.
+            // Rank 0 may get a deadly task that has not killed a rank yet, and is therefore not suspected. In this simulation rank 0 survives the
+            // task.
             assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
             self.deadly.retain(|task| !tasks.contains(task));
         }
@@ -271,8 +272,8 @@ fn only_the_deadly_task_fails_and_workers_survive() {
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         failed += world.failed.len();
-        // A deadly task kills at most one rank in its first chunk, one rank in a smaller chunk of suspected tasks, and `retries` + 1 ranks when it
-        // runs alone.
+        // A deadly task kills at most one rank in its first chunk, one in a smaller chunk of suspected tasks, and `retries` + 1 ranks when it runs
+        // alone.
         assert!(world.deaths <= 3 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         assert!(size < 5 || world.deaths < size - 1, "seed {seed}: {} of {size} died", world.deaths);
     }
@@ -300,7 +301,7 @@ fn a_deadly_task_in_two_copies_is_the_only_one_that_fails() {
         world.run(size);
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
-        // If its first chunk has a second copy, a deadly task kills one rank more.
+        // A deadly task may kill one rank more if its first chunk has a second copy.
         assert!(world.deaths <= 4 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         copies += world.master.counts().copies;
     }

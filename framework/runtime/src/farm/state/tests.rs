@@ -5,12 +5,10 @@ use super::*;
 use crate::wire::Item;
 use crate::wire::erased::typed;
 
-/// Returns tasks that no rank has tried.
 pub(super) fn fresh<T: Item>(first: u64, tasks: Vec<T>) -> PendingTasks {
     PendingTasks { first, tasks: Box::new(tasks), attempts: Attempts::default(), avoid: None }
 }
 
-/// Returns the attempts of a task that has failed `failed` times.
 fn failed(failed: u32) -> Attempts {
     Attempts { failed, ..Attempts::default() }
 }
@@ -124,7 +122,7 @@ impl World {
         let rest = tasks.split_off(count);
         let is_superseded = self.master.superseded(worker, id).is_some();
         let Some((given, is_last)) = self.master.done(worker, id, count as u32) else {
-            // The worker sends results of a superseded chunk, because it does not know that the rest of the chunk is not needed.
+            // The worker continues a chunk of which no task is needed any more, because it does not know that.
             if is_superseded && !rest.is_empty() {
                 self.held.push(Held { id, worker, tasks: rest, attempt });
             }

@@ -26,10 +26,10 @@ pub(crate) enum WorkerState {
     Left,
 }
 
-/// Number of chunks per worker that is used for a rank that must get no chunks.
+/// Value in place of the number of chunks per worker, for a rank that must get no further chunks.
 const NEVER: u32 = u32::MAX;
 
-/// Ranks to be notified that they are parked or woken.
+/// Ranks that are parked or woken by a decision about the number of workers, and have to be notified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) parked: Vec<usize>,
@@ -42,13 +42,13 @@ pub(crate) struct Change {
 pub(crate) struct WorkerTable {
     state: Vec<WorkerState>,
     held: Vec<u32>,
-    /// True for a rank with a chunk that must run alone: the rank gets no other chunk until that chunk is completed.
+    /// True for a rank with a chunk of tasks in which ranks may have died. The rank gets no other chunk until that chunk is completed.
     exclusive: Vec<bool>,
-    /// Number of workers behind a rank: the members of a sub-master, and 1 for any other rank.
+    /// Number of workers that a rank supplies with chunks: its members if it is a sub-master, otherwise 1, the rank itself.
     span: Vec<u32>,
     /// Active ranks, each with the number of chunks that it holds per worker, sorted by that number.
     requesting: BTreeSet<(u32, usize)>,
-    /// Number of workers of all active ranks.
+    /// Number of workers of all active ranks, including the members of sub-masters.
     capacity: usize,
     parked: usize,
 }
@@ -85,8 +85,8 @@ impl WorkerTable {
         self.capacity
     }
 
-    /// Returns the number of chunks that a rank holds for each of its workers. Some further chunks of a sub-master do not count, so that its
-    /// workers get their next chunks at once.
+    /// Returns the number of chunks that a rank holds for each of its workers. A sub-master may hold some more, which do not count, so that its
+    /// members do not wait for their next chunks.
     fn level(&self, rank: usize) -> u32 {
         match self.span[rank] {
             _ if self.exclusive[rank] => NEVER,
@@ -102,7 +102,7 @@ impl WorkerTable {
         span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
     }
 
-    /// Sets the number of workers behind a rank to `span`.
+    /// Sets the number of workers that a rank supplies with chunks: its members, or 1.
     pub(crate) fn set_capacity(&mut self, rank: usize, span: u32) {
         let state = self.state[rank];
         self.remove(rank);
@@ -124,7 +124,7 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the number of workers on ranks other than 0 that are present or may still join.
+    /// Returns the number of workers on ranks other than 0 that have joined the farm or may still join.
     pub(super) fn others(&self) -> usize {
         let workers = |rank| match self.state_of(rank) {
             WorkerState::Active => self.span(rank),
@@ -148,7 +148,7 @@ impl WorkerTable {
         self.span[rank] > 1
     }
 
-    /// Sends a worker no more chunks until it has finished the chunks that it holds.
+    /// Ensures that a worker gets no chunks until it has finished those that it holds.
     pub(super) fn make_exclusive(&mut self, rank: usize) {
         if !self.is_leader(rank) {
             self.remove(rank);
@@ -157,7 +157,7 @@ impl WorkerTable {
         }
     }
 
-    /// Records that a rank no longer holds any chunks.
+    /// Sets the number of chunks of a rank to zero.
     pub(super) fn forget(&mut self, rank: usize) {
         self.count(rank, 0);
     }
@@ -188,7 +188,7 @@ impl WorkerTable {
         match state {
             WorkerState::Active => self.insert(rank),
             WorkerState::Parked => self.parked += 1,
-            // Chunks that were dispatched to the rank earlier still count as held.
+            // A rank in this state still holds the chunks that were sent to it earlier.
             WorkerState::Expected | WorkerState::Delegated => {}
             WorkerState::TimedOut | WorkerState::Suspected | WorkerState::Dead | WorkerState::Left => {
                 (self.held[rank], self.exclusive[rank]) = (0, false);
@@ -236,8 +236,8 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the active ranks other than 0 that hold at most `ahead` chunks per worker. The ranks with the fewest chunks per worker come first;
-    /// this is the order in which they get chunks.
+    /// Returns the active ranks other than 0 that hold at most `ahead` chunks per worker, in the order in which they get chunks: those with the
+    /// fewest chunks per worker first.
     pub(crate) fn requesting(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.requesting.iter().filter(|&&(_, rank)| rank != 0);
         fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)

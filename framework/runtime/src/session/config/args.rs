@@ -38,7 +38,7 @@ pub(super) const OPTIONS: [(&str, &str, &str); 8] = [
 /// Exit code of a program with invalid arguments.
 const USAGE: u8 = 2;
 
-/// Action that the command line requests: a run, or the print of a text such as the help.
+/// Action that the command line requests: a run, or the output of a text such as the help.
 enum Request {
     Run(Box<Config>),
     Print(String),
@@ -164,8 +164,8 @@ pub fn exit_code<T, E: Into<BoxError>>(result: std::result::Result<T, E>) -> Exi
     let Err(error) = result else { return ExitCode::SUCCESS };
     let error: BoxError = error.into();
     if !error.downcast_ref::<Error>().is_some_and(Error::is_printed) {
-        // The whole error is written in one call, so that it does not mix with the output of other ranks. An error of the write is ignored: a
-        // closed stderr is no reason for another failure.
+        // The error is written in one call, so that it does not mix with the output of other ranks. A failure of the write is ignored, because a
+        // closed stderr must not change the exit code.
         let text = format!("{}: {}\n", name(), armature_text::indented(&error));
         let _ = std::io::stderr().write_all(text.as_bytes());
     }

@@ -92,7 +92,7 @@ pub struct Config {
     pub(crate) communicator: Option<EmbeddedCommunicator>,
     /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if the ranks share cores; `None` outside of groups.
     pub(crate) cores: Option<usize>,
-    /// Environment variables whose names begin like settings but are unknown.
+    /// Environment variables that begin with `ARMATURE_` but are not known.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -190,7 +190,7 @@ impl Config {
         self
     }
 
-    /// Returns the limits of silence for ranks that wait for each other between skeletons. A rank that is silent for longer counts as dead.
+    /// Returns the silences after which a rank counts as dead while ranks wait for each other between skeletons.
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }

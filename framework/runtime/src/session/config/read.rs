@@ -172,17 +172,17 @@ fn since_1970(seconds: u64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
-/// Reads a number of per cent as a part of 1.
+/// Reads a percentage and returns it as a fraction, above 0 and at most 1.
 pub(super) fn percent(name: &str, value: &str) -> Result<f64> {
     Ok(above_zero(name, value, 100.0)? / 100.0)
 }
 
-/// Reads a number of hours; `name` is the environment variable, for the error message.
+/// Reads a number of hours. `name` is the environment variable that contains it, for an error message.
 pub(super) fn hours(name: &str, value: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(above_zero(name, value, MAX_HOURS)? * 3600.0))
 }
 
-/// Reads a number above 0 and at most `high`; `name` is the environment variable, for the error message.
+/// Reads a number above 0 and at most `high`. `name` is the environment variable that contains it, for an error message.
 fn above_zero(name: &str, value: &str, high: f64) -> Result<f64> {
     value.parse().ok().filter(|n| *n > 0.0 && *n <= high).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a number above 0 and at most {high}"))
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(c.batch_time, Duration::from_micros(70));
     }
 
-    /// A setting that is not in the list of known variables would cause a warning about an unknown variable.
+    /// Reads all settings and compares the variables that were read with the list of known variables and with the documentation.
     #[test]
     fn every_read_variable_is_listed_and_documented() {
         let asked = std::cell::RefCell::new(Vec::new());

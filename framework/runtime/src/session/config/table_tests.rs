@@ -4,9 +4,9 @@
 use super::variables::SETTINGS;
 use super::{Balance, Config};
 
-/// Source text with the documentation of [`Config`](super::Config).
+/// Source code of the module that contains the documentation of [`Config`](super::Config).
 const DOCUMENTED: &str = include_str!("mod.rs");
-/// Page of the book with the table of settings, and the environment variable that makes the test rewrite the page.
+/// Path of the book's page with the table of settings, and environment variable that makes the test write this page.
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
 const RENEW: &str = "ARMATURE_TEST_RENEW";
 
@@ -20,7 +20,6 @@ fn table(text: &str, prefix: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the cells of a row of a Markdown table.
 fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
@@ -34,7 +33,7 @@ fn for_the_book(row: &str) -> String {
         let (target, after) = target.split_once(')').expect("a link ends");
         written.push_str(before);
         match target.strip_prefix("crate::") {
-            // A link to a method becomes the name of the method with its type.
+            // In the book, a link to a method is replaced by the method's name with its type.
             Some(path) if text.starts_with('`') => {
                 let method: Vec<&str> = path.rsplitn(3, "::").take(2).collect();
                 written.push_str(&format!("`{}::{}`", method[1], method[0]));
@@ -55,10 +54,10 @@ fn every_setting_is_documented() {
     assert_eq!(documented, SETTINGS, "the table in the page of `Config` against SETTINGS");
 }
 
-/// Setting a variable to its default must not change the configuration, if the default can be written as a value.
+/// If each variable in the table is set to the default that the table names, the configuration equals the default one.
 #[test]
 fn documented_defaults_match_the_code() {
-    // Unset values of `ranks` and `balance` depend on the launcher and on the skeleton, so both are set here.
+    // The defaults of `ranks` and `balance` depend on the launcher and on the skeleton, so the expected configuration sets both.
     let defaults = Config { ranks: Some(1), balance: Some(Balance::Live), ..Config::new() };
     let mut checked = 0;
     for row in &table(DOCUMENTED, "/// ")[2..] {

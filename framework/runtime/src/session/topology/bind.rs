@@ -32,11 +32,11 @@ pub(crate) fn bind_current_thread(units: &[usize]) -> Result<()> {
         .map_err(|e| Error::new(ErrorKind::Config, format!("cannot bind to processing units {units:?}: {e}")))
 }
 
-/// Returns true if the launcher has bound the ranks of a node to different sets of processing units. `masks` are the processing units that
-/// each rank of the node may use.
+/// Returns true if the launcher has bound the ranks of a node individually, so that they may use different sets of processing units. `masks` are the
+/// units that each rank may use.
 ///
-/// Masks that are equal for all ranks were set by the node, the batch system or the launcher for all ranks together, so dividing them among the
-/// ranks does not contradict a binding.
+/// If all ranks may use the same units, these were set for all ranks together, by the batch system for example. Dividing them among the ranks does
+/// not contradict a binding.
 pub(crate) fn launcher_has_bound(masks: &[BTreeSet<usize>]) -> bool {
     masks.windows(2).any(|pair| pair[0] != pair[1])
 }

@@ -21,7 +21,7 @@ pub(super) fn hardware() -> Option<Hardware> {
     }
     let mut cores = of_type(ObjectType::Core);
     if cores.is_empty() {
-        // Processing units count as cores if there are no cores: some virtual machines do not report which processing units share a core.
+        // Some virtual machines do not report which processing units share a core. Each processing unit then counts as a core.
         cores = of_type(ObjectType::PU);
     }
     let cores: Vec<Core> = cores
@@ -41,8 +41,7 @@ pub(super) fn hardware() -> Option<Hardware> {
     Some(Hardware { cores, caches, source: Source::Hwloc })
 }
 
-/// Returns the processing units of an object, ascending. They are collected into a list, because hwloc's set of units is borrowed from the
-/// object.
+/// Returns the processing units of an object, ascending. The result is a list, because an iterator would borrow hwloc's set of units.
 fn units(object: &TopologyObject) -> impl Iterator<Item = usize> + use<> {
     let units: Vec<usize> = object.cpuset().into_iter().flatten().map(|unit| unit as usize).collect();
     units.into_iter()

@@ -26,12 +26,12 @@ pub(super) fn read(root: &Path) -> Memory {
     })
 }
 
-/// Returns the number after `name` in a text with lines of the form `name number`.
+/// Returns the number in the line of `text` that begins with `name`.
 pub(super) fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 
-/// Returns the directories of this process's cgroup for `controller` and of all enclosing cgroups, each of which can have a limit.
+/// Returns the directories of this process's cgroup and of all enclosing cgroups, each of which can limit the resource of `controller`.
 pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
     let mounts = root.join("sys/fs/cgroup");
     let mut folders = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
         } else {
             continue;
         };
-        // In a container the path of the cgroup may lie outside of the mounted cgroup files. In that case only the top directory is used.
+        // In a container the path of the cgroup may lie outside of the mounted cgroup files. Of its directories, only the top one then exists.
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
         for top in tops {
             for depth in 0..=parts.len() {

@@ -76,8 +76,8 @@ impl Topology {
         };
         cores.sort_by_key(|core| core.processing_units.first().copied());
         if cores.is_empty() {
-            // A topology without cores gets a core: the process runs, so at least one core must exist, even if the hardware description has
-            // none.
+            // If the hardware description has no cores, each permitted processing unit counts as a core. There is at least one, because the process
+            // runs.
             let units =
                 allowed.into_iter().flatten().map(|unit| Core { package: 0, processing_units: vec![unit] });
             cores = units.collect();

@@ -65,7 +65,7 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
     for range in text.split(',').map(str::trim) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // Larger numbers are refused: no machine has more processing units, and a damaged file must not exhaust memory.
+        // The limit protects from a damaged file that would exhaust memory. No machine has more processing units.
         if last > 1 << 16 {
             return None;
         }
@@ -110,7 +110,7 @@ mod tests {
         let mut files = vec![(String::from("online"), String::from("0-7"))];
         for unit in 0..8 {
             let (core, package) = (unit % 4, unit % 4 / 2);
-            // Some processing units have the newer name of the file that lists the threads of a core, others the older name.
+            // Processing units 0 and 1 have the new name of the file that lists the threads of a core, the others the old name.
             let name = if unit < 2 { "core_cpus_list" } else { "thread_siblings_list" };
             files.push((format!("cpu{unit}/topology/{name}"), format!("{core},{}", core + 4)));
             files.push((format!("cpu{unit}/topology/physical_package_id"), package.to_string()));

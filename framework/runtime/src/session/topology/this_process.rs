@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::memory::{self, KIB};
 use super::quota;
 
-/// Returns the name of this host.
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -18,25 +18,26 @@ use crate::wire::{self, Codec, Item, weigh_some};
 /// addition to the values, much smaller pieces send too many messages.
 pub(crate) const PIECE: usize = 4 << 20;
 
-/// Encoded piece of a broadcast value: a small head, and bulk data.
+/// Encoded piece of a broadcast value, whose large blocks of data are separate parts.
 pub(crate) type Encoded = (Vec<u8>, Vec<Part>);
 
 /// Function that returns the next piece of a broadcast value, and true if it is the last piece.
 pub(crate) type NextPiece<'n> = &'n mut dyn FnMut() -> Result<(Encoded, bool)>;
 
-/// One rank's part in a collective operation whose values are sent along the tree of ranks.
+/// State of a collective operation on one rank; values are sent along a tree of ranks.
 pub(super) struct Course {
     pub(super) limits: Limits,
     pub(super) run: u32,
     /// Parent of this rank in the tree of ranks; 0 on rank 0.
     pub(super) parent: usize,
     pub(super) children: Vec<usize>,
-    /// Ranks that were taken for dead, to which rank 0 sends all pieces in addition to its children, because they may only have been slow. No
-    /// messages are expected from them.
+    /// On rank 0: ranks that were taken for dead. Rank 0 sends all pieces to them too, because they may only have been slow, and expects no messages
+    /// from them.
     aside: Vec<usize>,
     /// True if rank 0 has taken this rank for dead and sends all pieces to it directly.
     pub(super) is_aside: bool,
-    /// On rank 0: encoded [`Opening`] for the next piece. On the other ranks the field is empty, and `arrived` holds the first piece.
+    /// On rank 0: the encoded [`Opening`], which precedes the first piece. Empty on other ranks, on which `arrived` is the first message from the
+    /// parent.
     opening: Vec<u8>,
     arrived: Option<Message>,
 }
@@ -57,8 +58,8 @@ impl Course {
                 opening = wire::to_bytes(&Opening { what, lost: lost.clone() })?;
             }
         } else {
-            // The parent in this tree is a guess: the final tree depends on the dead ranks, which rank 0 lists in its first piece, because only
-            // rank 0 detects deaths.
+            // Only rank 0 detects deaths, and it lists the dead ranks in its first piece. Until a rank receives this piece, it knows its parent only
+            // in the tree of the ranks that it takes for alive; the sender of the piece is the real parent.
             let tree = Tree::new(size, &lost);
             let (rank, heartbeats_to) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
             let (message, dead) = endpoint.await_opening(&what, &Waits { rank, limits, heartbeats_to })?;
@@ -70,8 +71,8 @@ impl Course {
         Ok(Course { limits, run, parent, children: tree.children(rank), aside, is_aside, opening, arrived })
     }
 
-    /// Sends the pieces of a value from rank 0, where `next` returns one piece at each call, to all ranks. Each rank, including rank 0, passes
-    /// each piece to `take`, so that all ranks decode the same data and values need not be copied on rank 0.
+    /// Sends the pieces of rank 0's value, which `next` returns one by one, to all ranks. Each rank passes each piece to `take`. Rank 0 does so as
+    /// well, so that all ranks decode the same data and rank 0 need not copy its value.
     ///
     /// # Errors
     /// The errors of `next` and `take`; [`ErrorKind::Timeout`] if the parent in the tree is silent for too long. The caller reports the error.
@@ -110,8 +111,8 @@ impl Course {
         }
     }
 
-    /// Sends a piece to the children in the tree, to those with the largest subtrees first, and from rank 0 also to ranks that were taken for
-    /// dead.
+    /// Sends a piece to the children of this rank in the tree, to those with the largest subtrees first. Rank 0 also sends it to ranks that were
+    /// taken for dead.
     fn pass_on(&self, endpoint: &mut Endpoint, code: u8, opening: &[u8], parts: &[Part]) -> Result<()> {
         if self.children.is_empty() && self.aside.is_empty() {
             return Ok(());
@@ -135,7 +136,7 @@ impl Course {
     }
 }
 
-/// Returns the content of a message with a piece of a value. The head of the piece is the first part, so that the piece can be forwarded
+/// Returns the parts of a message with a piece of a value. The head of the piece becomes the first part, so that ranks can forward the parts
 /// unchanged.
 pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
     parts.insert(0, Part::Bytes(head.into()));
@@ -154,7 +155,7 @@ pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<
 /// Encodes `items`, preceded by the number of items.
 pub(in crate::session) fn encode_items<T>(codec: &Codec<T>, items: Vec<T>) -> Result<Encoded> {
     let (mut head, mut parts) = ((items.len() as u64).to_le_bytes().to_vec(), Vec::new());
-    // A panic is caught, because the `Serialize` of the items may be user code.
+    // The items' `Serialize` may be user code, whose panics have to be caught.
     user_code::call(|| codec.encode(items, &mut head, &mut parts))?;
     Ok((head, parts))
 }
@@ -169,7 +170,7 @@ pub(super) fn decode_items<T>(codec: &Codec<T>, mut head: Bytes, parts: Vec<Part
 }
 
 impl Endpoint {
-    /// Broadcasts pieces of a value from rank 0, see [`Course::descend`]. The operation continues without dead ranks.
+    /// Broadcasts a value of rank 0 in pieces, as [`Course::descend`] does. The operation continues without dead ranks.
     ///
     /// # Errors
     /// The errors of [`Course::begin`] and [`Course::descend`].
@@ -252,7 +253,7 @@ impl Course {
 }
 
 impl Session {
-    /// Sends the results of a skeleton from rank 0 to all ranks. `skeleton` is the skeleton's description, such as `the farm "a"`; `place` adds
+    /// Broadcasts the results of a skeleton from rank 0. `skeleton` describes the skeleton in error messages, such as `the farm "a"`; `place` adds
     /// the skeleton's name to an error.
     ///
     /// # Errors
@@ -268,7 +269,7 @@ impl Session {
         self.share_with(skeleton, codec, root, place).map(|(results, ())| results)
     }
 
-    /// Sends results like [`share`](Session::share), with another value that belongs to the results.
+    /// Broadcasts the results of a skeleton like [`share`](Session::share), together with another value.
     ///
     /// # Errors
     /// The errors of [`share`](Session::share).
@@ -285,7 +286,7 @@ impl Session {
         self.reported(place, |endpoint, limits| endpoint.broadcast_items(what, limits, codec, bytes, root))
     }
 
-    /// Reports a failure of this rank outside of skeletons, which ends the job.
+    /// Reports the error in `result`, if there is one, to all ranks, so that the job ends. For errors outside of skeletons.
     ///
     /// # Errors
     /// The error in `result`.
@@ -296,7 +297,7 @@ impl Session {
         result
     }
 
-    /// Runs a collective operation and reports its failure to all ranks; `place` adds the location in the program to the error.
+    /// Runs a collective operation. If it fails, reports the error to all ranks, after `place` has added the location in the program.
     pub(super) fn reported<R>(
         &mut self,
         place: impl Fn(Error) -> Error,
@@ -342,7 +343,7 @@ mod tests {
     fn all_ranks_receive_all_items_for_any_piece_size() {
         let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
         for ranks in [1, 2, 5] {
-            // The tested sizes of an item make the pieces of the broadcast contain one item, some items, or all items.
+            // With these assumed sizes of an item, a piece contains one item, 300 items, or all items.
             for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
                 let got = broadcast_on_all(ranks, &words, bytes);
                 assert_eq!(got.len(), ranks);

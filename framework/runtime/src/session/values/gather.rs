@@ -39,7 +39,7 @@ impl Course {
         let above = (rank > 0).then_some(self.parent);
         let heartbeats_to: Vec<usize> = above.into_iter().chain(self.children.iter().copied()).collect();
         if rank == 0 {
-            // Rank 0 sends nothing, but checks that its values can be encoded and decoded, as if the values were sent.
+            // Rank 0 sends its values to no rank, but checks that they could be sent.
             codec.check(&mine)?;
         }
         let mut all = mine;

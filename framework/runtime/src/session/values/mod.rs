@@ -188,7 +188,7 @@ impl Session {
         })
     }
 
-    /// Runs a collective operation; an error names the location of the call in the program.
+    /// Runs a collective operation. Its errors name `at`, the location of the call in the program.
     pub(super) fn together<R>(
         &mut self,
         at: &Location<'_>,
@@ -235,7 +235,7 @@ fn append<T>(mut before: Vec<T>, mut after: Vec<T>) -> Result<Vec<T>> {
     Ok(before)
 }
 
-/// Returns the only value of a list; another number of values is an error.
+/// Returns the value of a list that must contain exactly one.
 fn only<T>(values: Vec<T>) -> Result<T> {
     let count = values.len();
     let mut values = values.into_iter();

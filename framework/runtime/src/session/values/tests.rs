@@ -22,7 +22,7 @@ fn on_each<R: Send>(ranks: usize, body: impl Fn(&mut Session) -> Result<R> + Syn
     got.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Returns a value that names a rank, of a type that serde encodes.
+/// Returns a value that differs for each rank, of a type that serde encodes.
 fn named(rank: usize) -> (String, Vec<Option<u16>>) {
     ("x".repeat(rank), (0..rank).map(|n| (n % 2 == 0).then_some(n as u16)).collect())
 }
@@ -36,7 +36,7 @@ fn collectives_give_correct_values_on_any_rank_count() {
             let sent = session.broadcast(session.is_root().then(|| named(7)))?;
             let gathered = session.gather(named(rank))?;
             let all = session.all_gather(vec![rank as f64; rank * 10_000])?;
-            // The order of the ranks matters in this reduction: concatenation is not commutative.
+            // Rank numbers are concatenated, so that the result shows the order in which ranks were combined.
             let text = session.all_reduce(rank.to_string(), |before, after| before + &after)?;
             let first = session.all_reduce((rank == ranks / 2).then_some(rank), Option::or)?;
             Ok((sent, gathered, all, (text, first)))
@@ -68,7 +68,7 @@ fn error_of_one_rank_reaches_all_ranks() {
                 let rank = session.rank();
                 let result = if rank >= failing && rank != 4 { Err(NotThere(rank)) } else { Ok(rank) };
                 let agreed = session.consensus(result);
-                // After the consensus the ranks can continue with collective operations.
+                // The barrier succeeds if the failed consensus has left all ranks at the same place in the program.
                 session.barrier()?;
                 Ok(agreed.map_err(|error| {
                     let own = error.downcast_ref::<NotThere>().map(|error| error.0);
@@ -93,8 +93,8 @@ fn error_of_one_rank_reaches_all_ranks() {
     }
 }
 
-/// The job fails with the error that one rank passes to the consensus. If this rank handles the error, the job fails with the copy of the error that
-/// another rank received, which has no source.
+/// The job fails with the error that rank 1 passes to the consensus. If rank 1 handles the error, the job fails with the copy that another rank has
+/// received, which has no source.
 #[test]
 fn consensus_error_of_one_rank_fails_the_job() {
     for handled in [false, true] {
@@ -183,7 +183,7 @@ fn broadcast_of_none_is_refused() {
 
 #[test]
 fn timeout_names_the_directly_awaited_rank() {
-    // Rank 0 waits for rank 2, which waits for rank 3 and sends a heartbeat to rank 0 every second.
+    // Rank 0 waits for rank 2, which waits for rank 3. Rank 2 sends heartbeats to rank 0 meanwhile, so the error names rank 3 and not rank 2.
     let config = Config::new().ranks(4).join_limit(Duration::from_millis(2_500));
     let is_over = AtomicBool::new(false);
     let error = run(&config, |session| {
@@ -201,7 +201,7 @@ fn timeout_names_the_directly_awaited_rank() {
     assert!(error.message().contains("for the values of rank 3"), "{error}");
 }
 
-/// Runs `body` on the remaining three of four ranks: rank 1 never started, and rank 0 has recorded it as dead.
+/// Runs `body` on ranks 0, 2 and 3 of a job of four ranks. Rank 1 was never started, and counts as dead.
 fn without_rank_1<R: Send>(body: impl Fn(&mut Endpoint) -> Result<R> + Sync) -> Vec<Result<R>> {
     let world = World::new(4);
     let on_rank = |rank| {
