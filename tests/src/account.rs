@@ -50,6 +50,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
     let has_ended = records.iter().any(|record| record.event.is_end());
     assert!(totals.is_some() || !has_ended, "{what}, run {}: it has ended and has no totals", records[0].run);
     let Some((done, busy)) = totals.filter(|_| !is_without_a_rank) else { return false };
+    // A rank may complete tasks after their second copies have ended the farm. Only the log of the rank has these tasks.
+    let has_copies = records.iter().any(|record| matches!(record.event, Event::Copied { .. }));
     for rank in 0..busy.len() {
         let rank_totals = sum_records(records, rank);
         let ranks = busy.len();
@@ -58,7 +60,10 @@ fn check_run(records: &[Record], what: &str) -> bool {
             continue;
         }
         let busy = busy[rank];
-        let is_near = |seconds: f64, slack: f64| (seconds - busy).abs() <= TOLERANCE * busy + slack;
+        let is_near = |seconds: f64, slack: f64| {
+            let excess = seconds - busy;
+            excess >= -(TOLERANCE * busy + slack) && (has_copies || excess <= TOLERANCE * busy + slack)
+        };
         assert!(is_near(rank_totals.calls, CALLS_SLACK), "busy for {busy} s by the summary; {place}");
         // A rank of a workflow may run more commands at once than it has cores. The logged work time is then less than the sum of the
         // commands' times, which would not fit into the time of the rank.
@@ -69,8 +74,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
             is_near(rank_totals.work, WORK_SLACK) || is_full,
             "busy for {busy} s by the summary; {place}"
         );
-        let is_equal = (rank_totals.done as f64 - done[rank]).abs() < 1.0;
-        assert!(is_equal, "{} done by the summary; {place}", done[rank]);
+        let excess = rank_totals.done as f64 - done[rank];
+        assert!(excess > -1.0 && (has_copies || excess < 1.0), "{} done by the summary; {place}", done[rank]);
         assert!(ranks > 1 || rank_totals.messages == 0.0, "with whom? {place}");
     }
     true

@@ -246,16 +246,6 @@ fn slow_farm_source_or_sink_does_not_time_out_under_mpirun() {
 }
 
 #[test]
-fn second_copies_deliver_each_task_once() {
-    assert_no_death("farm-second-copies");
-}
-
-#[test]
-fn second_copies_deliver_each_task_once_under_mpirun() {
-    assert_no_death_under_mpirun("farm-second-copies");
-}
-
-#[test]
 fn slow_farm_task_does_not_time_out() {
     assert_no_death("farm-slow-tasks");
 }

@@ -23,14 +23,14 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-iterations", run: iterations },
     Case { name: "farm-fewer-workers", run: fewer_workers },
     Case { name: "farm-sub-masters", run: sub_masters },
+    Case { name: "farm-second-copies", run: second_copies },
     Case { name: "farm-explore", run: explore },
     Case { name: "farm-worklist", run: worklist },
 ];
 
 /// Farms whose user code takes longer than ranks may be silent under a limit of two seconds, or longer than a
-/// failed job may continue. In the farm with second copies, a slow rank may still run a task when the farm ends, which is missing in the summary.
+/// failed job may continue.
 pub(super) const SLOW: &[Case] = &[
-    Case { name: "farm-second-copies", run: second_copies },
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },
     Case { name: "farm-fail-beside-slow", run: fails_during_slow_task },
