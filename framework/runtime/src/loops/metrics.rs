@@ -55,8 +55,8 @@ impl Sample {
         }
     }
 
-    /// Returns the measurements with all time except waiting, reports and movements counted as computing. In a loop whose ranks exchange halo rows in
-    /// every sweep, sending and receiving them is part of the work, and a rank that shares its core is stopped there as well as in user code.
+    /// Returns the measurements with all time except waiting, reports and movements counted as computing. In a loop whose ranks exchange halo rows
+    /// in every sweep, the exchange is part of the work, and a rank that shares its core loses time in the exchange as well as in user code.
     pub(super) fn of_all_work(self) -> Self {
         let work = self.span - self.waiting - self.hooks - self.moving;
         Sample { seconds: work.max(self.seconds), ..self }
@@ -123,7 +123,7 @@ pub(super) struct Metrics {
     recent: Sample,
     /// Time of the last report.
     sampled: Duration,
-    /// Mean seconds per unit, to judge blocks whose CPU time is not read.
+    /// Mean seconds per unit. If the CPU time of a block is not read, the time by which the block exceeds this mean counts as time off the core.
     usual: Option<f64>,
     total: RankReport,
 }
@@ -179,7 +179,7 @@ impl Metrics {
         self.total.off_core += Duration::from_secs_f64(off);
     }
 
-    /// Adds the time for processing messages and sending a report.
+    /// Adds `took`, the time for processing messages and sending a report.
     #[inline]
     pub(super) fn interaction(&mut self, took: Duration) {
         self.recent.hooks += took.as_secs_f64();
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // The CPU time of the second block shows that the thread was off the core: it slept.
+        // The second block slept. Its CPU time is therefore shorter than its duration, and the difference counts as time off the core.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

@@ -22,13 +22,13 @@ fn firsts(unit_queue: &UnitQueue<Rows<u64>>) -> Vec<(u64, u64)> {
 fn small_migrations_do_not_copy_large_segments() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(100..600));
-    // Ten units arrive at the front of the queue, as from a rank with lower numbers, and 20 units leave at the back.
+    // Ten units arrive before the first unit of the queue, and 20 units leave at its back. The long segment is not copied.
     unit_queue.receive(segment(90..100));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
     let gone = unit_queue.take_back(20);
     assert_eq!((gone.len(), unit_queue.held()), (1, 490));
-    // Units that return are merged with the segment that they had left.
+    // The 20 units return and are merged with the segment from which they were taken.
     gone.into_iter().for_each(|segment| unit_queue.receive(segment));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
@@ -102,8 +102,8 @@ fn units_of_earlier_passes_are_computed_first() {
         [done(&mut unit_queue), done(&mut unit_queue), done(&mut unit_queue)],
         [10..14, 14..16, 10..14]
     );
-    // The received units still need one pass more than the segment whose pass has begun. That segment is completed before the received units are
-    // computed.
+    // The segment in the queue has begun its second pass. The received units have not done their first pass, and are computed after the begun pass
+    // of that segment.
     unit_queue.receive(segment(16..19).due(3));
     assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.left()), (9, 17, 2));
     assert_eq!([done(&mut unit_queue), done(&mut unit_queue)], [14..16, 16..19]);
@@ -134,7 +134,7 @@ fn units_with_the_most_remaining_passes_migrate_first() {
     unit_queue.receive(segment(30..34).due(7));
     let block = unit_queue.next(99).unwrap();
     assert_eq!(block.range, 30..34);
-    // Another rank requests units for three computations, and a unit needs seven. No unit leaves, because three is less than half of seven.
+    // Another rank is to get three computations, but each unit needs seven. No unit moves, because three is less than half of seven.
     assert!(unit_queue.take_back(3).is_empty());
     let went = |unit_queue: &mut UnitQueue<Rows<u64>>, times: u64| {
         let all: Vec<_> = unit_queue
@@ -145,11 +145,12 @@ fn units_with_the_most_remaining_passes_migrate_first() {
         all
     };
     assert_eq!(went(&mut unit_queue, 4), [(33, 7, vec![33, 33])]);
-    // 32 computations are requested. Three units with 7 computations each and two units with 5 computations each leave, which is 31 computations.
+    // Another rank is to get 32 computations. Three units with 7 computations each and two units with 5 computations each move, which is 31
+    // computations.
     let all = went(&mut unit_queue, 32);
     let firsts: Vec<(u64, u64)> = all.iter().map(|(first, left, _)| (*first, *left)).collect();
     assert_eq!((firsts, unit_queue.undone(), unit_queue.held()), (vec![(30, 7), (18, 5)], 40, 8));
-    // If a pass of a segment has begun, the units that have not been computed in this pass leave first.
+    // In a segment that is partly computed in this pass, the units not yet computed in this pass move first.
     let block = unit_queue.next(6).unwrap();
     unit_queue.finished(&block);
     assert_eq!(went(&mut unit_queue, 18), [(16, 5, vec![16, 16, 17, 17]), (14, 4, vec![14, 14, 15, 15])]);
