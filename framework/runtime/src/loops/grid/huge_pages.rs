@@ -44,7 +44,7 @@ impl<T: Pod> HugePages<T> {
 
 /// Maps at least `bytes` bytes of memory, in whole large pages. Returns `None` if the system has no memory.
 fn large(bytes: usize) -> Option<MmapMut> {
-    // Maps whole large pages, which the system aligns so that large pages can be used.
+    // Only whole large pages are mapped, so that the system aligns the memory to large pages.
     let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;
     // If the system refuses large pages, the memory is used with small pages.
     if let Err(error) = memory.advise(Advice::HugePage) {

@@ -10,19 +10,18 @@ use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// New memory for a rank's rows has room for further rows at either end: for the rank's number of rows divided by this number, and at least for as
-/// many rows as have just arrived. Movements of rows go back and forth, so the room is used, and the system provides no memory for pages that are
-/// never written.
+/// When a rank's rows are copied to new memory, there is space for more rows before and after them: for the number of rows divided by this constant,
+/// and at least for as many rows as have just arrived. Rows move back and forth between ranks, so the space is used; until then the system provides
+/// no memory for it.
 const ROOM: usize = 2;
 
-/// Approximate size of a piece of a checkpoint in bytes.
+/// Size in bytes into which the rows are divided for a checkpoint, approximately.
 const PIECE: usize = 1 << 20;
 
-/// Neighbouring rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below that belong to neighbours or are
-/// fixed edges.
+/// Consecutive rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below that belong to neighbouring ranks
+/// or are fixed edges.
 ///
-/// There is room before and after the rows, so that rows can leave without copying those that stay, and in most cases rows can be added in the same
-/// way.
+/// Unused memory before and after the rows allows rows to be removed without copying the others, and mostly also rows to be added.
 #[derive(Debug)]
 pub(super) struct LocalRows<T> {
     width: usize,
@@ -31,7 +30,7 @@ pub(super) struct LocalRows<T> {
     /// Kind of rows above the first and below the last row of the whole grid, such as fixed edges.
     edges: Edges,
     memory: HugePages<T>,
-    /// Number of unused rows in memory before the upper halo row.
+    /// Number of unused rows in the memory before the upper halo row.
     reserve: usize,
 }
 
@@ -54,12 +53,12 @@ impl<T: Pod> LocalRows<T> {
         Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, reserve })
     }
 
-    /// Returns the rows as part of a grid with the edges `edges`.
+    /// Returns the rows, with `edges` as the kind of rows at the ends of the whole grid.
     pub(super) fn between(self, edges: Edges) -> Self {
         LocalRows { edges, ..self }
     }
 
-    /// Moves the rows out with their memory. The numbers of the rows stay here, without values.
+    /// Moves the values out, for user code. Only the numbers of the rows stay here.
     #[inline]
     pub(super) fn lend(&mut self) -> Self {
         let without = LocalRows { rows: self.rows.clone(), memory: HugePages::none(), ..*self };
@@ -139,13 +138,13 @@ impl<T: Pod> LocalRows<T> {
         &mut self.memory[position]
     }
 
-    /// Returns all rows of this rank without the halo rows, except for the lower halo row if `with_lower` is true.
+    /// Returns the values of all rows of this rank without the halo rows, or with the lower halo row if `with_lower` is true.
     pub(super) fn all(&self, with_lower: bool) -> &[T] {
         &self.memory[self.several(1..self.len() + 1 + usize::from(with_lower))]
     }
 
-    /// Returns the rows without the halo rows as pieces of a checkpoint, of moderate size, so that a rank of a job that resumes need not read all
-    /// rows.
+    /// Returns the rows without the halo rows for a checkpoint. They are divided into pieces of moderate size, so that a rank that resumes with
+    /// other rows need not read all of them.
     pub(super) fn pieces(&self) -> Vec<Piece> {
         let rows = (PIECE / (self.width * size_of::<T>()).max(1)).max(1);
         let all = self.all(false).chunks(rows * self.width.max(1));
@@ -239,7 +238,7 @@ impl<T: Pod> LocalRows<T> {
         self.rows.end += rows as u64;
     }
 
-    /// Moves the rows to new memory with room for `front` more rows before them and `back` more rows after them.
+    /// Copies the rows to new memory with space for `front` more rows before them, `back` more rows after them, and a reserve at either end.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
         let reserve = ((count + front + back) / ROOM).max(front + back);
@@ -251,9 +250,8 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// Copies the rows to memory with at least as much room at either end, which occupies no memory until it is written. The rows of the copy begin one
-/// row further on in memory: if the old and the new rows of a step had the same offset in their large pages, they would evict each other's cache
-/// lines, and loads would wait for stores.
+/// Copies the rows to new memory, with as much unused space at either end. The copy is offset by one row relative to its memory: if the old and the
+/// new rows of a stencil had the same offset in their large pages, they would evict each other's cache lines, and loads would wait for stores.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);
@@ -324,11 +322,11 @@ mod tests {
     fn received_rows_reuse_spare_memory() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
-        // Half as many rows as the rank has fit at either end without a copy.
+        // Six rows fit before and after the ten rows of the rank without a copy.
         b.append_back(local(60..66).all(false));
         b.append_front(local(44..50).all(false));
         assert_eq!(b.memory.as_ptr(), memory);
-        // After a copy, there is room for as many rows as have just arrived.
+        // After a copy, the memory has space for as many further rows as have just arrived.
         b.append_back(local(66..72).all(false));
         let memory = b.memory.as_ptr();
         b.append_back(local(72..78).all(false));
