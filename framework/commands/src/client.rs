@@ -145,7 +145,7 @@ impl Starter {
         self.flush()
     }
 
-    /// Requests a command. It starts after the earlier requests, as soon as its cores are free.
+    /// Requests the run of a command. It starts after the earlier requests, as soon as its cores are free.
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] for a request of more than 256 MiB, [`ErrorKind::Dead`] if the starter has died.

@@ -241,8 +241,8 @@ impl OutputLog {
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let file = regular::open(path).map_err(|error| wrong(error.to_string()))?;
         let length = file.metadata().map_err(|error| wrong(error.to_string()))?.len();
-        // The reader seeks over the output of commands. A small buffer suffices, because many commands write little: it holds the output of dozens
-        // of them.
+        // Only headers are read and the output of commands is skipped. Many commands write little, so that a small buffer contains dozens of
+        // headers.
         let mut reader = BufReader::with_capacity(1 << 13, file);
         let mut line = vec![0; FIRST_LINE.len()];
         if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {

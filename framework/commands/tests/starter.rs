@@ -150,7 +150,7 @@ fn time_limit_ends_a_command_with_all_its_descendants() {
     let mut requests = vec![
         shell(1, format!("sleep {polite}; :")),
         shell(2, format!("trap '' TERM; while :; do sleep {deaf}; done")),
-        // One of its processes has its own session and an empty environment, and its parent has ended.
+        // One process of this command has its own session and an empty environment, and its parent has ended.
         shell(3, format!("(setsid sh -c 'env -i sleep {distant} &' &); setsid sleep {distant}; :")),
     ];
     requests.iter_mut().for_each(|request| request.time_limit = Some(Duration::from_millis(300)));

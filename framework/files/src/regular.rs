@@ -205,7 +205,7 @@ mod tests {
         fs::write(&path, "text").unwrap();
         assert_eq!(read_text_at_most(&path, 4).unwrap(), "text");
         assert_eq!(read_at_most(&path, 3).unwrap_err().to_string(), "it has more than 3 bytes");
-        // The file is endless or huge, and is refused at the limit. Reading all of it would take minutes, and more memory than a machine has.
+        // The file has 64 GiB and is refused after its first 64 KiB. Reading all of it would take minutes, and more memory than many machines have.
         File::create(&path).unwrap().set_len(1 << 36).unwrap();
         assert_eq!(read_at_most(&path, 1 << 16).unwrap_err().kind(), io::ErrorKind::InvalidData);
         fs::write(&path, [0xff]).unwrap();

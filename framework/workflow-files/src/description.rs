@@ -33,7 +33,7 @@ pub struct Task {
     pub inputs: Vec<File>,
     /// Files that the task writes.
     pub outputs: Vec<File>,
-    /// Data that the task passes to other files through pipes or copies, in `.dag` files.
+    /// Data of the task that are appended to other files after it has run (options `-f` and `-F` of a `.dag` file).
     pub forwards: Vec<Forward>,
     /// Number of cores that the task occupies, at least 1.
     pub cores: u32,
@@ -89,7 +89,7 @@ pub struct File {
     pub size: Option<u64>,
 }
 
-/// Forwarding of a task's data in `.dag` files.
+/// Data of a task that are appended to another file (options `-f` and `-F` of a `.dag` file).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forward {
     /// Data that the task writes to a pipe is appended to a file (`-f VARIABLE=FILE`).

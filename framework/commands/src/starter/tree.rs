@@ -14,8 +14,8 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(pids(&list)),
-            // The list of a thread cannot be read because the kernel provides no such lists, and then all processes are searched, or because the
-            // thread has just ended.
+            // The list cannot be read if the kernel provides no such lists (then all processes are searched), or if the thread has just ended (then
+            // it is skipped).
             Err(_) if !has_lists() => return children_by_walk(of),
             Err(_) => {}
         }

@@ -78,7 +78,6 @@ pub(super) struct StartTimes {
     cpu: Option<Duration>,
 }
 
-/// Duration of a block of units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTime {
     pub(super) took: Duration,

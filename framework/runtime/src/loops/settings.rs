@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
-/// Number of reports of a rank that are combined into its first rate, in loops over grids. Rows of a grid move only between sweeps, at some cost, so
-/// a first rate must be reliable; in other loops a rank without units receives units at once.
+/// Number of reports that are combined into a rank's first rate in loops over grids. Rows of a grid move only between sweeps, at some cost, so the
+/// first rate must be reliable. Other loops use fewer reports, because a rank that has run out of units must get some at once.
 const SETTLING: u32 = 4;
 /// Default number of columns in a panel of a table. A panel must contain several strips of each strip width that is tried, and a thousand rows of
 /// 12-byte values then take 3 MB. Narrower panels need more reports and directives, wider ones more memory.

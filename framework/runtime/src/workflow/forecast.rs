@@ -21,8 +21,8 @@ const LEAST_PART: f64 = 0.1;
 const CERTAIN: f64 = 2.0;
 /// Size in bytes below which deviations of value sizes and memory are ignored. Values of this size are sent without a reservation of memory.
 const SMALL: u64 = 64 << 10;
-/// Weight of a rank's speed as known before the run, in the estimate of its speed: that of this number of tasks. It prevents that one unusual first
-/// task dominates the estimate.
+/// Weight of a rank's speed as known before the run, in the estimate of its speed: that of this number of measured tasks. It prevents one unusual
+/// first task from dominating the estimate.
 const TASKS_OF_PRIOR: f64 = 4.0;
 /// Number of iterations that fit two sets of factors alternately: the run time factor of each kind of task, and the slowness of each rank. Each
 /// iteration at least halves the remaining error.

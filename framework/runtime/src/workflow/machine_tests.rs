@@ -647,8 +647,8 @@ fn deadly_task_fails_and_never_runs_on_rank_0() {
     assert!(runs.iter().all(|&runs| runs > 15), "{runs:?}");
 }
 
-/// Tests that a task in which every rank except rank 0 has died fails, and that the other tasks continue, because a restarted job would fail in the
-/// same way. Only if no rank could retry the task does the job end.
+/// Tests the two errors about a task in which every rank except rank 0 dies: with two ranks, no rank is left to retry the task; with four ranks, the
+/// task has used both of its tries.
 #[test]
 fn deadly_task_fails_if_only_rank_0_is_left() {
     let of_ranks = |ranks| {

@@ -139,7 +139,7 @@ impl Workflow<'_> {
             graph: graph.clone(),
             flight_records: FlightRecords::default(),
         });
-        // Rank 0 keeps no flight record (of its last activity, for rank 0 to read after a death), because the death of rank 0 ends the job.
+        // Only rank 0 reads flight records, when other ranks have died. It keeps none itself, because its own death ends the job.
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
         let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();

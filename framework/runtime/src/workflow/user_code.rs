@@ -243,7 +243,7 @@ impl UserCode for TaskCode<'_, '_> {
 
     fn may_block(&self, job: &Job) -> bool {
         match job {
-            // On a compute thread, a closure with a time limit cannot keep the communicating thread from noticing that it takes too long.
+            // A closure with a time limit runs on a compute thread, so that the communicating thread can detect that it takes too long.
             Job::Run { task, .. } => self.graph.needs(*task).time_limit.is_some(),
             _ => true,
         }

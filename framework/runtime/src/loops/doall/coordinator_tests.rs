@@ -107,8 +107,7 @@ fn pass_ends_when_all_units_are_done() {
     assert_eq!(coordinator.step(NOW).unwrap().map(|directive| directive.what), Some(Command::ReportSoon));
     coordinator.on_report(1, &report(1, 20, 0, 20.0, 1.6, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
-    // The next run begins with the rates that this run has measured. It can move units at once, although this run ended while a movement was not yet
-    // accounted for.
+    // The next run begins with the rates that this run has measured. It can move units at once, although units also moved in this run.
     let mut again = coordinator_on(&endpoint, &[50, 50], 1);
     let directive = again.open(coordinator.finish(1, 1).1.balancer).unwrap().unwrap();
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);

@@ -46,7 +46,7 @@ pub(super) struct Report {
     pub(super) at: f64,
     /// Number of the last directive that the rank has carried out.
     pub(super) round: u64,
-    /// Number of computations of units on the rank in this pass; a unit that was computed several times counts each time.
+    /// Number of units that the rank has computed in this pass; a unit that was computed several times counts each time.
     pub(super) done: u64,
     /// Number of units on the rank, computed or not.
     pub(super) held: u64,

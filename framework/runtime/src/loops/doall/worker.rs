@@ -19,7 +19,7 @@ struct OpenMovement {
     received: u64,
 }
 
-/// Numbers of units that this rank has sent and received in a movement, all of whose units for this rank have arrived.
+/// Numbers of units that this rank has sent and received in a movement that is complete on this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
@@ -190,7 +190,7 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Closes a movement if all units for this rank have arrived.
+    /// Records that a movement is complete on this rank, if all units for this rank have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
@@ -227,7 +227,6 @@ impl<U: Units> Worker<U> {
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
-    /// Records that the rank has reported.
     pub(super) fn has_reported(&mut self) {
         self.reported = true;
         (self.report_soon, self.worked) = (false, false);
@@ -253,7 +252,7 @@ impl<U: Units> Worker<U> {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Returns the number of computations of units on this rank in this pass; a unit that was computed several times counts each time.
+    /// Returns the number of units that this rank has computed in this pass; a unit that was computed several times counts each time.
     pub(super) fn done(&self) -> u64 {
         self.done
     }

@@ -125,7 +125,8 @@ fn nowait_units_repeat_without_directives() {
     assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 10, false));
     work(&mut worker, 4);
     assert_eq!((worker.pass(), worker.done(), worker.unit_queue.undone()), (2, 14, 6));
-    // The received units have to do both passes. The units of this rank have begun their second pass, which they complete first.
+    // The received units have done neither of the two passes. The units of this rank have begun their second pass, which they complete before the
+    // received units are computed.
     worker.carry_out(&directive(1, Command::Continue, &[(0, 1, 6, 12)])).unwrap();
     let units = Segment::new(0, 3, vec![0, 1, 2]).due(2);
     worker.accept(0, UnitMigration { round: 1, segments: vec![units] }).unwrap();

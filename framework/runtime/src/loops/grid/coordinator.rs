@@ -39,7 +39,7 @@ pub(super) struct GridCoordinator {
     report_after: u64,
     /// Block size (columns of a strip) in the present sweep.
     grain: u64,
-    /// Sweeps from which on the block size was a new one, as long as no report covers them.
+    /// Sweeps that began with another block size than the sweep before, until a report covers them.
     regrained: Vec<u64>,
 }
 
@@ -129,7 +129,7 @@ impl GridCoordinator {
         }
     }
 
-    /// Prevents that reports of sweeps with different block sizes are combined, because another block size changes the rates of the ranks, and not
+    /// Prevents reports of sweeps with different block sizes from being combined, because another block size changes the rates of the ranks, and not
     /// all by the same factor. If the reports cover sweeps with two block sizes, discards them, and returns the time in seconds after which ranks
     /// are to report again.
     fn separate_grains(&mut self) -> Option<f64> {

@@ -15,7 +15,7 @@ use crate::persist::snapshot::Piece;
 /// no memory for it.
 const ROOM: usize = 2;
 
-/// Size in bytes into which the rows are divided for a checkpoint, approximately.
+/// Approximate size in bytes of the pieces into which a rank's rows are divided for a checkpoint.
 const PIECE: usize = 1 << 20;
 
 /// Consecutive rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below that belong to neighbouring ranks

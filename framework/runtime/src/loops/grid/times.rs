@@ -156,7 +156,6 @@ impl Times {
         self.wait.is_some()
     }
 
-    /// Ends the rank's wait.
     #[inline]
     pub(super) fn end_wait(&mut self) {
         let Some(wait) = self.wait.take().filter(|wait| !wait.is_transfer) else { return };

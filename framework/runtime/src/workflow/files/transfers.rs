@@ -1,5 +1,5 @@
 //! Transfers of files to a rank: files that it has, files that it is receiving, and commands that wait for them. This module reads and writes no
-//! files and has no clock; its output are requests, which its caller sends.
+//! files and has no clock; it produces requests, which its caller sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 

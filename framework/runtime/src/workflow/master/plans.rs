@@ -22,7 +22,7 @@ impl Master {
         now: Duration,
     ) {
         let lost = self.lost().last().copied();
-        // The plan is not activated, because a rank of the plan died while it was computed.
+        // A plan is not activated if one of its ranks died while the plan was computed.
         if lost.is_none() {
             self.plan(&plan.processor_of, &plan.sequence);
         }

@@ -33,7 +33,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Handles the death of a rank on this rank. Rank 0 also informs all living ranks.
+    /// Handles the death of rank `lost` on this rank: stops transfers from and to it. Rank 0 also informs all living ranks.
     pub(super) fn report_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.lose_files(lost, out)?;
         if let Some(root) = &self.root {

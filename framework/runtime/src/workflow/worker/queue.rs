@@ -26,7 +26,7 @@ pub(super) struct Queued {
     absent: usize,
 }
 
-/// Queue of a rank's ordered and announced tasks.
+/// Queue of the tasks that the master has dispatched or announced to this rank and that have not begun.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,

@@ -87,7 +87,7 @@ pub(super) struct Held {
 struct Leaving {
     task: usize,
     to: usize,
-    /// Which copy of the value is being sent: the value of `copies` when the sending began.
+    /// Number of the copy that is being sent: the value of `copies` when the sending began.
     copy: u32,
     bytes: u64,
     /// Number of the message that contains the value.
