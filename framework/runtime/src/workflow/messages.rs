@@ -9,8 +9,9 @@ use crate::balance::probe::Speed;
 use crate::comm::message::messages;
 use crate::rank::flight_recorder::FlightRecordLocation;
 
-/// Maximum number of tasks that are announced to a rank at a time, and number of tasks whose inputs a rank requests before it can run them. With a
-/// smaller number, inputs arrive late on a rank that reads from many others; with a larger one, values occupy memory long before they are read.
+/// Maximum number of tasks that are announced to a rank at a time (an announcement says that the rank will run the task later), and number of tasks
+/// whose inputs a rank requests before it can run them. With a smaller number, inputs arrive late on a rank that reads from many others; with a
+/// larger one, values occupy memory long before they are read.
 pub(super) const ANNOUNCED: usize = 64;
 
 /// Order of the master that a rank run a task, or announcement that it will probably run the task later.
@@ -21,8 +22,8 @@ pub(super) struct Order {
     pub(super) attempt: u32,
     /// Numbers of earlier tries of the task that exceeded their memory limit, and their time limit.
     pub(super) exceeded: Exceeded,
-    /// Position of the task in the sequence of the plan, if there is a plan. The task begins after all ordered tasks of its rank that have smaller
-    /// positions.
+    /// Position of the task in the sequence of the plan, if there is a plan. The task begins after all tasks dispatched to its rank that have
+    /// smaller positions.
     pub(super) place: Option<usize>,
     /// True for an announcement: the rank may fetch the inputs, but must not begin the task before the master orders it.
     pub(super) is_announced: bool,
@@ -66,9 +67,9 @@ pub(super) struct Orders {
     pub(super) orders: Vec<Order>,
     /// Tasks whose values must be read from another rank than stated before, each with that rank.
     pub(super) changed_sources: Vec<(usize, usize)>,
-    /// Tasks that the rank must not run, although they were ordered or announced.
+    /// Tasks that the rank must not run, although they were dispatched or announced to it.
     pub(super) cancelled: Vec<usize>,
-    /// Ordered tasks that the rank must return to the master unless they have begun.
+    /// Dispatched tasks that the rank must return to the master unless they have begun.
     pub(super) recalled: Vec<usize>,
     /// Tasks whose values no task needs any more.
     pub(super) dropped: Vec<usize>,

@@ -116,7 +116,8 @@ impl<T: Pod + Send> Wavefront<T> {
         self.has_new_rows = true;
         if self.position.below().is_some() {
             self.below_until = match movement.direction(self.position.rank) {
-                // The rank below has received rows from this rank. The first of these rows is the lower halo row, as it is after the previous sweep.
+                // The rank below has received rows from this rank. The first row that it received is the lower halo row of this rank, as it is after
+                // the previous sweep.
                 Some(Direction::Down) => self.local.width(),
                 Some(Direction::Up) | None => 0,
             };

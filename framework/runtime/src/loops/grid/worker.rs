@@ -140,7 +140,7 @@ pub(super) trait Worker {
     /// Returns the size of a block for the summary: columns of a strip, or rows.
     fn block_size(&self) -> u64;
 
-    /// Returns the number of sweeps after which the rows move that a directive orders to move. In that time the directive reaches every rank.
+    /// Returns the number of sweeps between a directive and the movement of rows that it orders. In that time the directive reaches every rank.
     fn delay(&self) -> u64;
 
     /// Returns the sweep before which the rows must be written to a checkpoint, if a checkpoint is due.

@@ -146,7 +146,7 @@ impl Master {
     }
 
     /// Counts the death of a rank as a failed try of the task that has caused it or, if several tasks may have caused it, makes each of them
-    /// suspect. A command is never suspect: it runs in processes of its own, so it does not endanger the rank that tries it next.
+    /// suspect. A command is never suspect: it runs in separate processes, so it does not endanger the rank that tries it next.
     fn blame(&mut self, suspect_tasks: &[usize], lost: usize) {
         self.deaths.last += 1;
         let blame = if suspect_tasks.len() == 1 { Blame::Guilty } else { Blame::Suspect(1) };

@@ -73,7 +73,7 @@ struct Task {
     /// Bytes that the master counts for the value of the task on its rank: the expected size while the task is dispatched, the real size when it is
     /// done.
     counted: u64,
-    /// Rank to which the task is announced, until it is dispatched.
+    /// Rank to which the task is announced (the rank knows that it will run the task), until it is dispatched.
     announced_to: Option<usize>,
     /// True if the master has asked the task's rank to return it, for an idle rank. This is done once per task, because the task may be dispatched
     /// to the same rank again.
@@ -90,7 +90,7 @@ struct Rank {
     values: u64,
     /// Tasks that are dispatched to the rank and not reported as ended.
     outstanding: BTreeSet<usize>,
-    /// Number of tasks that are announced to the rank and not dispatched.
+    /// Number of tasks that are announced to the rank (the rank knows that it will run them) and not dispatched.
     announced: usize,
     /// Orders that have not been sent to the rank yet.
     orders: Orders,

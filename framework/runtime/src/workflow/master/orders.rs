@@ -287,7 +287,7 @@ impl Master {
         self.tasks[task].announced_to = Some(rank);
     }
 
-    /// Withdraws the announcement of a task to a rank, if there is one.
+    /// Withdraws the announcement that a rank will run the task, if there is one.
     pub(super) fn take_announcement_back(&mut self, task: usize) {
         if let Some(rank) = self.tasks[task].announced_to.take() {
             self.ranks[rank].announced -= 1;
@@ -295,7 +295,7 @@ impl Master {
         }
     }
 
-    /// Withdraws all announcements, because the plan is replaced or discarded.
+    /// Withdraws all announcements of tasks to ranks, because the plan is replaced or discarded.
     pub(super) fn take_announcements_back(&mut self) {
         (0..self.tasks.len()).for_each(|task| self.take_announcement_back(task));
     }

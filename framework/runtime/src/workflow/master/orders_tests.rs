@@ -1,4 +1,4 @@
-//! Tests of announcements and recalls.
+//! Tests of announcements (a rank learns which tasks it will run later) and of recalls (a rank returns tasks that it has not begun).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

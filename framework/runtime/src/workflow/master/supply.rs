@@ -27,7 +27,7 @@ struct Planned {
     rank_of: Vec<usize>,
     /// By rank: tasks of the plan that have not been dispatched, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
-    /// By rank: tasks of the plan that may still be announced to the rank, in the sequence of the plan.
+    /// By rank: tasks of the plan of which the rank may still be informed before they are dispatched (announcements), in the sequence of the plan.
     unannounced: Vec<VecDeque<usize>>,
 }
 
@@ -110,7 +110,8 @@ impl Supply {
         self.planned.as_ref().map(|planned| planned.rank_of[task])
     }
 
-    /// Returns the next task, in the sequence of the plan, that may be announced to a rank. Each task is returned once.
+    /// Returns the next task, in the sequence of the plan, of which a rank may be informed before it is dispatched (announced). Each task is
+    /// returned once.
     pub(super) fn next_to_announce(&mut self, rank: usize) -> Option<usize> {
         self.planned.as_mut()?.unannounced[rank].pop_front()
     }

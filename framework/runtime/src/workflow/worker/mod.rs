@@ -87,7 +87,7 @@ impl WorkflowWorker {
         for order in orders.orders {
             self.enqueue(&order, out)?;
         }
-        // Changed sources are handled after the new orders, because they may concern inputs of these.
+        // Changed sources are handled after the new orders, because inputs of the new tasks may have changed sources.
         for (task, rank) in orders.changed_sources {
             self.on_source_changed(task, rank, out)?;
         }

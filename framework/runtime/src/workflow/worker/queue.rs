@@ -1,4 +1,4 @@
-//! Queue of the tasks that the master has ordered or announced and that have not begun on a rank.
+//! Queue of the tasks that the master has dispatched or announced to a rank and that have not begun.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +11,11 @@ use crate::workflow::messages::{Exceeded, Order};
 /// position in the plan follow, sorted by it.
 pub(super) type Key = (Option<usize>, Reverse<i64>, u64);
 
-/// Order or announcement of a task that has not begun on this rank.
+/// A task that was dispatched to this rank, or announced (it will be dispatched later), and that has not begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     pub(super) task: usize,
-    /// True for an announced task, which must not begin yet.
+    /// True if the task was only announced, so that it must not begin yet.
     pub(super) is_announced: bool,
     pub(super) is_suspect: bool,
     pub(super) attempt: u32,
@@ -32,9 +32,9 @@ pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
     /// By task: its position in the queue, if it is queued.
     keys: Vec<Option<Key>>,
-    /// Positions of the ordered tasks whose inputs are all in memory.
+    /// Positions of the dispatched tasks whose inputs are all in memory.
     ready: BTreeSet<Key>,
-    /// Positions of the ordered tasks whose inputs all exist on some rank.
+    /// Positions of the dispatched tasks whose inputs all exist on some rank.
     available: BTreeSet<Key>,
     next_number: u64,
 }
@@ -44,7 +44,8 @@ impl Queue {
         Queue { keys: vec![None; tasks], ..Queue::default() }
     }
 
-    /// Adds an order or an announcement. `inputs` are, for each input, whether it exists on some rank and whether it is in memory on this rank.
+    /// Adds a task that was dispatched or announced to this rank. `inputs` are, for each input, whether it exists on some rank and whether it is in
+    /// memory on this rank.
     pub(super) fn insert(
         &mut self,
         order: &Order,
@@ -139,7 +140,7 @@ impl Queue {
         self.orders.get(&key)
     }
 
-    /// Returns the position of the first ordered task with a position in the plan.
+    /// Returns the position of the first dispatched task with a position in the plan.
     fn next_by_plan(&self) -> Option<Key> {
         let first = (Some(0), Reverse(i64::MAX), 0);
         let mut planned = self.orders.range(first..);
