@@ -226,7 +226,7 @@ impl<L: DoAll> DoAllLoop<L> {
         gather(endpoint, &name, units, self.rank_loop.copies(), config.join_limit)
     }
 
-    /// Returns the body of the loop.
+    /// Returns the body of the loop: the value that implements [`DoAll`].
     pub fn body(&self) -> &L {
         &self.body
     }

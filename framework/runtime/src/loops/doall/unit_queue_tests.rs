@@ -22,21 +22,22 @@ fn firsts(unit_queue: &UnitQueue<Rows<u64>>) -> Vec<(u64, u64)> {
 fn small_migrations_do_not_copy_large_segments() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(100..600));
-    // Ten units arrive before the first unit of the queue, and 20 units leave at its back. The long segment is not copied.
+    // The queue holds units 100 to 599 in one segment. Ten units arrive before them, and 20 units are taken from the end. The long segment is not
+    // copied.
     unit_queue.receive(segment(90..100));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
     let gone = unit_queue.take_back(20);
     assert_eq!((gone.len(), unit_queue.held()), (1, 490));
-    // The 20 units return and are merged with the segment from which they were taken.
+    // The 20 units that were taken from the end come back, and are merged with the long segment.
     gone.into_iter().for_each(|segment| unit_queue.receive(segment));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
-    // Two short neighbouring segments are merged.
+    // A second short segment, next to the first one, is merged with it, because that copies few units.
     unit_queue.receive(segment(80..90));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(80, 20), (100, 500)]);
-    // All neighbouring segments are merged if there are too many of them.
+    // If too many segments are next to each other, all of them are merged, although that copies the long one.
     let mut first = 600;
     for count in [1, 50].into_iter().cycle().take(16) {
         unit_queue.receive(segment(first..first + count));
@@ -72,7 +73,7 @@ fn units_are_computed_from_the_front_and_migrate_from_the_back() {
     unit_queue.receive(segment(16..18));
     assert_eq!(unit_queue.next(9).unwrap().range, 16..18);
     unit_queue.begin(1);
-    // Units 10 to 14 and 16 to 17 stay separate segments, because unit 15 has left the rank.
+    // Units 10 to 14 and units 16 to 17 stay separate segments, because unit 15, which lies between them, has left the rank.
     assert_eq!((firsts(&unit_queue), unit_queue.undone()), (vec![(10, 5), (16, 2)], 7));
     unit_queue.receive(segment(15..16));
     unit_queue.begin(1);
@@ -145,8 +146,8 @@ fn units_with_the_most_remaining_passes_migrate_first() {
         all
     };
     assert_eq!(went(&mut unit_queue, 4), [(33, 7, vec![33, 33])]);
-    // Another rank is to get 32 computations. Three units with 7 computations each and two units with 5 computations each move, which is 31
-    // computations.
+    // Another rank is to get 32 computations. Of the units that need most computations, three with 7 computations each move, and of the others two
+    // with 5 each: 31 computations.
     let all = went(&mut unit_queue, 32);
     let firsts: Vec<(u64, u64)> = all.iter().map(|(first, left, _)| (*first, *left)).collect();
     assert_eq!((firsts, unit_queue.undone(), unit_queue.held()), (vec![(30, 7), (18, 5)], 40, 8));

@@ -256,7 +256,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         )
     }
 
-    /// Returns the body of the loop.
+    /// Returns the body of the loop: the value that implements [`DoAcross`].
     pub fn body(&self) -> &U {
         &self.user
     }

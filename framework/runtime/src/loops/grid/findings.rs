@@ -29,7 +29,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Creates empty findings of a table with `columns` columns.
+    /// Creates the storage for results of user code (findings) of a table with `columns` columns.
     pub(super) fn new(columns: usize) -> Self {
         Findings { columns: columns as u64, bytes: Arc::default() }
     }

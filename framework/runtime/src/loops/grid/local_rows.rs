@@ -75,7 +75,7 @@ impl<T: Pod> LocalRows<T> {
         self.edges
     }
 
-    /// Returns the numbers in the whole grid of the rows `rows`, which are counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns the numbers in the whole grid of some of this rank's rows; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn numbers(&self, rows: &Range<usize>) -> Range<u64> {
         let first = self.edges.number(self.rows.start + rows.start as u64);
         first..first + rows.len() as u64
@@ -90,13 +90,13 @@ impl<T: Pod> LocalRows<T> {
         (self.rows.end - self.rows.start) as usize
     }
 
-    /// Returns the position in memory of the values of row `row`, where the upper halo row is number 0.
+    /// Returns the position in memory of the values of row `row` of this rank; number 0 is the upper halo row.
     fn position(&self, row: usize) -> Range<usize> {
         let begin = (self.reserve + row) * self.width;
         begin..begin + self.width
     }
 
-    /// Returns the position in memory of the values of the rows `rows`, where the upper halo row is number 0.
+    /// Returns the position in memory of the values of some rows of this rank; number 0 in `rows` is the upper halo row.
     fn several(&self, rows: Range<usize>) -> Range<usize> {
         (self.reserve + rows.start) * self.width..(self.reserve + rows.end) * self.width
     }
@@ -112,8 +112,8 @@ impl<T: Pod> LocalRows<T> {
         self.grid_of(&(0..self.len()))
     }
 
-    /// Returns the rows `rows` for writing, with the row above and the row below them, where `rows` counts from the first row after the upper halo
-    /// row.
+    /// Returns some of this rank's rows for writing, with the row above and the row below them. `rows` are their numbers, counted from 0 for the
+    /// first row of this rank.
     #[inline]
     pub(super) fn grid_of(&mut self, rows: &Range<usize>) -> Grid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
@@ -121,7 +121,7 @@ impl<T: Pod> LocalRows<T> {
         Grid { values: &mut self.memory[position], width: self.width, first }
     }
 
-    /// Returns the rows `rows` with the row above and the row below them; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns some of this rank's rows with the row above and the row below them; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
         OldGrid {
@@ -132,7 +132,7 @@ impl<T: Pod> LocalRows<T> {
         }
     }
 
-    /// Returns the rows `rows` for writing; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns some of this rank's rows for writing; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
         let position = self.several(rows.start + 1..rows.end + 1);
         &mut self.memory[position]
@@ -157,7 +157,7 @@ impl<T: Pod> LocalRows<T> {
         .collect()
     }
 
-    /// Returns the values of the rows `rows`, where the upper halo row is number 0.
+    /// Returns the values of some rows of this rank; number 0 in `rows` is the upper halo row.
     #[inline]
     pub(super) fn some(&self, rows: Range<usize>) -> &[T] {
         &self.memory[self.several(rows)]
@@ -183,7 +183,7 @@ impl<T: Pod> LocalRows<T> {
         self.memory.copy_within(first, lower.start);
     }
 
-    /// Returns the values of row `row`, where the upper halo row is number 0.
+    /// Returns the values of row `row` of this rank; number 0 is the upper halo row.
     pub(super) fn row(&self, row: usize) -> &[T] {
         &self.memory[self.position(row)]
     }

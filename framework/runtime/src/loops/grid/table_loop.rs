@@ -132,7 +132,7 @@ impl<U: Table> TableLoop<U> {
         error
     }
 
-    /// Returns the body of the loop, with the results gathered from this rank's rows.
+    /// Returns the body of the loop: the value that implements [`Table`], with the results gathered from this rank's rows.
     pub fn body(&self) -> &U {
         &self.sweeps.body().user
     }
