@@ -70,7 +70,6 @@ impl<In: Wire> Connection<In> {
         Ok(())
     }
 
-    /// Returns the messages that have arrived.
     pub(crate) fn receive(&mut self) -> Result<Vec<In>> {
         loop {
             let result = self.stream.read(&mut self.buffer);

@@ -33,7 +33,6 @@ pub fn enter() {
     std::process::exit(code)
 }
 
-/// Returns true if this program has called [`enter`].
 pub(crate) fn has_been_called() -> bool {
     CALLED.load(Ordering::Relaxed)
 }

@@ -35,7 +35,6 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Creates a FIFO.
     #[track_caller]
     pub(crate) fn fifo(path: &Path) {
         assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());

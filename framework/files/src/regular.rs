@@ -104,12 +104,10 @@ pub fn read_text_at_most(path: &Path, most: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// Returns an error if the file is not regular.
 fn check(found: &Metadata) -> io::Result<()> {
     if found.is_file() { Ok(()) } else { Err(unexpected(found.file_type())) }
 }
 
-/// Returns the error for a file that is not regular.
 pub(crate) fn unexpected(found: FileType) -> io::Error {
     let kind = if found.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
     let remedy = match found.is_fifo() {

@@ -42,7 +42,6 @@ impl<'a> At<'a> {
         Error::new(ErrorKind::Value, place, format!("is missing: expected {expected}"))
     }
 
-    /// Returns the elements of a list.
     pub(crate) fn elements<'b>(&'b self) -> Result<impl ExactSizeIterator<Item = At<'b>>> {
         let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
         let element = |(number, value)| At { value, way: Some((self, Step::Element(number))) };
@@ -55,7 +54,6 @@ impl<'a> At<'a> {
         list.elements()?.map(|element| element.text().map(str::to_string)).collect()
     }
 
-    /// Returns the fields of an object.
     pub(crate) fn fields<'b>(&'b self) -> Result<impl Iterator<Item = (&'b str, At<'b>)>> {
         let object = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
         Ok(object.iter().map(|(key, value)| (key.as_str(), At { value, way: Some((self, Step::Key(key))) })))

@@ -44,12 +44,10 @@ impl Orphans {
         self.known.is_empty()
     }
 
-    /// Returns the orphans of a command.
     pub(super) fn of(&self, job_mark: &str) -> Vec<Pid> {
         self.known.iter().filter(|orphan| orphan.is_of(job_mark)).map(|orphan| orphan.pid).collect()
     }
 
-    /// Returns true if a command has orphans.
     pub(super) fn any_of(&self, job_mark: &str) -> bool {
         self.known.iter().any(|orphan| orphan.is_of(job_mark))
     }

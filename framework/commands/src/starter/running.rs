@@ -137,7 +137,6 @@ impl Running {
         }
     }
 
-    /// Adds the CPU time of an orphan that has ended.
     pub(super) fn add_cpu_time(&mut self, time: Duration) {
         self.orphans_cpu_time += time;
     }

@@ -96,7 +96,6 @@ impl Watch {
         self.stopped.get_or_insert((why, now));
     }
 
-    /// Returns the reason for which the command was stopped.
     pub(super) fn stopped(&self) -> Option<Stopped> {
         self.stopped.map(|(why, _)| why)
     }

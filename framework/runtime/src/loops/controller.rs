@@ -135,7 +135,6 @@ impl LoopController {
         })
     }
 
-    /// Adds the measurements that a rank has reported.
     pub(super) fn on_report(&mut self, rank: usize, sample: Sample) {
         let Some(state) = self.ranks.get_mut(rank) else { return };
         (state.held, state.has_reported) = (sample.held, true);
@@ -310,7 +309,6 @@ impl LoopController {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }
 
-    /// Records an event of the loop for the event log.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         self.events.record(self.clock.now(), event);
     }

@@ -90,14 +90,12 @@ impl BlockTimer {
         BlockTimer { clock, last: Duration::ZERO }
     }
 
-    /// Starts the timer for a block of units.
     #[inline]
     pub(super) fn begin(&self) -> StartTimes {
         let wall = self.clock.now();
         StartTimes { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
-    /// Returns the time since the block of units began.
     #[inline]
     pub(super) fn since(&self, start: &StartTimes) -> Duration {
         self.clock.now().saturating_sub(start.wall)
@@ -146,7 +144,6 @@ impl Metrics {
         self.timer.begin()
     }
 
-    /// Returns the time since the block of units began.
     pub(super) fn since(&self, start: &StartTimes) -> Duration {
         self.timer.since(start)
     }
@@ -185,7 +182,6 @@ impl Metrics {
         self.total.interacting += took;
     }
 
-    /// Adds time in which the rank waited for other ranks.
     #[inline]
     pub(super) fn waited(&mut self, took: Duration) {
         self.recent.waiting += took.as_secs_f64();
@@ -226,7 +222,6 @@ impl Metrics {
         RankReport { held, ..self.total }
     }
 
-    /// Returns the mean duration of a block in the whole run.
     pub(super) fn mean_block(&self) -> Option<Duration> {
         (self.total.blocks > 0).then(|| self.total.busy.div_f64(self.total.blocks as f64))
     }

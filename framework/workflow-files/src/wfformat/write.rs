@@ -92,7 +92,6 @@ fn measured(task: &Task, id: &str) -> Value {
     Value::Object(fields)
 }
 
-/// Returns a word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

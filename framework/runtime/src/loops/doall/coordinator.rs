@@ -312,7 +312,6 @@ impl DoAllCoordinator {
         Progress { before: each(before), ..self.of_run.progress((done, total), "units", rest) }
     }
 
-    /// Returns the number of units of each rank.
     fn held(&self) -> Vec<u64> {
         self.workers.iter().map(|worker| worker.held).collect()
     }

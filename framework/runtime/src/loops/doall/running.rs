@@ -65,7 +65,6 @@ pub(in crate::loops) enum CallerRequest {
 }
 
 impl Run {
-    /// Creates a run that begins now.
     pub(super) fn new(clock: Clock, passes: u64, to_make: Option<Range<u64>>) -> Self {
         Run {
             coordinator: None,

@@ -17,7 +17,6 @@ pub(super) fn config(ranks: usize) -> Config {
         .join_limit(Duration::from_secs(20))
 }
 
-/// Returns a pseudo-random number.
 pub(super) fn noise(n: u64) -> u64 {
     let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

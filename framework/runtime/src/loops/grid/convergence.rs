@@ -78,7 +78,6 @@ impl<'d> Checks<'d> {
         Ok(Some(CheckResult { passes: self.before + sweep, residual, is_converged }))
     }
 
-    /// Stores the verdict of a convergence check.
     pub(super) fn on_check_result(&mut self, check_result: CheckResult) {
         self.last = Some(check_result);
     }

@@ -163,13 +163,11 @@ impl<T: Pod> LocalRows<T> {
         &self.memory[self.several(rows)]
     }
 
-    /// Returns the upper halo row.
     pub(super) fn upper(&mut self) -> &mut [T] {
         let position = self.position(0);
         &mut self.memory[position]
     }
 
-    /// Returns the lower halo row.
     pub(super) fn lower(&mut self) -> &mut [T] {
         let position = self.position(self.len() + 1);
         &mut self.memory[position]
@@ -188,12 +186,10 @@ impl<T: Pod> LocalRows<T> {
         &self.memory[self.position(row)]
     }
 
-    /// Returns the first row of this rank.
     pub(super) fn first(&self) -> &[T] {
         self.row(1)
     }
 
-    /// Returns the last row of this rank.
     pub(super) fn last(&self) -> &[T] {
         self.row(self.len())
     }

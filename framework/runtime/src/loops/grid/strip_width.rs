@@ -67,7 +67,6 @@ impl StripWidth {
         }
     }
 
-    /// Returns the strip width of the next sweep.
     pub(super) fn width(&self) -> u64 {
         self.width
     }

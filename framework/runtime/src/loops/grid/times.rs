@@ -79,7 +79,6 @@ impl Times {
         self.untallied.1 += took;
     }
 
-    /// Returns the last measured duration of a piece of a sweep.
     pub(super) fn piece_time(&self) -> Option<Duration> {
         self.piece_time
     }
@@ -174,7 +173,6 @@ impl Times {
         }
     }
 
-    /// Begins the rank's part of a movement of rows.
     pub(super) fn begin_movement(&mut self) {
         self.end_wait();
         self.end_stretch();

@@ -100,7 +100,6 @@ impl<T: Pod + Send> Wavefront<T> {
         start..end
     }
 
-    /// Begins the sweep with number `self.sweep`.
     fn begin_sweep(&mut self) {
         self.column = self.inner.start;
         self.done = 0;

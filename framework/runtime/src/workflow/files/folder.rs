@@ -47,7 +47,6 @@ impl Folder {
         Ok(Folder { path, own: Some(own), token: fresh() })
     }
 
-    /// Returns the directory in which commands run.
     pub(in crate::workflow) fn path(&self) -> &Path {
         &self.path
     }

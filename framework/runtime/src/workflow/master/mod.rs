@@ -379,7 +379,6 @@ impl Master {
         (work > 0.0).then(|| left * Duration::from_nanos(self.took.0).as_secs_f64() / work)
     }
 
-    /// Returns true if the task is done.
     pub(super) fn is_done(&self, task: usize) -> bool {
         matches!(self.tasks[task].state, State::Done(_) | State::Dropped)
     }

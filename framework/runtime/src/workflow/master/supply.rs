@@ -116,7 +116,6 @@ impl Supply {
         self.planned.as_mut()?.unannounced[rank].pop_front()
     }
 
-    /// Returns true if a plan is active.
     pub(super) fn is_planned(&self) -> bool {
         self.planned.is_some()
     }
@@ -125,7 +124,6 @@ impl Supply {
         self.keys[task]
     }
 
-    /// Removes all tasks from the supply.
     pub(super) fn clear(&mut self) {
         self.pools.fill(Pool::default());
         self.anywhere.clear();

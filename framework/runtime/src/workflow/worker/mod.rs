@@ -383,13 +383,11 @@ impl WorkflowWorker {
         Ok(Break(Some(Job::Spill(task, value))))
     }
 
-    /// Records that a value has been written to disk.
     pub(super) fn on_spilled(&mut self, task: usize) {
         self.values[task].is_on_disk = true;
         self.disk_operation_ended(task, Location::Disk, Event::ValueSpilled);
     }
 
-    /// Records that a value has been read from disk.
     pub(super) fn on_loaded(&mut self, task: usize, value: Value) {
         self.disk_operation_ended(task, Location::Memory(value), Event::ValueLoaded);
     }

@@ -44,7 +44,6 @@ impl Trace {
         self.now = Some(now);
     }
 
-    /// Records an event, if there is an event log.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         if let Some(now) = self.now {
             self.events.push((now, event()));
@@ -138,7 +137,6 @@ impl Trace {
         }
     }
 
-    /// Records that a task has begun.
     pub(in crate::workflow) fn begins(&mut self, task: usize) {
         let Some((now, (since, mut began))) = self.now.zip(self.dispatched.remove(&task)) else { return };
         let waited = now.saturating_sub(since);
