@@ -135,8 +135,8 @@ impl Starter {
         }
         let ready = wait(&fds, limit)?;
         if ready[0] {
-            // The bytes only wake the starter and do not tell which signals have arrived, so they are dropped. The starter checks the state of its
-            // children instead.
+            // Signal handlers write bytes to this socket to wake the starter. The bytes do not tell which signals have arrived, so they are dropped,
+            // and the starter checks the state of its children.
             while matches!((&self.signals).read(&mut self.buffer), Ok(count) if count == self.buffer.len()) {}
         }
         let mut ready = &ready[others..];

@@ -119,7 +119,7 @@ fn stat(pid: Pid) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a field after the process name. The name is the second field, is in parentheses and may contain any characters.
+/// Returns a field of `/proc/PID/stat` after the process name. The name is the second field, is in parentheses and may contain any characters.
 fn field(stat: &str, number: usize) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - STATE)
 }

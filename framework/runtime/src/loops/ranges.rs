@@ -154,8 +154,8 @@ impl<'s> Ranges<'s> {
     ///
     /// Ranges are short enough for ranks to communicate often, unless some indices take much longer than earlier ones, or
     /// [`ParallelFor::block_size`](super::ParallelFor::block_size) makes ranges long because of work that is done once per range. In these cases a
-    /// program can place hooks itself: indices behind `rest` may then move to other ranks although the program has received them already. A call
-    /// costs one reading of the clock, except once in a millisecond.
+    /// program can call this function within a range: indices behind `rest` may then move to other ranks although the program has received them
+    /// already. A call costs one reading of the clock, except once in a millisecond.
     ///
     /// ```
     /// # use armature::loops::Ranges;

@@ -129,8 +129,8 @@ impl BlockSize {
         self.size.min(left.div_ceil(parts).max(least)).max(1)
     }
 
-    /// Returns the number of blocks into which the remaining units are divided at least. It is the largest number for which the fixed costs of all
-    /// blocks in a pass stay below the fraction [`WORTH`] of the pass.
+    /// Returns the smallest number of blocks into which the remaining units may be divided. More blocks distribute work better; the number is
+    /// limited so that the fixed costs of all blocks in a pass stay below the fraction [`WORTH`] of the pass.
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;

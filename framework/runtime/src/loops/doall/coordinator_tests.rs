@@ -78,7 +78,7 @@ fn idle_rank_triggers_reports_and_gets_units() {
     coordinator.on_report(1, &report(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(1, 50 + units, 0, units as f64, 0.5, 1), NOW);
-    // The units that rank 1 has left are divided between both ranks again.
+    // Rank 0 is idle once more, so the units that rank 1 has left are divided between the two ranks again.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what, directive.moves.len()), (2, Command::Continue, 1));
     let units = units + directive.moves[0].units;

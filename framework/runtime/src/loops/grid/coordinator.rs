@@ -182,7 +182,7 @@ impl GridCoordinator {
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // Every rank has received this directive before the sweep after which it first has to report.
+        // Reports are counted from a sweep that no rank ends before it has received this directive.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
