@@ -1,4 +1,4 @@
-//! Caller's side of a starter.
+//! Caller's side of a starter: a separate process that runs commands for the caller.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,12 +18,12 @@ use crate::poll::{Interest, wait};
 use crate::request::Request;
 use crate::role::{GUARD, THIS_PROGRAM, VARIABLE};
 
-/// Default time between SIGTERM and SIGKILL. Batch systems give a whole job about 30 s, most of which the rest of the job needs. A program
-/// needs about a second to clean up.
+/// Default time between SIGTERM and SIGKILL for a command that is stopped. A batch system gives a job about 30 s to end, most of which its ranks
+/// need; a program needs about a second to clean up.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Time beyond the grace period of the commands after which a closing starter is no longer waited for. Killing processes takes
-/// milliseconds; writing many core files takes seconds.
+/// Time beyond the commands' grace period that the caller waits for the end of the starter. Killing processes takes milliseconds; writing many core
+/// files takes seconds.
 const END: Duration = Duration::from_secs(5);
 
 /// Connection to a process that runs commands.
@@ -116,8 +116,8 @@ impl Starter {
         let start = |doing: &str| Error::io(ErrorKind::Start, format!("{doing} for a starter of commands"));
         let (ours, theirs) = UnixStream::pair().map_err(start("create a socket"))?;
         let mut command = Command::new(program);
-        // The starter has its own process group, so that signals of a launcher or a terminal to the caller's group leave it time to end its
-        // commands.
+        // The starter is in its own process group. A signal of a launcher or a terminal to the caller's group then does not end the starter, which
+        // has time to end its commands.
         command.arg0(name).args(arguments).process_group(0);
         for (variable, _) in std::env::vars_os() {
             if variable.to_str().is_some_and(is_removed) {
@@ -145,7 +145,7 @@ impl Starter {
         self.flush()
     }
 
-    /// Requests a command. It starts after the earlier requests, as soon as its cores are free.
+    /// Requests the run of a command. It starts after the earlier requests, as soon as its cores are free.
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] for a request of more than 256 MiB, [`ErrorKind::Dead`] if the starter has died.
@@ -154,7 +154,7 @@ impl Starter {
         self.flush()
     }
 
-    /// Cancels a running or queued command. Its [`Event::Ended`] is reported as usual.
+    /// Cancels a running or queued command. [`Event::Ended`] is reported for it as for other commands.
     ///
     /// # Errors
     /// [`ErrorKind::Dead`] if the starter has died.
@@ -220,10 +220,10 @@ impl Starter {
         }
     }
 
-    /// Returns the exit status of the guard, the process between the caller and the starter, as text if it
-    /// ends within `limit`.
+    /// Waits at most `limit` for the end of the guard (the process between the caller and the starter). Returns its exit status as text if it has
+    /// ended.
     fn exit_within(&mut self, limit: Duration) -> Option<String> {
-        /// Time between two checks for the end of the guard, which takes some milliseconds and occurs once.
+        /// Time between two checks for the end of the guard, which usually ends within some milliseconds.
         const POLL_PERIOD: Duration = Duration::from_millis(1);
         let start = Instant::now();
         loop {
@@ -251,7 +251,7 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // An error in closing the starter is ignored: if closing takes too long, the starter ends its commands and itself without the caller.
+        // An error is ignored: a starter that takes too long to close ends its commands and itself without the caller.
         let _ = self.end();
     }
 }

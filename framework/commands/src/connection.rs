@@ -8,15 +8,15 @@ use std::os::unix::net::UnixStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Wire, put_frame, take_frame};
 
-/// Maximum number of bytes per read: some hundred events.
+/// Maximum number of bytes per read: those of some hundred events.
 const READ: usize = 1 << 16;
 
-/// End of a connection that receives messages of type `In`.
+/// End of a connection, at which messages of type `In` are received.
 #[derive(Debug)]
 pub(crate) struct Connection<In> {
     stream: UnixStream,
     incoming: Vec<u8>,
-    /// Buffer of a read. It is kept, because clearing a new buffer for each command would take longer than the rest of a receive.
+    /// Buffer for reads. It is reused, because clearing a new buffer for each command would take longer than the rest of a receive.
     buffer: Vec<u8>,
     outgoing: Vec<u8>,
     sent: usize,
@@ -53,8 +53,8 @@ impl<In: Wire> Connection<In> {
         self.closed
     }
 
-    /// Sends queued bytes as far as the socket accepts them. If the other side no longer reads, the bytes are discarded, and the next
-    /// receive finds the connection closed.
+    /// Sends queued bytes as far as the socket accepts them. If the other side has closed the connection, the bytes are discarded; the next receive
+    /// reports the closed connection.
     pub(crate) fn flush(&mut self) -> Result<()> {
         while self.is_pending() {
             match self.stream.write(&self.outgoing[self.sent..]) {
@@ -70,7 +70,6 @@ impl<In: Wire> Connection<In> {
         Ok(())
     }
 
-    /// Returns the messages that have arrived.
     pub(crate) fn receive(&mut self) -> Result<Vec<In>> {
         loop {
             let result = self.stream.read(&mut self.buffer);
@@ -102,7 +101,7 @@ impl<In: Wire> Connection<In> {
 
     /// Signals the other side that no more messages follow.
     pub(crate) fn close(&self) {
-        // An error in closing this direction of the socket is ignored, because the other side may already have closed the connection.
+        // An error is ignored, because the other side may already have closed the connection.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 }

@@ -33,18 +33,17 @@ pub fn enter() {
     std::process::exit(code)
 }
 
-/// Returns true if this program has called [`enter`].
 pub(crate) fn has_been_called() -> bool {
     CALLED.load(Ordering::Relaxed)
 }
 
-/// Body of the guard process: runs the starter, waits for its end, and then kills all processes that the
-/// starter left behind. Returns the exit code.
+/// Body of the guard, the process between the caller and the starter: runs the starter, waits for its end, and then kills all processes that the
+/// starter has left behind. Returns the exit code.
 fn guard() -> i32 {
-    // The guard, the process between the caller and the starter, ignores SIGHUP, SIGINT and SIGTERM, because the ranks decide when commands end.
+    // The guard ignores SIGHUP, SIGINT and SIGTERM: the caller decides when commands end, also if a launcher signals all processes.
     let noticed = std::sync::Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // If the handler of a signal cannot be registered, the signal ends the guard, and the starter ends with it.
+        // Without a handler the signal ends the guard, and the starter then ends its commands and itself.
         let _ = signal_hook::flag::register(signal, noticed.clone());
     }
     if let Err(error) = set_child_subreaper(Some(getpid())) {
@@ -53,7 +52,7 @@ fn guard() -> i32 {
     let mut command = Command::new(THIS_PROGRAM);
     let mut arguments = std::env::args_os();
     command.arg0(arguments.next().unwrap_or_default()).args(arguments).process_group(0);
-    // The starter inherits the socket to the caller as its standard input. The guard never reads from it.
+    // The starter inherits the guard's standard input, which is the socket to the caller. The guard itself never reads from it.
     command.env(VARIABLE, getpid().as_raw_nonzero().to_string()).stdout(Stdio::null());
     let status = match command.spawn().and_then(|mut starter| starter.wait()) {
         Ok(status) => status,

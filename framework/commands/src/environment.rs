@@ -33,8 +33,8 @@ const REMOVED: [&str; 23] = [
     "ARMATURE_TASK_",
 ];
 
-/// Names of removed variables: the rank's place in its job step and the sizes of the step, which a nested step would take for its own; the
-/// variables that pegasus-mpi-cluster sets for a task; and files that belong to one job.
+/// Names of removed variables. They are the number of a rank in its job step and the sizes of the step, which a job step started by a command would
+/// take for its own; the variables that pegasus-mpi-cluster sets for a task; and names of files that belong to one job.
 const REMOVED_NAMES: [&str; 14] = [
     "ARMATURE_EVENTS",
     "ARMATURE_JOB_STATUS",
@@ -52,7 +52,8 @@ const REMOVED_NAMES: [&str; 14] = [
     "PMC_RANK",
 ];
 
-/// Prefixes of variables that are kept: the user's permission to run launchers as root also applies to launchers that commands start.
+/// Prefixes of variables that commands inherit although they look like removed ones: the user's permission to run launchers as root also applies to
+/// launchers that commands start.
 const KEPT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"];
 
 /// Returns true if commands do not inherit a variable.

@@ -5,7 +5,8 @@ use std::fmt;
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of running commands or reading their output. The failure of a single command is an [`Ended`](crate::Ended), not an error.
+/// Error in running commands or reading their output. A command that fails is no error of this crate; its [`Ended`](crate::Ended) says how it
+/// failed.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,

@@ -15,7 +15,7 @@ use crate::request::{Destination, Input, Program, Request};
 /// Message from a caller to its starter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
-    /// Settings of the starter. They are the first message, and are sent again when the output file changes.
+    /// Settings of the starter. They are the first message; the caller sends them again when the output file changes.
     Setup(Setup),
     Run(Box<Request>),
     Cancel(u64),
@@ -37,11 +37,11 @@ pub(crate) struct Setup {
     pub(crate) grace: Duration,
 }
 
-/// Maximum number of bytes of a body. A larger length means a damaged stream. Standard input is the only field that may be large; a larger
-/// input can be passed as a file.
+/// Maximum number of bytes of a message's body; a larger length means that the stream is damaged. Only the standard input of a command may be large,
+/// and an even larger one can be passed as a file.
 pub(crate) const LONGEST: usize = 1 << 28;
 
-/// Value that can be encoded for the socket.
+/// Value that can be encoded for the socket between caller and starter.
 pub(crate) trait Wire: Sized {
     fn put(&self, to: &mut Vec<u8>);
     fn take(from: &mut Body<'_>) -> Option<Self>;
@@ -60,7 +60,7 @@ pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
             format!("a request has {length} bytes, expected at most {LONGEST}: pass larger input in a file");
         return Err(Error::new(ErrorKind::Protocol, message));
     }
-    // The length of the body is below 2²⁸, so that it fits 32 bits.
+    // The cast is lossless: the length is at most 2²⁸.
     to[start..body].copy_from_slice(&(length as u32).to_le_bytes());
     Ok(())
 }
@@ -86,7 +86,7 @@ pub(crate) fn take<T: Wire>(bytes: &[u8]) -> Option<T> {
     T::take(&mut body).filter(|_| body.0.is_empty())
 }
 
-/// Remaining bytes of a body.
+/// Bytes of a message's body that have not been decoded.
 pub(crate) struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
@@ -201,11 +201,11 @@ fn put_list<T: Wire>(list: &[T], to: &mut Vec<u8>) {
 }
 
 fn take_list<T: Wire>(from: &mut Body<'_>) -> Option<Vec<T>> {
-    // The decoded list grows with each item, so that a wrong length in a message does not allocate memory.
+    // Memory is allocated item by item, so that a wrong number of items in a damaged message does not allocate memory.
     (0..u64::take(from)?).map(|_| T::take(from)).collect()
 }
 
-/// Implements `Wire` for an enum: the number of the variant, then its fields in this order.
+/// Implements `Wire` for an enum, which is encoded as the number of its variant, and the variant's fields in this order.
 macro_rules! variants {
     ($name:ident { $($number:literal => $variant:ident $(($($item:ident),*))? $({$($field:ident),*})?,)* }) => {
         impl Wire for $name {
@@ -232,7 +232,7 @@ macro_rules! variants {
     };
 }
 
-/// Implements `Wire` for a struct: its fields in this order.
+/// Implements `Wire` for a struct, which is encoded as its fields in this order.
 macro_rules! fields {
     ($name:ident { $($field:ident),* }) => {
         impl Wire for $name {
@@ -367,8 +367,8 @@ mod tests {
         assert_eq!(take_frame(&bytes).unwrap(), Some((ended(), bytes.len())));
     }
 
-    /// Each byte of a message in turn is replaced by other values. Decoding returns an error or another message; it neither panics nor allocates
-    /// memory for the length that a damaged message claims.
+    /// Replaces each byte of a message by other values in turn. Decoding must return an error or another message; it must not panic, or allocate
+    /// memory for a length that the damaged message claims.
     #[test]
     fn damaged_frames_are_errors_and_do_not_panic() {
         let mut messages = Vec::new();

@@ -1,4 +1,4 @@
-//! Output file of all commands of a starter, which needs no separate index.
+//! Output file in which a starter collects the output of all its commands. It needs no separate index.
 //!
 //! A file begins with a line that identifies its format. After it come pieces: a header of 32 bytes and the bytes that a command wrote.
 //! Each header gives the position of the next one, so that output of a command is never mistaken for a header. A checksum in the header
@@ -97,19 +97,19 @@ impl Wire for Piece {
     }
 }
 
-/// Writer that appends to an output file and locks it.
+/// Writer that appends to an output file, which it has locked.
 #[derive(Debug)]
 pub(crate) struct OutputWriter {
     file: File,
     path: PathBuf,
     end: u64,
-    /// True if writing has failed. The error is reported once; the writer still tries to write later output.
+    /// True if writing has failed before. Only the first failure is reported; later output is written again if possible.
     has_failed: bool,
 }
 
 impl OutputWriter {
-    /// Opens a file for appending and cuts off an incomplete end that a writer left when it died. A symbolic link is refused, because names
-    /// such as `rank-0.out` can be guessed.
+    /// Opens an output file for appending, and cuts off incomplete output at its end that a dead writer has left. A symbolic link is refused,
+    /// because names such as `rank-0.out` can be guessed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         OutputWriter::open_within(path, TRIES)
     }
@@ -137,7 +137,7 @@ impl OutputWriter {
             ));
         }
         if line.len() < FIRST_LINE.len() {
-            // The line that identifies the format is written if the file is new, or if an earlier writer died while it wrote that line.
+            // The first line identifies the format. It is incomplete if the file is new, or if an earlier writer died while it wrote the line.
             writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
         } else {
             let log = OutputLog::read(path)?;
@@ -150,12 +150,12 @@ impl OutputWriter {
     /// Appends output of a command. Returns false if that fails; the first failure is reported on standard error.
     pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
         let key = OutputKey { id, attempt };
-        // The output of one read from a pipe is usually written with a single header, because it is far shorter than the maximum.
+        // A header can state up to 4 GiB. Output is far shorter, because it is written after each read from a pipe, so that one header suffices.
         let pieces = bytes.chunks(u32::MAX as usize);
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // An incomplete header or output is cut off, because it would hide all output after it.
+                // The incomplete header and output are cut off, because readers would not find output behind them.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());
@@ -186,8 +186,8 @@ impl OutputWriter {
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        // The lock is released explicitly before the file is closed. A child that another thread starts
-        // shares the open file between fork and exec, and would keep the lock until the exec.
+        // The lock is released explicitly. If another thread starts a process, that process shares the open file between fork and exec, and would
+        // hold the lock until the exec.
         unlock(&self.file);
     }
 }
@@ -213,7 +213,7 @@ pub struct OutputLog {
     torn: u64,
 }
 
-/// Position of a piece of output in a file.
+/// Location of a part of a command's output: number of the file, position, and length in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     file: usize,
@@ -222,7 +222,7 @@ struct Place {
 }
 
 impl OutputLog {
-    /// Reads the index of a file. The file may still be written; its end may then be torn.
+    /// Reads the index of an output file. While the file is being written, its last output may be incomplete, and is then left out.
     ///
     /// # Errors
     /// [`ErrorKind::Output`] if the file cannot be read or is not an output file.
@@ -241,7 +241,8 @@ impl OutputLog {
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let file = regular::open(path).map_err(|error| wrong(error.to_string()))?;
         let length = file.metadata().map_err(|error| wrong(error.to_string()))?.len();
-        // Many commands write little. A small buffer suffices for the output of dozens of commands.
+        // Only headers are read and the output of commands is skipped. Many commands write little, so that a small buffer contains dozens of
+        // headers.
         let mut reader = BufReader::with_capacity(1 << 13, file);
         let mut line = vec![0; FIRST_LINE.len()];
         if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!((log.keys().count(), log.torn()), (4, 0));
     }
 
-    /// The file is cut at each byte: complete records are read, and a writer continues after them.
+    /// The file is cut at each of its bytes in turn: complete outputs are read, and a new writer continues after them.
     #[test]
     fn incomplete_last_record_is_truncated() {
         let dir = tempfile::tempdir().unwrap();

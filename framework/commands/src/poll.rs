@@ -23,7 +23,7 @@ pub(crate) fn wait(of: &[(BorrowedFd<'_>, Interest)], limit: Option<Duration>) -
     };
     let mut fds: Vec<PollFd<'_>> =
         of.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, flags(*interest))).collect();
-    // A waiting time that the system cannot represent counts as unlimited.
+    // A time limit that the system cannot represent counts as no limit.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(&mut fds, limit.as_ref()) {
         Ok(_) => Ok(fds

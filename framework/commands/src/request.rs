@@ -60,24 +60,24 @@ pub enum Program {
 /// Standard input of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Input {
-    /// No input.
+    /// The command has no input.
     #[default]
     Nothing,
-    /// The content of a file.
+    /// The command reads the content of this file.
     File(PathBuf),
-    /// The given bytes.
+    /// The command reads these bytes.
     Bytes(Vec<u8>),
 }
 
 /// Destination of a command's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
-    /// The starter's output file if it has one; otherwise the output is discarded.
+    /// The output goes to the starter's output file if it has one, and is discarded otherwise.
     #[default]
     Output,
     /// The output is discarded.
     Nowhere,
-    /// A file, which is truncated first.
+    /// The output goes to this file, which is truncated first.
     File(PathBuf),
 }
 

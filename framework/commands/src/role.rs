@@ -2,8 +2,7 @@
 
 /// Environment variable that makes a process a guard or a starter.
 pub(crate) const VARIABLE: &str = "ARMATURE_COMMANDS";
-/// Value of the variable in the guard, the process between the caller and the starter. In the starter, the value is the process number of
-/// the guard.
+/// Value of the variable in the guard, the process between the caller and the starter. In the starter, the value is the process id of the guard.
 pub(crate) const GUARD: &str = "guard";
 /// File of the running program, even if the file has been moved or replaced.
 pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";

@@ -28,14 +28,14 @@ fn shell(id: u64, line: impl Into<std::ffi::OsString>) -> Request {
     Request::new(id, Program::shell(line))
 }
 
-/// Runs all requests. Returns the end of each command by its number.
+/// Runs all requests. Returns the result of each command by its number.
 fn run_all(starter: &mut Starter, requests: Vec<Request>) -> BTreeMap<u64, Ended> {
     let count = requests.len();
     requests.into_iter().for_each(|request| starter.run(request).unwrap());
     ended(starter, count)
 }
 
-/// Waits until `count` commands have ended. Returns the end of each command by its number.
+/// Waits until `count` commands have ended. Returns the result of each by its number.
 fn ended(starter: &mut Starter, count: usize) -> BTreeMap<u64, Ended> {
     let (mut all, start) = (BTreeMap::new(), Instant::now());
     while all.len() < count {
@@ -53,7 +53,7 @@ fn run(starter: &mut Starter, request: Request) -> Ended {
     run_all(starter, vec![request]).into_values().next().unwrap()
 }
 
-/// Returns a number of seconds for `sleep` that no other process uses, by which tests find the process.
+/// Returns a unique number of seconds, with which a test runs `sleep` and finds the process again.
 fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("1{:07}.{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
@@ -150,7 +150,7 @@ fn time_limit_ends_a_command_with_all_its_descendants() {
     let mut requests = vec![
         shell(1, format!("sleep {polite}; :")),
         shell(2, format!("trap '' TERM; while :; do sleep {deaf}; done")),
-        // One process has a separate session, a parent that has ended, and an empty environment.
+        // One process of this command has its own session and an empty environment, and its parent has ended.
         shell(3, format!("(setsid sh -c 'env -i sleep {distant} &' &); setsid sleep {distant}; :")),
     ];
     requests.iter_mut().for_each(|request| request.time_limit = Some(Duration::from_millis(300)));
@@ -163,8 +163,8 @@ fn time_limit_ends_a_command_with_all_its_descendants() {
     for seconds in [&polite, &deaf] {
         assert_eq!(sleepers(seconds), [], "left behind by {ended:?}");
     }
-    // The process that runs `sleep` for `distant` seconds can be related to its command neither by its process group nor by its
-    // environment. It ends when no command runs.
+    // The process that sleeps for `distant` seconds cannot be assigned to its command, neither by its process group nor by its environment. The
+    // starter kills it when no command runs.
     wait_until("sleepers are left", || sleepers(&distant).is_empty());
 }
 
@@ -190,7 +190,7 @@ fn processes_left_by_a_command_end_with_the_command() {
         for (id, line) in lines.iter().enumerate() {
             let mut request = shell(id as u64, line);
             request.environment.push(("F".into(), flag.clone().into()));
-            // Each command leaves sleepers behind: the first two leave one and end at once, the third leaves two and ends when both run.
+            // The first two commands leave a `sleep` process behind and end at once. The third starts two more and ends when these run.
             assert!(run(&mut starter, request).is_success());
             assert_eq!(sleepers(&left), [], "left behind by {line}");
         }
@@ -203,7 +203,7 @@ fn processes_left_by_a_command_end_with_the_command() {
 #[test]
 fn memory_of_the_process_tree_is_measured_and_limited() {
     let mut starter = starter(&Options::new().cores(2));
-    // The command fills memory, because `tail` holds all bytes that it may have to print.
+    // `tail` stores all bytes that it may have to print, so that the command uses this amount of memory.
     let hold = |bytes: u64, seconds: &str| {
         format!("(head -c {bytes} /dev/zero; sleep {seconds}) | tail -c {bytes} > /dev/null")
     };
@@ -225,7 +225,7 @@ fn cpu_time_includes_all_processes_of_the_command() {
     let mut starter = starter(&Options::new());
     let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let alone = run(&mut starter, shell(1, burn)).cpu_time;
-    // The parent of the computing process ends before it, so that only the starter can wait for the process.
+    // The process that computes is orphaned, so that only the starter can measure its CPU time.
     let orphan = run(
         &mut starter,
         shell(
@@ -370,7 +370,7 @@ fn each_of_2000_commands_on_two_starters_ends_exactly_once() {
     });
 }
 
-/// Starts a program that passes `lines` to a starter. Tests can kill the program as well.
+/// Starts a program that runs `lines` as commands of its starter. Tests kill the program.
 fn program(arguments: &[&str], lines: &str) -> std::process::Child {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -387,7 +387,7 @@ fn no_process_remains_if_caller_guard_or_starter_dies() {
         let mut caller = program(&["-", "2"], &lines);
         wait_until("all sleep", || sleepers(&sleep).len() == 3);
         let mut pid = sleepers(&sleep)[0];
-        // Ancestors of a sleeper; the last three are the starter, the guard and the caller.
+        // Ancestors of a `sleep` process, from its parent up; the last three are the starter, the guard and the caller.
         let mut up = Vec::new();
         while pid.as_raw_nonzero().get() as u32 != caller.id() {
             pid = parent(pid);

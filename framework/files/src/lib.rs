@@ -26,7 +26,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Returns sixteen hexadecimal digits for the name of a new file. They cannot be guessed, and each call returns other digits.
 pub fn fresh() -> String {
-    // The name is random, because the keys of `RandomState` are derived from random numbers of the system.
+    // The keys of `RandomState` are derived from random numbers of the system, so that the digits cannot be guessed.
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
@@ -35,7 +35,6 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Creates a FIFO.
     #[track_caller]
     pub(crate) fn fifo(path: &Path) {
         assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());

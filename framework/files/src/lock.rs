@@ -94,8 +94,8 @@ impl LockFile {
                 }
             };
             lock_or_report(&file, tries, wait, || holder().unwrap_or_else(|| "another process".into()))?;
-            // The lock counts only if the path still names the locked file: the holder of a temporary file may have removed it, and a lock
-            // on a removed file excludes nobody.
+            // The holder of a temporary lock file may have removed it while this process waited. A lock on a removed file excludes nobody, so that
+            // another attempt is needed.
             if is_at(&file, path)? {
                 let lock = LockFile { file, path: path.into(), is_temporary: false };
                 lock.write_holder(&own_name())?;
@@ -120,7 +120,7 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // The description is erased first, so that readers of the file do not find a holder that has released the lock.
+        // The description of the holder is erased before the lock is released, so that no process reads the name of a former holder.
         let _ = self.write_holder("");
         if self.is_temporary {
             let _ = std::fs::remove_file(&self.path);
@@ -139,7 +139,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns the description that the holder has written into the file, if it is a line of text.
+/// Returns the description that the holder of a lock has written into the lock file, if it is a line of text.
 fn read_holder(mut file: &File) -> Option<String> {
     /// Maximum length in bytes of a description: two names and a number.
     const LONGEST: u64 = 500;
@@ -156,14 +156,14 @@ fn own_name() -> String {
     format!("{process} on {}\n", host.nodename().to_string_lossy())
 }
 
-/// Returns number and name of a running process.
+/// Returns the id and the name of a running process, for messages.
 fn process_name(number: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     Some(format!("process {number} ({})", name.trim()))
 }
 
-/// Returns the process of this machine that holds the lock of a file, if the kernel shows it. The kernel shows the process that took the
-/// lock. That process may have passed the lock to a child and exited.
+/// Describes the process of this machine that holds the lock of a file, if the kernel shows it. The kernel shows the process that has taken the
+/// lock, which may since have passed the lock to a child and exited.
 fn local_holder(file: &File) -> Option<String> {
     let number = holder_in(&std::fs::read_to_string("/proc/locks").ok()?, file)?;
     match number == std::process::id() {
@@ -172,8 +172,8 @@ fn local_holder(file: &File) -> Option<String> {
     }
 }
 
-/// Returns the number of the process that holds the lock of a file, from the text of `/proc/locks`:
-/// `1: FLOCK  ADVISORY  WRITE 32382 fe:00:5309488 0 EOF`.
+/// Returns the id of the process that holds the lock of a file, from the text of `/proc/locks`, in which a line is `1: FLOCK  ADVISORY  WRITE 32382
+/// fe:00:5309488 0 EOF`.
 fn holder_in(locks: &str, file: &File) -> Option<u32> {
     let found = file.metadata().ok()?;
     let place = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
@@ -181,7 +181,7 @@ fn holder_in(locks: &str, file: &File) -> Option<u32> {
         let words: Vec<&str> = line.split_whitespace().collect();
         // The line of a waiting process has `->` as its second field.
         let [_, "FLOCK", _, _, process, at, ..] = words[..] else { return None };
-        // A lock with the process number 0 is held by a process of another PID namespace.
+        // A process id of 0 means that the holder is in another PID namespace.
         (at == place).then(|| process.parse().ok()).flatten().filter(|&number| number > 0)
     })
 }
@@ -231,7 +231,7 @@ mod tests {
         second.join().unwrap().unwrap();
     }
 
-    /// If the holder is on another machine, the kernel of this machine knows no lock, but the file names the holder.
+    /// The kernel shows no lock that is held on another machine, but the lock file names the holder.
     #[test]
     fn remote_lock_holder_is_read_from_the_lock_file() {
         let dir = tempfile::tempdir().unwrap();
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(holder_in(&format!("1: FLOCK ADVISORY WRITE 0 {at} 0 EOF"), &file), None);
     }
 
-    /// A killed process loses its locks; a living process is named.
+    /// `flock` takes the lock and exits, and the shell keeps it. When the shell is killed, the system releases the lock.
     #[test]
     fn killed_process_loses_its_lock() {
         let dir = tempfile::tempdir().unwrap();
@@ -276,12 +276,12 @@ mod tests {
         let error = LockFile::acquire(&path, 1, |_| ()).unwrap_err().to_string();
         child.kill().unwrap();
         child.wait().unwrap();
-        // The process that took the lock, `flock`, has ended.
+        // `flock`, which has taken the lock, has ended, so that the holder's name is unknown.
         assert!(error.starts_with("another process uses it"), "{error}");
         LockFile::acquire(&path, TRIES, |_| ()).unwrap();
     }
 
-    /// The waiting thread gets a lock on the existing file, and not on a file that its holder has removed.
+    /// A thread waits for a temporary lock. It must get a lock on the present file, and not on the file that the former holder has removed.
     #[test]
     fn temporary_lock_file_is_removed_with_its_lock() {
         let dir = tempfile::tempdir().unwrap();

@@ -164,7 +164,7 @@ pub(crate) fn regular_target(path: &Path) -> io::Result<(PathBuf, Option<u32>)> 
     }
 }
 
-/// Returns true if `name` is the name of a temporary file with new content of `file`, which a process that died may have left.
+/// Returns true if `name` is the name of a temporary file with new content for `file`, such as a process that died has left.
 pub fn is_left_over(name: &str, file: &str) -> bool {
     temporary_file::is_temporary_of(name, file)
 }
@@ -179,8 +179,7 @@ fn open_descriptor(path: &Path) -> io::Result<File> {
     let duplicate = |standard: &dyn AsFd| standard.as_fd().try_clone_to_owned().map(File::from);
     match path.file_name().and_then(|name| name.to_str()) {
         Some("1") => {
-            // Standard output is flushed first, so that earlier output of the process precedes the content of
-            // the output file.
+            // Earlier output of this process is written first.
             io::stdout().flush()?;
             duplicate(&io::stdout())
         }
@@ -207,7 +206,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
             result => break result?,
         }
     };
-    // Once the FIFO is open, writes to it may block while its reader is slow.
+    // From now on, writes wait for a slow reader of the FIFO.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! Output files that several starts of a job write, one after the other.
+//! Output files that a job writes over several starts: each start continues where the one before stopped.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -41,7 +41,7 @@ pub struct PartialOutput {
     destination: PathBuf,
     /// Number of bytes written so far.
     length: u64,
-    /// True if the partial file must stay when this value is dropped, because a later start of the job may resume it.
+    /// True if the partial file is to stay when this value is dropped, because a later start of the job may resume it.
     is_kept: bool,
 }
 
@@ -64,7 +64,7 @@ impl PartialOutput {
         Ok(PartialOutput { file, partial, destination, length: 0, is_kept: false })
     }
 
-    /// Continues an output behind its first `length` bytes.
+    /// Continues an output after its first `length` bytes; later bytes are removed.
     ///
     /// # Errors
     /// If neither the partial file nor the complete file has this length; errors of the file system.
@@ -185,7 +185,7 @@ mod tests {
         output.write_all(b", more").unwrap();
         output.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), partial.exists()), (&b"kept, more"[..], false));
-        // The second start resumes the complete file, as after a death of the job that followed the move of the file.
+        // The job may die after the move of the file and be started again, so that it resumes a complete file.
         PartialOutput::resume(&path, 10).unwrap().finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"kept, more");
     }

@@ -11,7 +11,7 @@ use crate::fresh;
 use crate::lock::{is_at, lock};
 use crate::regular::{Links, open_with};
 
-/// File in each private directory that its process keeps locked until it exits.
+/// Name of a file in each private directory, which the process of the directory keeps locked until it exits.
 const LOCK: &str = "lock";
 
 /// New directory that only its user can enter, with a name that cannot be guessed. Dropping the value removes the directory and its
@@ -19,7 +19,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct PrivateDir {
     path: PathBuf,
-    /// Lock file, which stays open to hold the lock.
+    /// Open lock file; the process holds its lock while the file is open.
     _lock: fs::File,
 }
 
@@ -30,7 +30,7 @@ impl PrivateDir {
     /// # Errors
     /// Those of the file system.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
-        // The name contains the host, because not every network file system shows the locks of other hosts.
+        // The name of the host is part of the directory's name, because not every network file system shows the locks of other hosts.
         let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "_");
         let prefix = format!("{prefix}{host}-");
         remove_left_overs(parent, &prefix);
@@ -44,14 +44,14 @@ impl PrivateDir {
             let opened = open_with(&at, OpenOptions::new().write(true).create_new(true), Links::Refused);
             match opened.and_then(|file| {
                 let locked = lock(&file, 1, |_| ());
-                // Without locks, left-overs cannot be distinguished from directories in use, and are kept.
+                // On a file system without locks, the directory is used without one, and directories of dead processes are not removed.
                 let is_locked =
                     locked.map_or_else(|error| error.kind() == io::ErrorKind::Unsupported, |()| true);
                 Ok((is_locked && is_at(&file, &at)?).then_some(file))
             }) {
                 Ok(Some(file)) => return Ok(PrivateDir { path, _lock: file }),
-                // Another process took the new directory for a left-over before the directory was locked, and removed it. Therefore another directory
-                // is created.
+                // Before this process locked the new directory, another process took it for that of a dead process and removed it. A new one is
+                // created.
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -67,17 +67,17 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        // An error is ignored: if the removal fails, a later process tries it again.
+        // An error is ignored: a later process will remove the directory.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes directories whose process is dead. Such a directory is not locked.
+/// Removes directories of dead processes, which are not locked.
 fn remove_left_overs(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_of_this_kind = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
-        // The metadata of an entry does not follow links, so that a link to a directory is skipped.
+        // The metadata are those of the entry itself, so that a link to a directory is skipped.
         let is_ours = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
         if !is_of_this_kind || !entry.metadata().is_ok_and(is_ours) {
             continue;
@@ -86,7 +86,7 @@ fn remove_left_overs(parent: &Path, prefix: &str) {
         if let Ok(file) = file
             && lock(&file, 1, |_| ()).is_ok()
         {
-            // An error in removing the directory is ignored, because another process may remove it at the same time.
+            // An error is ignored, because another process may be removing the directory at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -49,13 +49,12 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Re
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // The file type is checked again after the file is opened, because the file may have been replaced in between. Without `NONBLOCK`, opening a FIFO
-    // would block.
+    // The file type is checked again, because another process may have replaced the file. With `NONBLOCK`, opening a FIFO does not block.
     let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     if links == Links::Refused {
         flags |= OFlags::NOFOLLOW;
     }
-    // The flags for opening a file use only low bits, so that the cast keeps the value positive.
+    // The cast is lossless, because the flags use only low bits.
     let file = options.custom_flags(flags.bits() as i32).open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
@@ -88,7 +87,7 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 /// Those of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // The reported length of a file does not determine the allocation; only the bytes that were read do.
+    // The length that the file system reports is not used to allocate memory.
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {most} bytes")));
@@ -105,12 +104,10 @@ pub fn read_text_at_most(path: &Path, most: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// Returns an error if the file is not regular.
 fn check(found: &Metadata) -> io::Result<()> {
     if found.is_file() { Ok(()) } else { Err(unexpected(found.file_type())) }
 }
 
-/// Returns the error for a file that is not regular.
 pub(crate) fn unexpected(found: FileType) -> io::Error {
     let kind = if found.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
     let remedy = match found.is_fifo() {
@@ -168,7 +165,7 @@ mod tests {
         assert_eq!(read(dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 
-    /// The path of an open pipe is refused. Shells create such a path for `<(…)`, and `/dev/stdin` is one if the input is piped.
+    /// The path of an open pipe is refused. A shell creates such a path for `<(…)`, and `/dev/stdin` is one if the input of the process is a pipe.
     #[test]
     fn path_of_an_anonymous_pipe_is_refused_as_a_fifo() {
         let (reader, _writer) = io::pipe().unwrap();
@@ -206,7 +203,7 @@ mod tests {
         fs::write(&path, "text").unwrap();
         assert_eq!(read_text_at_most(&path, 4).unwrap(), "text");
         assert_eq!(read_at_most(&path, 3).unwrap_err().to_string(), "it has more than 3 bytes");
-        // The file is refused at its limit: reading all of it would take minutes, and more memory than a machine has.
+        // The file has 64 GiB and is refused after its first 64 KiB. Reading all of it would take minutes, and more memory than many machines have.
         File::create(&path).unwrap().set_len(1 << 36).unwrap();
         assert_eq!(read_at_most(&path, 1 << 16).unwrap_err().kind(), io::ErrorKind::InvalidData);
         fs::write(&path, [0xff]).unwrap();

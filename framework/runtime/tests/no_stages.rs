@@ -1,11 +1,11 @@
-//! Pipelines of a source and a sink alone.
+//! Tests of pipelines that consist of a source and a sink only.
 
 use std::time::Duration;
 
 use armature::pipeline::Pipeline;
 use armature::{Balance, Config};
 
-/// There is no mapping to judge, however long the stream lasts.
+/// Without stages the coordinator has no mapping to improve, however long the stream lasts.
 #[test]
 fn pipeline_without_stages_runs_under_live_balancing() {
     let slowly = || (0..300u64).inspect(|_| std::thread::sleep(Duration::from_millis(8)));

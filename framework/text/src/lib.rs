@@ -135,7 +135,7 @@ fn by_number(text: &str) -> Option<(char, &str)> {
     Some((char::from_u32(u32::from_str_radix(number, 16).ok()?)?, after))
 }
 
-/// Appends the first [`LONGEST`] characters of a text. Returns true if the text has no more characters.
+/// Appends the first [`LONGEST`] characters of a text. Returns true if these are the whole text.
 fn cut(start: &mut String, text: &str, push: impl Fn(&mut String, char)) -> bool {
     let mut characters = text.chars();
     characters.by_ref().take(LONGEST).for_each(|c| push(start, c));
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Generates names with many of the characters that are escaped.
+    /// Generates random names in which many characters have to be escaped.
     fn name() -> impl Strategy<Value = String> {
         proptest::collection::vec(
             prop_oneof![

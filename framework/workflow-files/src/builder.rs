@@ -58,7 +58,7 @@ impl DescriptionBuilder {
         self
     }
 
-    /// Adds a named limit with this amount.
+    /// Adds a named limit: a resource of this total amount, such as a number of licences, of which each task uses a part.
     pub fn limit(&mut self, name: impl Into<String>, amount: u64) -> &mut Self {
         self.draft.limits.insert(name.into(), amount);
         self

@@ -6,7 +6,7 @@ use crate::description::{Action, Description, Forward, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// pegasus-mpi-cluster's unit of memory, a megabyte of 2²⁰ bytes.
+/// Unit in bytes in which pegasus-mpi-cluster states memory: a megabyte of 2²⁰ bytes.
 const MEGABYTE: u64 = 1 << 20;
 
 pub(crate) fn read(text: &str) -> Result<Description> {
@@ -86,8 +86,7 @@ fn read_option(task: &mut Task, option: &str, value: &str) -> Result<(), String>
     let pair = || value.split_once('=').map(|(left, right)| (left.to_string(), right.to_string()));
     match option {
         "-m" | "--request-memory" => {
-            // An amount of memory that exceeds 64 bits becomes `u64::MAX` in the cast. The multiplication by
-            // `MEGABYTE` then overflows, and the amount is refused.
+            // The cast turns an amount beyond 64 bits into `u64::MAX`, whose multiplication by `MEGABYTE` overflows, so that the amount is refused.
             let memory = rounded_up().and_then(|memory| (memory as u64).checked_mul(MEGABYTE));
             task.memory = Some(memory.ok_or_else(|| wrong("megabytes, a number of 0 or more"))?);
         }

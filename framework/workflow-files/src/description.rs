@@ -33,7 +33,7 @@ pub struct Task {
     pub inputs: Vec<File>,
     /// Files that the task writes.
     pub outputs: Vec<File>,
-    /// Data that is passed to and from the task by other means than file names.
+    /// Data of the task that are appended to other files after it has run (options `-f` and `-F` of a `.dag` file).
     pub forwards: Vec<Forward>,
     /// Number of cores that the task occupies, at least 1.
     pub cores: u32,
@@ -45,7 +45,7 @@ pub struct Task {
     pub time_limit: Option<Duration>,
     /// Priority. Of the tasks that are ready, those with a larger number start first.
     pub priority: i64,
-    /// Amounts of the workflow's named limits that the task uses while it runs.
+    /// Amounts of shared resources (named limits of the workflow) that the task uses while it runs.
     pub limits: BTreeMap<String, u64>,
     /// Environment variables that are set for the task.
     pub environment: BTreeMap<String, String>,
@@ -89,7 +89,7 @@ pub struct File {
     pub size: Option<u64>,
 }
 
-/// Forwarding of a task's data in `.dag` files.
+/// Data of a task that are appended to another file (options `-f` and `-F` of a `.dag` file).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forward {
     /// Data that the task writes to a pipe is appended to a file (`-f VARIABLE=FILE`).
@@ -157,7 +157,7 @@ impl Description {
         &self.edges
     }
 
-    /// Returns the amount of each named limit.
+    /// Returns the total amount of each shared resource (named limit).
     pub fn limits(&self) -> &BTreeMap<String, u64> {
         &self.limits
     }

@@ -1,4 +1,4 @@
-//! Conversion of the tasks and dependencies that a reader has collected into a checked description.
+//! Tasks and dependencies that the reader of a file has collected, and their conversion into a checked description.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,18 +10,18 @@ use crate::error::{Error, ErrorKind, Place, Result, shown};
 /// Maximum length of a task name or file name in bytes: the longest path that Linux accepts (`PATH_MAX`).
 const LONGEST_NAME: usize = 4096;
 
-/// Collected tasks and dependencies, not yet checked.
+/// Tasks and dependencies that were read from a file and are not yet checked.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) tasks: Vec<(Task, Place)>,
     pub(crate) links: Vec<Link>,
-    /// Alternative task names that dependencies may use.
+    /// Other names by which dependencies may refer to tasks, with the number of the task.
     pub(crate) aliases: HashMap<String, usize>,
     pub(crate) limits: BTreeMap<String, u64>,
 }
 
-/// A dependency, with the number of bytes that it carries in addition to files.
+/// A dependency between two tasks, with the number of bytes that the second reads from the first besides files.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) from: End,
@@ -38,7 +38,7 @@ pub(crate) enum End {
 }
 
 impl Draft {
-    /// Checks the collected tasks and dependencies, and derives the edges of the workflow.
+    /// Checks the collected tasks and dependencies, and determines the edges of the workflow.
     pub(crate) fn finish(self) -> Result<Description> {
         for (task, place) in &self.tasks {
             check_task(task, &self.limits).map_err(|message| Error::new(ErrorKind::Value, place, message))?;
@@ -71,7 +71,7 @@ impl Draft {
         }
         for (to, (task, _)) in self.tasks.iter().enumerate() {
             let mut seen = HashSet::with_capacity(task.inputs.len());
-            // A file that a list names twice is read once. A task that modifies a file in place does not depend on itself.
+            // A file that is listed twice as an input is read once. A task that reads and writes the same file does not depend on itself.
             for file in task.inputs.iter().filter(|file| seen.insert(file.name.as_str())) {
                 if let Some(&(from, size)) = writers.get(file.name.as_str()).filter(|writer| writer.0 != to) {
                     edges.push(Edge { from, to, size: size.or(file.size).unwrap_or(0) });
@@ -79,8 +79,8 @@ impl Draft {
             }
         }
         edges.sort_unstable_by_key(|edge| (edge.from, edge.to, edge.size));
-        // The sizes of parallel edges are added without overflow: a sum that is too large stays above the
-        // planner's limit, and the planner reports it.
+        // Several edges between the same two tasks become one, whose size is the sum. A sum that is too large saturates; the planner then reports
+        // it.
         edges.dedup_by(|next, kept| {
             let same = (next.from, next.to) == (kept.from, kept.to);
             if same {
@@ -180,8 +180,7 @@ fn check_task(task: &Task, limits: &BTreeMap<String, u64>) -> Result<(), String>
     }
 }
 
-/// Checks a name. Names come from untrusted files and are shown on terminals, so that control characters and changes of text direction are
-/// refused.
+/// Checks a name. A name from an untrusted file may be shown on a terminal, so that control characters and changes of text direction are refused.
 fn check_name(what: &str, name: &str) -> Result<(), String> {
     let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let fault = if name.is_empty() {
@@ -196,7 +195,7 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
     Err(format!("{what} is {}: expected {fault}", shown(name)))
 }
 
-/// Checks a file name. It must not lead out of the directory in which a run places the file.
+/// Checks a file name, which must not lead out of the directory of a run's files.
 fn check_file(name: &str) -> Result<(), String> {
     check_name("the name of a file", name)?;
     if name.split('/').any(|part| part == "..") {
@@ -220,7 +219,7 @@ fn check_command(command: &str) -> Result<(), String> {
     check_text(command)
 }
 
-/// Checks a text that is passed to a program. Programs would see it end at the first zero byte.
+/// Checks a text that is passed to a program. It must not contain a zero byte, at which programs would end it.
 fn check_text(text: &str) -> Result<(), String> {
     if text.contains('\0') { Err(format!("{} has a zero byte: expected text", shown(text))) } else { Ok(()) }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Quotes text from a file for an error message.
+/// Shortens and quotes text of a file for an error message.
 pub(crate) use armature_text::quoted as shown;
 
 /// Result of this crate's calls.
@@ -74,16 +74,14 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Position of an error in a file. A position is stored for every task and edge, so it is small and becomes
-/// text only in an error.
+/// Position of an error in a file. One is stored for every task and edge, so it is small, and converted to text only for an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// A line of the file, counted from 1.
     Line(usize),
-    /// An element of a list of the file: name of the list, index of the element.
+    /// An element of a list in the file: name of the list, and index of the element.
     Element(&'static str, usize),
-    /// An element of a list within an element of another list: name and index in the outer list, then in the
-    /// inner list.
+    /// An element of a list within an element of another list: name and index in the outer list, then name and index in the inner list.
     Inner(&'static str, usize, &'static str, usize),
 }
 

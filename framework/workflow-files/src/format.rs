@@ -14,7 +14,7 @@ pub enum Format {
     WfFormat,
     /// Line format of pegasus-mpi-cluster.
     Dag,
-    /// Graphviz.
+    /// Graphviz dot.
     Dot,
     /// TOML format of this crate.
     Toml,

@@ -1,10 +1,10 @@
-//! Values of a JSON or TOML file with their paths.
+//! Values of a JSON or TOML file, each with its path in the file for error messages.
 
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result, shown};
 
-/// Largest number, 2⁵³, up to which every whole number is exact as a floating-point number.
+/// Largest number up to which every whole number can be represented exactly in floating point: 2⁵³.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A value and its path. The path is converted to text only for an error.
@@ -42,7 +42,6 @@ impl<'a> At<'a> {
         Error::new(ErrorKind::Value, place, format!("is missing: expected {expected}"))
     }
 
-    /// Returns the elements of a list.
     pub(crate) fn elements<'b>(&'b self) -> Result<impl ExactSizeIterator<Item = At<'b>>> {
         let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
         let element = |(number, value)| At { value, way: Some((self, Step::Element(number))) };
@@ -55,7 +54,6 @@ impl<'a> At<'a> {
         list.elements()?.map(|element| element.text().map(str::to_string)).collect()
     }
 
-    /// Returns the fields of an object.
     pub(crate) fn fields<'b>(&'b self) -> Result<impl Iterator<Item = (&'b str, At<'b>)>> {
         let object = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
         Ok(object.iter().map(|(key, value)| (key.as_str(), At { value, way: Some((self, Step::Key(key))) })))
@@ -112,12 +110,12 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Returns the value as a number of 0 or more.
+    /// Returns the value as a floating-point number of 0 or more.
     pub(crate) fn amount(&self) -> Result<f64> {
         self.value.as_f64().filter(|number| *number >= 0.0).ok_or_else(|| self.wrong("a number of 0 or more"))
     }
 
-    /// Returns the error that another value was expected at this path.
+    /// Returns an error that states this path, the value found, and the value expected.
     pub(crate) fn wrong(&self, expected: &str) -> Error {
         let there = match self.value {
             Value::Null => "null".into(),
@@ -148,9 +146,8 @@ impl<'a> At<'a> {
                     if !path.is_empty() {
                         path.push('.');
                     }
-                    // A key of the file is written into an error path without quotation marks only if it has
-                    // no unusual character and was not cut; [`shown`] ends a cut text without a quotation
-                    // mark.
+                    // A key is written without quotation marks if it has only usual characters and is short. [`shown`] puts no quotation mark at the
+                    // end of a text that it has cut.
                     let plain = !key.is_empty()
                         && shown(key).ends_with('"')
                         && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));

@@ -105,8 +105,8 @@ fn cluster(text: &str) -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// Checks the last processor and the number of processors. It is called after each processor, so that an error of the planner names the
-/// processor's place in the file, and a large `count` is refused before it fills the memory.
+/// Checks the last processor and the number of processors. Called after each processor, so that an error names the processor's place in the file,
+/// and a large `count` is refused before it fills the memory.
 fn check(processors: &[Processor], at: &At<'_>) -> Result<()> {
     let last = processors.last().map(std::slice::from_ref).unwrap_or_default();
     let one = Cluster::new(last.to_vec(), f64::INFINITY);

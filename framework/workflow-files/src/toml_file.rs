@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = 1 + text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count();
-        // The message of the TOML parser is escaped and cut, because it may quote the file.
+        // The TOML parser's message may quote the file, so it is escaped and cut.
         let message = armature_text::shown(error.message());
         Error::new(ErrorKind::Syntax, Place::Line(line), format!("{message}: expected TOML"))
     })

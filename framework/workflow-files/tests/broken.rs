@@ -359,7 +359,7 @@ fn sizes_whose_sum_overflows_are_refused() {
     assert!(fault("a.dot", &text).message().ends_with("use a larger unit"));
 }
 
-/// A cycle in a large file is found, and its error message is no longer than that of a small file.
+/// A cycle of 100,000 tasks is found, and the error message is as short as that of a small cycle.
 #[test]
 fn cycle_of_100000_tasks_is_reported_briefly() {
     const TASKS: usize = 100_000;

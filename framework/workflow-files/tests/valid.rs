@@ -129,7 +129,7 @@ fn rescue_file_with_an_error_marks_no_task_as_done() {
         assert_eq!(error.to_string(), expected);
         assert_eq!(rescue::write(&description), "");
     }
-    // The last line is incomplete: it may be the beginning of "DONE ab".
+    // The last line has no line end. It may be the beginning of "DONE ab" and is ignored.
     rescue::read("r", b"DONE b\nDONE a", &mut description).unwrap();
     assert_eq!(rescue::write(&description), "DONE b\n");
 }
@@ -199,7 +199,7 @@ fn fractional_measured_values_are_accepted() {
     );
 }
 
-/// A file that is truncated or has wrong bytes is either refused, or read and converted to a workflow for the planner.
+/// Replaces single bytes of files, and cuts files off. Each such file must be refused, or read and converted to a workflow for the planner.
 #[test]
 fn damaged_files_are_refused_or_read_without_panic() {
     let dag: &[u8] = b"# x\nTASK a -m 5 -f A=b 'x y' z\nTASK b -t 2 x\nEDGE a b\nDONE a\n";
@@ -240,7 +240,7 @@ fn damaged_files_are_refused_or_read_without_panic() {
     }
 }
 
-/// A thousand tasks write for another thousand tasks each. In JSON every dependency is listed at both of its tasks.
+/// A thousand tasks each write for a thousand other tasks. The JSON file lists each dependency at both tasks.
 #[test]
 fn million_edges_are_read() {
     const SIDE: usize = 1000;

@@ -32,7 +32,8 @@ use running::Running;
 /// Maximum number of bytes that are read at once from a command's pipe: the capacity of a pipe.
 const PIECE: usize = 1 << 16;
 
-/// Maximum delay of the end of a command by an orphan that does not end after SIGKILL, such as a process that waits for a dead file server.
+/// Maximum time for which the end of a command is delayed by one of its processes that does not end after SIGKILL, for example because it waits for
+/// a dead file server.
 const UNKILLABLE: Duration = Duration::from_secs(10);
 
 /// Runs commands until the caller has ended and all processes of commands have ended. Returns the exit code.
@@ -58,7 +59,7 @@ struct Starter {
     orphans: Orphans,
     started: u64,
     buffer: Vec<u8>,
-    /// True if the caller, or the guard between the caller and the starter, has ended. All commands are then stopped.
+    /// True if the caller or the guard (the process between the caller and the starter) has ended. The starter then stops all commands and ends.
     closing: bool,
 }
 
@@ -72,8 +73,8 @@ impl Starter {
             signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        // When the guard, the parent process of the starter, dies, the kernel sends the starter SIGTERM, which wakes it. The starter then detects the
-        // death by the changed number of its parent process.
+        // When the guard, the parent process of the starter, dies, the kernel sends the starter SIGTERM, which wakes it. The starter detects the
+        // death by its changed parent process id.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         free_of_cores();
         let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -106,13 +107,13 @@ impl Starter {
             }
             self.poll_commands(now)?;
             self.start()?;
-            // A connection that the caller has closed is not an error: its events are discarded.
+            // It is no error if the caller has closed the connection; events for it are discarded.
             self.connection.flush()?;
         }
         Ok(())
     }
 
-    /// Waits for messages, signals and output, or until the next check of a command or of orphans is due.
+    /// Waits for a message of the caller, a signal or output of a command, or until a check of a command or of orphaned processes is due.
     fn wait(&mut self) -> Outcomes {
         let poll_times =
             self.running.iter().filter(|command| command.is_watched()).map(|command| command.watch.next());
@@ -123,7 +124,7 @@ impl Starter {
             false => Interest::Read,
         };
         let mut fds = vec![(self.signals.as_fd(), Interest::Read)];
-        // A closed socket is not waited for: it is always readable and would end every wait at once.
+        // While the starter closes, it does not wait for the socket: a closed socket is always readable and would end every wait at once.
         if !self.closing {
             fds.push((self.connection.as_fd(), interest));
         }
@@ -134,8 +135,8 @@ impl Starter {
         }
         let ready = wait(&fds, limit)?;
         if ready[0] {
-            // The bytes that signal handlers have written are dropped, because they do not identify the signals; the starter checks the state of its
-            // children instead.
+            // Signal handlers write bytes to this socket to wake the starter. The bytes do not tell which signals have arrived, so they are dropped,
+            // and the starter checks the state of its children.
             while matches!((&self.signals).read(&mut self.buffer), Ok(count) if count == self.buffer.len()) {}
         }
         let mut ready = &ready[others..];
@@ -162,8 +163,7 @@ impl Starter {
                     Err(error) => Some(error.to_string()),
                 };
                 self.connection.queue(&FromStarter::Ready(refusal))?;
-                // The reply that the starter is ready is sent before any command starts, so that the caller receives it even if the starter dies
-                // soon.
+                // The reply is sent before any command starts, so that the caller receives it even if the starter dies soon.
                 self.connection.flush()
             }
             ToStarter::Run(request) => {
@@ -199,7 +199,7 @@ impl Starter {
         for command in &mut self.running {
             command.notice_end(now)?;
         }
-        // Orphans are assigned to commands before a command is finished, measured or stopped.
+        // Orphaned processes are assigned to their commands before a command counts as finished, is measured or is stopped.
         let is_moment = |command: &Running| command.has_ended() || now >= command.watch.next();
         if self.running.iter().any(is_moment) || self.orphans.is_due(now) || self.closing {
             self.orphans.poll(&mut self.running, self.closing, now);
@@ -253,7 +253,7 @@ impl Starter {
         Ok(())
     }
 
-    /// Reports an event. While the starter closes, nothing is reported; the caller detects the end by the closed connection.
+    /// Sends an event to the caller. While the starter closes, it sends none; the caller detects the end by the closed connection.
     fn send_event(&mut self, event: Event) -> Result<()> {
         if self.closing {
             return Ok(());
@@ -262,10 +262,10 @@ impl Starter {
     }
 }
 
-/// Removes a CPU binding that a launcher has set for the caller, because commands shall not be bound.
+/// Removes the CPU binding of this process, which a launcher has set for the caller, because commands are not to be bound.
 fn free_of_cores() {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
-    // The affinity is set to all CPUs, which the kernel reduces to the allowed ones. If the call fails, commands keep the caller's binding.
+    // The kernel reduces the set of all CPUs to the permitted ones. If the call fails, commands keep the caller's binding.
     let _ = sched_setaffinity(None, &all);
 }

@@ -8,9 +8,9 @@ use super::running::Running;
 use super::spawn::JOB_MARK;
 use super::tree;
 
-/// Time between two checks while killed orphans are ending, which usually takes about a millisecond.
+/// Time between two checks while orphans are being killed. A killed process usually ends within a millisecond.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
-/// Time between two checks while all orphans belong to running commands. The exact time of their end does not matter, but they have to be reaped.
+/// Time between two checks while all orphans belong to running commands. They must be reaped when they end, but not at once.
 const REAP: Duration = Duration::from_millis(100);
 
 /// Known orphans of all commands.
@@ -23,8 +23,8 @@ pub(super) struct Orphans {
 #[derive(Debug)]
 struct Orphan {
     pid: Pid,
-    /// Mark that identifies the command that started the orphan; `None` if the orphan has cleared its environment and left the command's process
-    /// group.
+    /// Mark (environment variable) of the command that has started the orphan. `None` if the command is unknown, because the orphan has cleared its
+    /// environment and left the process group.
     of: Option<String>,
     /// Time at which the orphan was first sent SIGKILL.
     killed: Option<Instant>,
@@ -44,33 +44,32 @@ impl Orphans {
         self.known.is_empty()
     }
 
-    /// Returns the orphans of a command.
     pub(super) fn of(&self, job_mark: &str) -> Vec<Pid> {
         self.known.iter().filter(|orphan| orphan.is_of(job_mark)).map(|orphan| orphan.pid).collect()
     }
 
-    /// Returns true if a command has orphans.
     pub(super) fn any_of(&self, job_mark: &str) -> bool {
         self.known.iter().any(|orphan| orphan.is_of(job_mark))
     }
 
-    /// Returns true if all orphans of a command were killed more than `limit` ago.
+    /// Returns true if all remaining orphans of a command were sent SIGKILL more than `limit` ago and still have not ended.
     pub(super) fn has_waited(&self, job_mark: &str, now: Instant, limit: Duration) -> bool {
         let mut own = self.known.iter().filter(|orphan| orphan.is_of(job_mark));
         own.all(|orphan| orphan.killed.is_some_and(|since| now.duration_since(since) > limit))
     }
 
-    /// Forgets a finished command. Orphans that could not be killed then belong to no command.
+    /// Called when a command has finished. Orphans of it that could not be killed no longer belong to a command.
     pub(super) fn forget(&mut self, job_mark: &str) {
         for orphan in self.known.iter_mut().filter(|orphan| orphan.is_of(job_mark)) {
             orphan.of = None;
         }
     }
 
-    /// Finds new orphans, reaps those that have ended, and kills those whose command has ended; with `all`, also those of unknown commands.
+    /// Finds new orphans, reaps those that have ended, and kills those whose command has ended. If `all` is true, also kills those whose command is
+    /// unknown.
     pub(super) fn poll(&mut self, running: &mut [Running], all: bool, now: Instant) {
-        // Exited orphans are reaped first, because their children have then become orphans and are found below. Otherwise a command would
-        // be reported as ended while some of its processes still run.
+        // Reaping comes first: the children of a process that has ended have become orphans, and are found below. Otherwise a command would be
+        // reported as ended while some of its processes still run.
         self.known.retain(|orphan| {
             let cpu_time =
                 if tree::is_zombie(orphan.pid) { tree::cpu_time(orphan.pid) } else { Duration::ZERO };
@@ -94,7 +93,7 @@ impl Orphans {
             let command = running.iter().find(|command| orphan.is_of(&command.job_mark));
             let survives = match command {
                 Some(command) => command.has_ended() && !command.watch.has_grace(now),
-                // An orphan of unknown command is killed when no command runs to which it could belong.
+                // An orphan whose command is unknown is killed when no command runs to which it could belong.
                 None => none_runs || all,
             };
             has_survivors |= survives || command.is_some_and(Running::has_ended);
@@ -114,8 +113,8 @@ impl Orphan {
     }
 }
 
-/// Returns the mark that identifies the command that started a process. The command is found by the process group, which the process may have left,
-/// or by the environment, which the process may have cleared.
+/// Returns the mark of the command that has started a process. The command is found by the process group or, if the process has left the group, by
+/// the mark in its environment.
 fn owner(pid: Pid, running: &[Running]) -> Option<String> {
     let group = getpgid(Some(pid)).ok();
     let by_group = running.iter().find(|command| Some(command.pid) == group);

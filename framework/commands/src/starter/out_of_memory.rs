@@ -1,4 +1,4 @@
-//! Processes that the kernel kills because memory is short.
+//! Detection of commands that the kernel has killed because memory was short.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ pub(super) fn kills() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/vmstat").ok()?)
 }
 
-/// Returns [`kills`] at the time `now` or up to a second earlier, so that short commands do not pay for reading it.
+/// Returns the result of [`kills`] of at most a second before `now`, because reading the counter would take a noticeable part of the time of a short
+/// command.
 pub(super) fn recent_kills(now: Instant) -> Option<u64> {
     static LAST: Mutex<Option<(Instant, Option<u64>)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -30,8 +31,8 @@ fn parse(vmstat: &str) -> Option<u64> {
     vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// Returns true if a command was probably killed because memory was short: it was ended by SIGKILL, or its shell reports that of a child, and the
-/// number of kills has grown from `before` to `after` while it ran.
+/// Returns true if the kernel has probably killed a command because memory was short: SIGKILL has ended the command or, according to the exit code
+/// of its shell, a child of it, and the kernel's count of such kills has grown from `before` to `after` while the command ran.
 pub(super) fn explains(outcome: &Outcome, before: Option<u64>, after: Option<u64>) -> bool {
     let is_killed = matches!(outcome, Outcome::Signalled(KILL) | Outcome::Exited(CHILD_KILLED));
     is_killed && before.zip(after).is_some_and(|(before, after)| after > before)

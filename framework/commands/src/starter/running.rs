@@ -16,30 +16,30 @@ use crate::event::{Ended, Outcome, Stopped, last_line};
 use crate::output::{OutputWriter, Stream};
 use crate::request::Request;
 
-/// A command whose root process runs, or some of whose other processes still run.
+/// A command of which the root process or other processes still run.
 pub(super) struct Running {
     pub(super) id: u64,
     attempt: u32,
     pub(super) cores: u32,
     child: Child,
     pub(super) pid: Pid,
-    /// Value of the variable [`JOB_MARK`](super::spawn::JOB_MARK) in the environment of its processes.
+    /// Value of the environment variable [`JOB_MARK`](super::spawn::JOB_MARK) in the command's processes, by which they are found.
     pub(super) job_mark: String,
     pub(super) pipes: [Option<PipeReader>; 2],
     pub(super) watch: Watch,
     start: Instant,
-    /// End of the command's root process. Its descendants may still run.
+    /// End of the command's root process; other processes of the command may still run.
     end: Option<End>,
-    /// Number of processes that the kernel had killed for lack of memory before the start.
+    /// Kernel's count of processes killed for lack of memory, before the start of the command.
     kills_before: Option<u64>,
-    /// CPU time of ended orphans of the command.
+    /// CPU time of the command's orphaned processes that have ended.
     orphans_cpu_time: Duration,
     lost_output: u64,
-    /// Last bytes that the command wrote to standard error.
+    /// Last bytes that the command has written to standard error, for the message about its failure.
     errors: Vec<u8>,
 }
 
-/// Maximum number of kept bytes of standard error: some lines, for messages.
+/// Maximum number of bytes of standard error that are kept: some lines.
 const ERRORS: usize = 1 << 11;
 
 struct End {
@@ -47,7 +47,7 @@ struct End {
     at: Instant,
     cpu_time: Duration,
     peak_memory: u64,
-    /// Number of processes that the kernel had killed for lack of memory at the end.
+    /// Kernel's count of processes killed for lack of memory, at the end of the command; `None` for a successful command.
     kills: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ impl Running {
         self.end.is_some()
     }
 
-    /// Returns true if the command may still have to be stopped or measured. A command that has ended without being stopped is not watched.
+    /// Returns true if the command may have to be measured or stopped, or is being stopped.
     pub(super) fn is_watched(&self) -> bool {
         !self.has_ended() || self.watch.stopped().is_some()
     }
@@ -105,21 +105,21 @@ impl Running {
             return Ok(());
         }
         if !self.watch.has_grace(now) {
-            // The root process is not reaped before its group is killed: until then its number is not reused,
-            // so that the signal reaches no other group.
+            // The group is killed before the root process is reaped, because until then its process id, which is also the id of the group, is not
+            // reused.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         let used = self.child.wait4()?;
         let cpu_time = used.rusage.utime + used.rusage.stime;
-        // The number of processes killed for lack of memory is read only for commands that did not succeed.
+        // The kernel's count of processes killed for lack of memory explains only failures.
         let kills = if used.status.success() { None } else { out_of_memory::kills() };
         let peak_memory = used.rusage.maxrss;
         self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory, kills });
         Ok(())
     }
 
-    /// Measures the memory of the command's processes if that is due, and sends a signal if one is due. `orphans` are the roots of its
-    /// orphaned process trees.
+    /// If they are due, measures the memory of the command's processes and sends them a signal. `orphans` are the orphaned processes of the command,
+    /// whose descendants also belong to it.
     pub(super) fn poll(&mut self, orphans: &[Pid], now: Instant) {
         if !self.is_watched() || now < self.watch.next() && self.watch.stopped().is_none() {
             return;
@@ -137,13 +137,12 @@ impl Running {
         }
     }
 
-    /// Adds the CPU time of an orphan that has ended.
     pub(super) fn add_cpu_time(&mut self, time: Duration) {
         self.orphans_cpu_time += time;
     }
 
-    /// Copies output of the command to the output file. Without `all` it reads once from each pipe, so that a command with endless output
-    /// does not block the others; with `all` it reads everything that is available.
+    /// Copies output of the command from its pipes to the output file. If `all` is false, reads once from each pipe, so that a command with endless
+    /// output does not block the others.
     pub(super) fn copy_output(&mut self, to: &mut Option<OutputWriter>, buffer: &mut [u8], all: bool) {
         for (pipe, stream) in self.pipes.iter_mut().zip(STREAMS) {
             while let Some(reader) = pipe {
@@ -173,7 +172,7 @@ impl Running {
         }
     }
 
-    /// Returns how the command ended, once the root process has ended.
+    /// Returns the result of the command, if its root process has ended.
     pub(super) fn ended(&self) -> Option<Ended> {
         let end = self.end.as_ref()?;
         let outcome = match (end.status.code(), end.status.signal()) {
@@ -181,8 +180,8 @@ impl Running {
             (None, signal) => Outcome::Signalled(signal.unwrap_or(0)),
         };
         let peak_memory = match self.watch.peak() {
-            // The kernel's peak memory of the root process also includes the memory of the starter at the
-            // time of the fork. It is not used if it is no larger than the starter's own peak.
+            // The kernel's value for the root process also includes the memory of the starter at the time of the fork. A value no larger than the
+            // starter's own peak is therefore replaced by the measured one.
             seen if seen > 0 && end.peak_memory <= tree::own_peak() => seen,
             seen => seen.max(end.peak_memory),
         };

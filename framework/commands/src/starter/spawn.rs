@@ -1,4 +1,4 @@
-//! Start of a process for a request.
+//! Start of a command's root process.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -15,11 +15,11 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use crate::request::{Destination, Input, Program, Request};
 use crate::role::VARIABLE;
 
-/// Environment variable by which processes are found that have left the process group and the tree of their command. Its value identifies
-/// the command.
+/// Environment variable whose value identifies a command. By it, processes of the command are found that have left its process group and process
+/// tree.
 pub(super) const JOB_MARK: &str = "ARMATURE_COMMAND";
 
-/// A started process, and the pipes from which its output is read.
+/// A started root process, and the pipes from which the output of the command is read.
 pub(super) struct Spawned {
     pub(super) child: Child,
     /// Pipes of standard output and standard error, if they go to the output file.
@@ -57,8 +57,8 @@ pub(super) fn spawn(request: &Request, job_mark: &str, has_output: bool) -> Resu
     Ok(Spawned { child, pipes: [stdout, stderr] })
 }
 
-/// Returns the path of a program. With a path, the standard library can use its fast way to start a process, and the error message can name
-/// the program.
+/// Searches a program in the `PATH` and returns its path. With a path, the standard library can use its fast way to start a process, and the error
+/// message can name the program.
 fn found(program: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, String> {
     let path = Path::new(program);
     if path.components().count() != 1 || program.as_encoded_bytes().contains(&b'/') {
@@ -81,8 +81,7 @@ fn input(input: &Input) -> Result<Stdio, String> {
             let file = regular::open(path);
             file.map(Stdio::from).map_err(|error| format!("standard input {}: {error}", path.display()))
         }
-        // The given standard input is kept in an anonymous file. A pipe would have to be filled while the
-        // command runs.
+        // The bytes are written to an anonymous file, because a pipe would have to be filled while the command runs.
         Input::Bytes(bytes) => in_memory(bytes)
             .map(Stdio::from)
             .map_err(|error| format!("cannot keep its input in memory: {error}")),

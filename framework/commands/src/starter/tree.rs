@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
-/// Returns the children of a process. The kernel lists them per thread that started them.
+/// Returns the children of a process, from the kernel's list of children of each thread.
 pub(crate) fn children(of: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else { return Vec::new() };
     let mut children = Vec::new();
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(pids(&list)),
-            // If the list of children of a thread cannot be read, the children are found by a scan of all processes if the kernel provides no such
-            // lists. Otherwise the thread has just ended and is skipped.
+            // The list cannot be read if the kernel provides no such lists (then all processes are searched), or if the thread has just ended (then
+            // it is skipped).
             Err(_) if !has_lists() => return children_by_walk(of),
             Err(_) => {}
         }
@@ -23,7 +23,7 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
     children
 }
 
-/// Returns the children of this process, which has one thread.
+/// Returns the children of this process, which must have a single thread.
 pub(crate) fn own_children() -> Vec<Pid> {
     match fs::read_to_string("/proc/thread-self/children") {
         Ok(list) => pids(&list).collect(),
@@ -39,7 +39,7 @@ fn pids(list: &str) -> impl Iterator<Item = Pid> {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
 }
 
-/// Returns the children of a process on kernels without lists of children, by a scan of all processes.
+/// Returns the children of a process by a search of all processes, for kernels without lists of children.
 fn children_by_walk(of: Pid) -> Vec<Pid> {
     let parent = of.as_raw_nonzero().to_string();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -52,7 +52,7 @@ pub(crate) fn with_descendants(root: Pid) -> Vec<Pid> {
     let mut found = vec![root];
     let mut next = 0;
     while next < found.len() {
-        // A process number that is reused during the scan must not cause a cycle.
+        // A process id that is reused during the search must not lead to an endless loop.
         let new: Vec<Pid> =
             children(found[next]).into_iter().filter(|child| !found.contains(child)).collect();
         found.extend(new);
@@ -61,7 +61,7 @@ pub(crate) fn with_descendants(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// Returns the memory of the processes `of` in bytes. Shared memory is counted once if the kernel reports proportional sizes.
+/// Returns the memory of the processes `of` in bytes. Memory that they share counts once, if the kernel reports proportional set sizes.
 pub(crate) fn memory(of: &[Pid]) -> u64 {
     match of {
         [one] => resident(*one),
@@ -119,7 +119,7 @@ fn stat(pid: Pid) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a field after the process name. The name is the second field, is in parentheses and may contain any characters.
+/// Returns a field of `/proc/PID/stat` after the process name. The name is the second field, is in parentheses and may contain any characters.
 fn field(stat: &str, number: usize) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - STATE)
 }
@@ -136,10 +136,10 @@ pub(crate) fn reap(child: Pid) -> bool {
     !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
-/// Sends a signal to all descendants of this process, which must be their subreaper, until none is left. Processes that the kernel cannot
-/// end, such as one that waits for a dead file server, remain.
+/// Sends a signal to all descendants of this process, again and again until none is left. This process must be their subreaper. Processes that the
+/// kernel cannot end, such as one that waits for a dead file server, remain.
 pub(crate) fn end_all_descendants(with: Signal) {
-    /// Maximum time for ending the descendants. A killed process ends within a millisecond, unless it writes a large core file.
+    /// Maximum time to wait for the end of the descendants. A killed process ends within a millisecond, unless it writes a large core file.
     const PATIENCE: Duration = Duration::from_secs(3);
     let start = std::time::Instant::now();
     loop {
@@ -174,7 +174,7 @@ mod tests {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "sleep 100 & echo; wait"]).stdout(std::process::Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        // The line of output shows that the shell has started its child.
+        // The shell prints a line when it has started its child.
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let pid = Pid::from_raw(shell.id() as i32).unwrap();

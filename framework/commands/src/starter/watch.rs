@@ -1,4 +1,4 @@
-//! Schedule of measurements and signals of a command. It has no side effects.
+//! Schedule of the memory measurements of a command and of the signals that stop it. It only computes; its caller measures and signals.
 
 use std::time::{Duration, Instant};
 
@@ -6,16 +6,16 @@ use rustix::process::Signal;
 
 use crate::event::Stopped;
 
-/// Time from the start of a command to its first memory measurement. Shorter commands are not measured at all. They hold little memory,
-/// because memory is filled at some gigabytes per second.
+/// Time from the start of a command to its first memory measurement. Commands that end earlier are not measured; they use little memory, because a
+/// program fills some gigabytes per second at most.
 const FIRST_POLL: Duration = Duration::from_millis(5);
-/// Divisor of a command's age that gives the time between two measurements. The peak of a command that grows steadily is measured within a
-/// tenth.
+/// A command's age divided by this number is the time between two measurements of its memory. If the memory of a command grows steadily, its peak is
+/// thus measured to within a tenth.
 const AGE_PER_POLL: u32 = 10;
-/// Maximum time between two measurements. A program that fills memory at full speed exceeds its limit by some hundred megabytes in this
-/// time. A measurement takes some ten microseconds per process.
+/// Maximum time between two measurements of memory. In this time, a program that fills memory at full speed can exceed its limit by some hundred
+/// megabytes. A measurement takes some ten microseconds per process.
 const MOST_APART: Duration = Duration::from_millis(100);
-/// Maximum time between two measurements if more than half of the memory limit is used.
+/// Maximum time between two measurements of memory if more than half of the memory limit is used.
 const APART_NEAR_LIMIT: Duration = Duration::from_millis(10);
 
 /// Limits, measurements and stop state of a command.
@@ -85,24 +85,22 @@ impl Watch {
             true => Signal::KILL,
             false => Signal::TERM,
         };
-        // SIGKILL is repeated, because processes may have started between the last scan of the tree and the signal.
+        // SIGKILL is sent again, because processes may have started between the search for the command's processes and the signal.
         let is_due = self.signalled != Some(signal) || signal == Signal::KILL;
         self.signalled = Some(signal);
         is_due.then_some(signal)
     }
 
-    /// Stops the command now. The first reason is kept.
+    /// Stops the command at the time `now`. If it is being stopped already, the first reason stays.
     pub(super) fn stop(&mut self, why: Stopped, now: Instant) {
         self.stopped.get_or_insert((why, now));
     }
 
-    /// Returns the reason for which the command was stopped.
     pub(super) fn stopped(&self) -> Option<Stopped> {
         self.stopped.map(|(why, _)| why)
     }
 
-    /// Returns true if the command was stopped and its grace period has not passed. Its remaining processes received SIGTERM and may still
-    /// run.
+    /// Returns true if the command is being stopped and its grace period has not passed: its processes have received SIGTERM and may still run.
     pub(super) fn has_grace(&self, now: Instant) -> bool {
         self.stopped.is_some_and(|(_, since)| now.duration_since(since) < self.grace)
     }

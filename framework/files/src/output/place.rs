@@ -1,4 +1,4 @@
-//! Target of an output path after its symbolic links are resolved.
+//! Target of an output path, after its symbolic links have been resolved.
 
 use std::fs;
 use std::io;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 /// Maximum number of symbolic links that Linux resolves in one path (`ELOOP`).
 const LINKS: usize = 40;
 
-/// File type at a path, after its links are resolved.
+/// Target of an output path, by its file type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A regular file with this mode, or no file yet.
+    /// A regular file with this mode, or no file yet. The file is replaced.
     Replaced { at: PathBuf, mode: Option<u32> },
     /// A FIFO.
     Fifo(PathBuf),
@@ -61,8 +61,8 @@ impl Place {
     }
 }
 
-/// Returns true if `link` is one of the links in `/proc` that represent the open files of a process. The kernel resolves them to the open
-/// file itself, even if that file has no name, so that their text cannot be used as a path.
+/// Returns true if `link` is a link in `/proc` that represents an open file of a process. Its text cannot be used as a path, because the open file
+/// may have no name; the kernel resolves it to the open file itself.
 fn is_descriptor(link: &Path) -> bool {
     let parent = link.parent().and_then(|parent| parent.canonicalize().ok());
     parent.is_some_and(|parent| parent.starts_with("/proc") && parent.ends_with("fd"))

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::fresh;
 
-/// Maximum number of bytes of the destination's name in the name of the temporary file. File systems limit a name to 255 bytes.
+/// Maximum number of bytes of the destination's name that become part of the temporary file's name. File systems limit a name to 255 bytes.
 const NAME: usize = 100;
 
-/// Durability of a finished file: synchronised to the disk or not.
+/// Durability of a finished file: on the disk when the call returns, or not necessarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
     Synced,
     Unsynced,
 }
 
-/// Open temporary file with an unpredictable name. A file that is dropped unfinished is removed.
+/// Open temporary file with an unpredictable name. It is removed if it is dropped before it is finished.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
     file: File,
@@ -29,7 +29,7 @@ pub(super) struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    /// Creates a temporary file that will replace `destination`, with permissions `mode`, or those of any new file.
+    /// Creates a temporary file that will replace `destination`, with the permissions `mode` or, if that is `None`, those of a new file.
     pub(super) fn create(destination: &Path, mode: Option<u32>) -> io::Result<TemporaryFile> {
         let Some(name) = destination.file_name() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file name"));
@@ -79,7 +79,7 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Makes the directory entry of a file durable.
+/// Waits until the directory that contains `path` is on the disk, so that the file is found after a crash of the machine.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()

@@ -74,7 +74,7 @@ fn write_replaces_the_target_of_a_link() {
         }
         assert!(write(&dir.join("round"), b"").is_err());
         assert!(write(&dir.join("folder"), b"").is_err());
-        // A link within the path of the file is followed.
+        // A link to a directory, in the middle of the path, is followed.
         write(&dir.join("folder/third"), b"third").unwrap();
         assert_eq!(fs::read(dir.join("elsewhere/third")).unwrap(), b"third");
         assert_eq!(names(&dir.join("elsewhere")), ["file", "new", "third"]);
@@ -127,8 +127,7 @@ fn fifo_receives_all_bytes_and_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     fifo(&path);
-    // The text is longer than the buffer of a pipe, so that the writer of the FIFO has to wait for its
-    // reader.
+    // The text is longer than the buffer of a FIFO, so that the writer has to wait for the reader.
     let text = "twelve bytes".repeat(20_000);
     let reader = std::thread::spawn({
         let path = path.clone();

@@ -33,7 +33,8 @@ pub(super) struct LoopController {
     reach: Reach,
     balance: Balance,
     measures_quantum: bool,
-    /// True on a real machine, where processes take turns on the cores, so that rank 0 postpones decisions from short reports; false in a simulator.
+    /// True on a real machine, where a rank's process may be off its core during a short report interval, so that rank 0 waits for longer reports;
+    /// false in a simulator.
     real_time: bool,
     clock: Clock,
     events: EventLog,
@@ -57,7 +58,7 @@ struct RankState {
     has_reported: bool,
     /// Sum of the measurements that the rank has reported since the last decision.
     sample: Sample,
-    /// Measured work of the rank, including earlier work that was too short to determine a rate.
+    /// Units and computing time of the rank, summed over reports until they cover enough time to determine a rate.
     rate: RateAccumulator,
 }
 
@@ -134,7 +135,6 @@ impl LoopController {
         })
     }
 
-    /// Adds the measurements that a rank has reported.
     pub(super) fn on_report(&mut self, rank: usize, sample: Sample) {
         let Some(state) = self.ranks.get_mut(rank) else { return };
         (state.held, state.has_reported) = (sample.held, true);
@@ -152,7 +152,8 @@ impl LoopController {
         self.balancer = balancer;
     }
 
-    /// Returns the balancer for the next run of the loop. The cost of a movement in progress is not reported to it any more.
+    /// Returns the balancer for the next run of the loop. If a movement of units is in progress, the balancer no longer waits for its measured
+    /// cost.
     pub(super) fn into_balancer(mut self) -> LoopBalancer {
         if self.under_way.is_some() {
             self.balancer.abandoned();
@@ -176,9 +177,10 @@ impl LoopController {
         self.ranks.iter().all(|rank| rank.has_reported)
     }
 
-    /// Postpones the decision if the reported time is too short for the scheduler's turns to even out, and returns the time in seconds after which
-    /// ranks are to report again. Without this, a rank whose first report falls into a pause of its core would count as far slower than it is. A
-    /// first report that is too short is discarded, because it measures cold caches and the setup of connections. Random movements are not postponed.
+    /// Postpones the decision if the reports cover too few time slices of the scheduler, and returns the time in seconds after which ranks report
+    /// again. Otherwise a rank whose process was off its core during its first report would count as far slower than it is. A first report that is
+    /// too short is discarded, because it measures cold caches and the setup of connections. Random movements (an option for tests) are not
+    /// postponed.
     pub(super) fn postpone(&mut self) -> Option<f64> {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
@@ -204,7 +206,7 @@ impl LoopController {
         Some(missing)
     }
 
-    /// Discards the measured rates of the ranks. From now on the loop computes with another block size, for which earlier rates do not hold.
+    /// Discards the measured rates of the ranks, because from now on the loop computes in blocks of another size, with other rates.
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {
@@ -231,8 +233,8 @@ impl LoopController {
         }
     }
 
-    /// Decides about movements from the reports received; `ahead` is the work that remains. If [not all](LoopController::is_due) ranks have reported,
-    /// the missing ranks count as having computed nothing since their last reports.
+    /// Decides about movements of units from the reports received; `ahead` is the work that remains. If [not all](LoopController::is_due) ranks have
+    /// reported, the missing ranks count as having computed nothing since their last reports.
     ///
     /// # Errors
     /// If a report is invalid. Correct measurements never are.
@@ -307,7 +309,6 @@ impl LoopController {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }
 
-    /// Records an event of the loop for the event log.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         self.events.record(self.clock.now(), event);
     }
@@ -328,7 +329,7 @@ impl LoopController {
     }
 }
 
-/// For tests: returns movements that lead to random shares of the units, some of them far smaller than others.
+/// For tests: returns movements of units that lead to a random distribution, in which some ranks have far fewer units than others.
 fn random_moves(random: &mut Random, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
     let target = random_shares(random, held.iter().sum(), held.len());
     reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))

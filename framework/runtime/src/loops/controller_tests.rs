@@ -40,7 +40,7 @@ fn slow_rank_sends_units_and_movement_closes_when_complete() {
     let Instruction { moves, period } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && controller.under_way.is_some() && !controller.is_due());
-    // Rank 0 has sent its units of the ordered movement, and rank 1 has not received them.
+    // Rank 0 has sent the units that rank 0's directive moves to rank 1, but rank 1 has not received them yet.
     controller.on_report(0, sample(33, 1.3, 1));
     controller.on_report(1, sample(50, 1.0, 0));
     assert!(controller.decide(Ahead::Unknown).unwrap().moves.is_empty());
@@ -92,8 +92,8 @@ fn decision_waits_until_time_slices_average_out() {
     }
 }
 
-/// Only the first reports of a run may be discarded, because of cold caches. Here the first reports are long enough, so no later report is discarded,
-/// however long ago the first decision was.
+/// Because of cold caches, the first reports of a run are discarded if they are short. Here they are long enough, so all later reports count as
+/// well, however long ago the first decision was.
 #[test]
 fn reports_after_a_long_first_report_always_count() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
@@ -107,7 +107,7 @@ fn reports_after_a_long_first_report_always_count() {
     assert_eq!(on_report(&mut controller, 0.06), None, "both together are 120 ms");
 }
 
-/// At the beginning of a pass, rank 0 decides without reports. This decision contains no information about the share of its core that a rank gets.
+/// At the beginning of a pass, rank 0 decides without reports. The quantum that was estimated from earlier reports stays in use.
 #[test]
 fn decision_without_reports_keeps_the_quantum() {
     let mut controller = controller(&Settings::new(), &[50, 50]);
@@ -137,12 +137,12 @@ fn short_reports_are_aggregated() {
         moves.first().map(|m| (m.from, m.units))
     };
     assert_eq!(decide([0.05, 0.05]), None);
-    // Rank 1 got no core for most of three short times in a row. The three reports together are too short for a decision.
+    // In three short report intervals in a row, rank 1 was off its core most of the time. Even together, the three reports cover too little time for
+    // a decision.
     for _ in 0..3 {
         assert_eq!(decide([0.001, 0.004]), None);
     }
-    // From here on the reports are long enough, and all of them count. Rank 1 takes twice as long as rank 0, and units move when that has lasted for
-    // some reports.
+    // These reports cover enough time for a decision. In each of them rank 1 takes twice as long as rank 0, so after some of them units move.
     let moved = (0..8).find_map(|_| decide([0.02, 0.04]));
     assert!(moved.is_some_and(|(from, units)| from == 1 && (5..40).contains(&units)), "{moved:?}");
 }
@@ -172,13 +172,13 @@ fn balance_once_moves_once() {
 fn forced_movements_are_random_and_reproducible() {
     let run = |seed| {
         let mut controller = controller(&Settings::new().forced(seed), &[10, 10, 10]);
-        // The number of units of a rank may temporarily be negative here, because ranks pass on units that they receive from a neighbour.
+        // Signed, because moves are applied one after the other: a rank may send units before it has received, in a later move, those that it sends.
         let (mut held, mut movements, mut all) = (vec![10_i64; 3], 0, Vec::new());
         for _ in 0..40 {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The first decision after a movement moves no units; it only ends the earlier movement.
+            // The first decision after a movement moves no units. It only records that the movement is complete.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

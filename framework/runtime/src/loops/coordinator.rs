@@ -67,7 +67,7 @@ impl Coordinator {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved, now))
     }
 
-    /// Returns the progress of the run: `done` of `total` units or sweeps, for which messages to users use the word `what`.
+    /// Returns the progress of the run for display: `done` of `total` units or sweeps. `what` is their name for users, such as "panels".
     pub(super) fn progress(
         &self,
         (done, total): (u64, Option<u64>),
@@ -83,7 +83,7 @@ impl Coordinator {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(pass, now))
     }
 
-    /// Returns true if the run must stop at the end of the next pass after which a checkpoint can be written.
+    /// Returns true if the job was asked to stop and no checkpoint is being written, so that the run can end after this pass.
     pub(super) fn is_stop_due(&self) -> bool {
         self.stop_requested && !self.is_saving()
     }
@@ -93,18 +93,18 @@ impl Coordinator {
         self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
     }
 
-    /// Starts the checkpoint of a run that stops after `pass` passes. Returns the number of that pass if a checkpoint must be written.
+    /// Begins the checkpoint with which a run stops after `pass` passes. Returns `pass` if the units must be written, or `None` without checkpoints.
     pub(super) fn last_snapshot(&mut self, pass: u64) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.begin(pass))
     }
 
-    /// Describes the progress that a checkpoint keeps of a run that was stopped after `done` of `total` passes.
+    /// Describes for the user the `done` of `total` passes that a stopped run has saved in its checkpoint.
     pub(super) fn kept(&self, done: u64, total: u64, what: &str) -> String {
         kept((done, Some(total)), what, self.snapshots.as_ref().map(SnapshotCoordinator::dir))
     }
 
     /// Returns the summary of a run of `passes` passes over `units` units, and the state for the next run. `block` is the final block size, `ranks`
-    /// the work of each rank, and `held` the units of each rank.
+    /// the work statistics of each rank, and `held` the number of units of each rank.
     pub(super) fn finish(
         mut self,
         (units, passes): (u64, u64),

@@ -55,8 +55,8 @@ impl Sample {
         }
     }
 
-    /// Returns the measurements with all time except waiting, reports and movements counted as computing. In a loop whose ranks exchange halo rows in
-    /// every sweep, sending and receiving them is part of the work, and a rank that shares its core is stopped there as well as in user code.
+    /// Returns the measurements with all time except waiting, reports and movements counted as computing. In a loop whose ranks exchange halo rows
+    /// in every sweep, the exchange is part of the work, and a rank that shares its core loses time in the exchange as well as in user code.
     pub(super) fn of_all_work(self) -> Self {
         let work = self.span - self.waiting - self.hooks - self.moving;
         Sample { seconds: work.max(self.seconds), ..self }
@@ -78,7 +78,6 @@ pub(super) struct StartTimes {
     cpu: Option<Duration>,
 }
 
-/// Duration of a block of units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTime {
     pub(super) took: Duration,
@@ -91,14 +90,12 @@ impl BlockTimer {
         BlockTimer { clock, last: Duration::ZERO }
     }
 
-    /// Starts the timer for a block of units.
     #[inline]
     pub(super) fn begin(&self) -> StartTimes {
         let wall = self.clock.now();
         StartTimes { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
-    /// Returns the time since the block of units began.
     #[inline]
     pub(super) fn since(&self, start: &StartTimes) -> Duration {
         self.clock.now().saturating_sub(start.wall)
@@ -123,7 +120,7 @@ pub(super) struct Metrics {
     recent: Sample,
     /// Time of the last report.
     sampled: Duration,
-    /// Mean seconds per unit, to judge blocks whose CPU time is not read.
+    /// Mean seconds per unit. If the CPU time of a block is not read, the time by which the block exceeds this mean counts as time off the core.
     usual: Option<f64>,
     total: RankReport,
 }
@@ -147,7 +144,6 @@ impl Metrics {
         self.timer.begin()
     }
 
-    /// Returns the time since the block of units began.
     pub(super) fn since(&self, start: &StartTimes) -> Duration {
         self.timer.since(start)
     }
@@ -179,14 +175,13 @@ impl Metrics {
         self.total.off_core += Duration::from_secs_f64(off);
     }
 
-    /// Adds the time for processing messages and sending a report.
+    /// Adds `took`, the time for processing messages and sending a report.
     #[inline]
     pub(super) fn interaction(&mut self, took: Duration) {
         self.recent.hooks += took.as_secs_f64();
         self.total.interacting += took;
     }
 
-    /// Adds time in which the rank waited for other ranks.
     #[inline]
     pub(super) fn waited(&mut self, took: Duration) {
         self.recent.waiting += took.as_secs_f64();
@@ -227,7 +222,6 @@ impl Metrics {
         RankReport { held, ..self.total }
     }
 
-    /// Returns the mean duration of a block in the whole run.
     pub(super) fn mean_block(&self) -> Option<Duration> {
         (self.total.blocks > 0).then(|| self.total.busy.div_f64(self.total.blocks as f64))
     }
@@ -264,7 +258,7 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // The CPU time of the second block shows that the thread was off the core: it slept.
+        // The second block slept. Its CPU time is therefore shorter than its duration, and the difference counts as time off the core.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

@@ -41,8 +41,8 @@ pub use crate::persist::snapshot::Checkpoint;
 
 /// Name of this skeleton in messages about ranks that wait for each other in different skeletons.
 const NAME: &str = "the loop";
-/// Time between two polls for messages of a rank that computes, and between two polls for a disk operation. A message to a rank that sleeps
-/// waits about as long, and a poll costs a thousandth of this time.
+/// Time between two polls of a computing rank for messages or for the end of a disk operation: about as long as a message to a sleeping rank takes,
+/// and a thousand times the cost of a poll.
 const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(1);
 
 pub use closures::{map, reduce};

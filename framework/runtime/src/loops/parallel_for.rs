@@ -204,7 +204,8 @@ impl ParallelFor {
             .ok_or_else(|| Error::new(ErrorKind::Wire, "the result of the reduction is missing"))
     }
 
-    /// Runs the loop as a part of the operation `what`, which all ranks must call. The body may record the current index.
+    /// Runs the loop; `what` announces it to the other ranks, which must call the same operation. `body` may store the index that it works on, for
+    /// error messages.
     fn announced(
         &self,
         session: &mut Session,
@@ -262,14 +263,14 @@ impl ParallelFor {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// Sends the values of rank 0 to all ranks.
+    /// Broadcasts `values`, which only rank 0 has, to all ranks.
     fn share<V: Item>(&self, session: &mut Session, values: Option<Vec<V>>) -> Result<Vec<V>> {
         let what = format!("the loop {:?}", self.name);
         session.share(&what, &Codec::of_type(), values, |error| error.in_loop(&self.name))
     }
 }
 
-/// User code for a range of indices. It stores the index that it works on, for error messages.
+/// User code that processes a range of indices. It stores the index that it works on in the second argument, for error messages.
 type Code<'b> = dyn FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Send + 'b;
 
 /// Body of a loop over indices, which are units without data.

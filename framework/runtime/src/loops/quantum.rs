@@ -1,25 +1,26 @@
 //! Estimate of the scheduler's quantum (time slice of a process), from blocks that took longer than their CPU time.
 
-/// Shortest time in seconds without a core that counts as a turn of another process. A shorter gap between elapsed time and CPU time is an interrupt
-/// or the granularity of the clock.
+/// Shortest time off the core, in seconds, that counts as a time slice of another process. A shorter difference between elapsed time and CPU time is
+/// due to an interrupt or to the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
-/// Smallest quantum in seconds, because Linux gives no shorter turns. It is also the estimate before the first time off the core. With a smaller
+/// Smallest quantum in seconds, because Linux has no shorter time slices. It is also the estimate until a rank has been off its core. With a smaller
 /// quantum, rates would be measured over too short a time.
 const LEAST: f64 = 3e-3;
-/// Largest quantum in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time off the core counts as several turns.
+/// Largest quantum in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time off the core counts as several time
+/// slices.
 const MOST: f64 = 0.1;
-/// Total time off the core, in seconds, after which a turn of another process counts for 1/e in the estimate: long enough for some pauses of a CPU
-/// quota, short enough to forget a load that has ended.
+/// Time constant, in seconds off the core, with which earlier time slices lose weight in the estimate: long enough for some pauses of a CPU quota,
+/// short enough to forget a load that has ended.
 const MEMORY: f64 = 1.0;
 
-/// Estimate of the scheduler's quantum from the times for which a rank was off its core: the mean length of the turn that contains a random moment
-/// off the core. If a rank meets both short turns of other processes and the long pauses of a CPU quota, the long pauses decide how much time evens
-/// them out, however many short turns there are.
+/// Estimate of the scheduler's quantum from the times for which a rank was off its core: the mean of these times, weighted by their length. If a
+/// rank meets both short time slices of other processes and the long pauses of a CPU quota, the long pauses thus determine the estimate, and rates
+/// are measured over enough time to average them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QuantumEstimate {
     /// Recent time off the core in seconds, with exponentially decreasing weight.
     off: f64,
-    /// Recent sum of the squared lengths of turns of other processes, with exponentially decreasing weight.
+    /// Recent sum of the squared lengths of the times off the core, with exponentially decreasing weight.
     squares: f64,
 }
 

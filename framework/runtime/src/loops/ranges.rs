@@ -43,12 +43,12 @@ pub struct Ranges<'s> {
     run: Option<Run>,
     start: u64,
     timer: BlockTimer,
-    /// Last range returned to the program, and its start time.
+    /// Last range of indices returned to the program, and the time at which the program received it.
     block: Option<(UnitBlock, StartTimes)>,
     summary: Option<Summary>,
 }
 
-/// Returns this rank's part of a loop over indices that all ranks have joined.
+/// Returns the state of a loop over indices on this rank, after a check that all ranks have announced the same loop (`what`).
 pub(super) fn of_indices(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -130,7 +130,8 @@ impl<'s> Ranges<'s> {
         Some(self.start + block.range.start..self.start + block.range.end)
     }
 
-    /// Runs the protocol until the request of the program is answered, with a block or without one. Returns true after the end of the loop.
+    /// Processes messages until the program's request is answered: with a block of indices, or with none left. Returns true after the end of the
+    /// loop.
     fn step(&mut self, caller_request: CallerRequest) -> Result<bool> {
         let Some(run) = &mut self.run else { return Ok(false) };
         let done = self.block.take().map(|(block, start)| {
@@ -153,8 +154,8 @@ impl<'s> Ranges<'s> {
     ///
     /// Ranges are short enough for ranks to communicate often, unless some indices take much longer than earlier ones, or
     /// [`ParallelFor::block_size`](super::ParallelFor::block_size) makes ranges long because of work that is done once per range. In these cases a
-    /// program can place hooks itself: indices behind `rest` may then move to other ranks although the program has received them already. A call
-    /// costs one reading of the clock, except once in a millisecond.
+    /// program can call this function within a range: indices behind `rest` may then move to other ranks although the program has received them
+    /// already. A call costs one reading of the clock, except once in a millisecond.
     ///
     /// ```
     /// # use armature::loops::Ranges;

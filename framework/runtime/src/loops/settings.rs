@@ -9,11 +9,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
-/// Number of reports of a rank that are combined into its first rate, in loops over grids. Rows of a grid move only between sweeps, at some cost, so
-/// a first rate must be reliable; in other loops a rank without units receives units at once.
+/// Number of reports that are combined into a rank's first rate in loops over grids. Rows of a grid move only between sweeps, at some cost, so the
+/// first rate must be reliable. Other loops use fewer reports, because a rank that has run out of units must get some at once.
 const SETTLING: u32 = 4;
-/// Default number of columns in a panel of a table: enough for several strips of each width that is tried, and few enough that a thousand rows of
-/// 12-byte values take 3 MB. Narrower panels need more reports and directives, wider ones more memory.
+/// Default number of columns in a panel of a table. A panel must contain several strips of each strip width that is tried, and a thousand rows of
+/// 12-byte values then take 3 MB. Narrower panels need more reports and directives, wider ones more memory.
 const PANEL: usize = 256;
 
 /// Options of a loop as a value. By default every option is measured or chosen.
@@ -191,7 +191,8 @@ impl Settings {
         }
     }
 
-    /// Adds the options that must be equal on all ranks to an announcement. Rank 0 alone uses the other options.
+    /// Adds the options that must be equal on all ranks to `what`, the announcement by which ranks check that they run the same loop. Only rank 0
+    /// uses the other options.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         let sizes = [
             ("block_size", self.block_size),

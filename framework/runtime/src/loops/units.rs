@@ -22,7 +22,7 @@ pub trait Units: sealed::Storage {
     /// View of the units that user code gets.
     type Slices<'u>;
 
-    /// Returns a view of the units in `units`, which are counted from the first unit in this storage.
+    /// Returns a view of the units in `units`, which are numbered from the first unit in this storage.
     #[doc(hidden)]
     fn slices(&mut self, units: Range<usize>) -> Self::Slices<'_>;
 }

@@ -56,7 +56,8 @@ impl Until {
         }
     }
 
-    /// Adds the options of a loop until convergence, which must be equal on all ranks, to an announcement.
+    /// Adds these options to `what`, the announcement by which ranks check that they run the same loop, because the options must be equal on all
+    /// ranks.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         what.with("Until::at_most", self.passes)
             .with("Until::every", self.every)
@@ -124,8 +125,8 @@ impl OwnResidual {
         OwnResidual { until, bits: Arc::new(AtomicU64::new(until.nothing().to_bits())) }
     }
 
-    /// Adds the residual of a piece that user code has computed. Only the thread that runs user code calls this, and never while the rank
-    /// [takes](OwnResidual::take) the residual.
+    /// Adds the residual of the rows or units that user code has just computed. Only the thread that runs user code calls this function, and never
+    /// while the rank [takes](OwnResidual::take) the residual.
     #[inline]
     pub(super) fn add(&self, residual: f64) {
         let before = f64::from_bits(self.bits.load(Ordering::Relaxed));

@@ -196,8 +196,8 @@ fn residual_sums_all_ranks_and_nan_never_converges() {
             Until::at_most(9).every(4).sum(),
             |_| 0.5,
             |sum| {
-                // Each piece of a step has the residual 0.5. In four steps, each of three ranks computes three pieces per step: its first row, its
-                // last row and the rows between them.
+                // User code reports the residual 0.5 per call. Each of three ranks calls it three times per step, for its first row, its last row
+                // and the rows between them, and a check follows after four steps.
                 assert_eq!(sum, 0.5 * 4.0 * 3.0 * 3.0);
                 false
             },

@@ -33,9 +33,9 @@ pub(super) struct Options {
     pub(super) wall_time: Option<Duration>,
     pub(super) plan: Option<PlanOptions>,
     pub(super) is_planned: bool,
-    /// Speeds, memory and links of the ranks, if the program has described them.
+    /// Speeds, memory and links of the ranks, if the program has described them with [`cluster`](Workflow::cluster).
     pub(super) cluster: Option<Cluster>,
-    /// Plan that the program has set, in place of one by the planner.
+    /// Plan that the program has set, to be used instead of a plan by the planner.
     pub(super) fixed_plan: Option<Plan>,
     pub(super) journal: Option<(PathBuf, RunIdentity)>,
     pub(super) directory: Option<PathBuf>,
@@ -49,11 +49,11 @@ pub(super) struct Options {
 #[must_use = "a workflow does nothing until it is run"]
 pub struct Workflow<'w> {
     pub(super) description: Description,
-    /// Tasks that the program has added by calls; the description of the workflow is made from them when the workflow runs.
+    /// Tasks that the program has added one by one. When the workflow runs, its description is made from them.
     pub(super) draft: Option<Draft>,
     pub(super) closures: BTreeMap<String, usize>,
     pub(super) code: Vec<Box<dyn Erased + 'w>>,
-    /// Name of the value type of each closure, by the number of the closure.
+    /// Type name of the value of each closure, by the number of the closure. Ranks compare these names before the run.
     pub(super) value_types: Vec<&'static str>,
     pub(super) after_command: Option<AfterCommand<'w>>,
     pub(super) options: Options,
@@ -346,8 +346,8 @@ impl<'w> Workflow<'w> {
         found.map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(self.description.name()))
     }
 
-    /// Returns the settings of the workflow that must be equal on all ranks, which the ranks compare before the run. `collect` is the name of the
-    /// method that collects the values of final tasks, if one does; `cores` is the number of cores that a rank has for commands.
+    /// Returns the settings of the workflow that must be equal on all ranks, for a comparison before the run. `collect` is the name of the method
+    /// that collects the values of final tasks, if the program calls one; `cores` is the number of cores that each rank uses for commands.
     pub(super) fn announcement(
         &self,
         graph: &Graph,
@@ -374,8 +374,8 @@ impl<'w> Workflow<'w> {
             .with_checksum("plan", fixed_plan.as_ref());
         if (0..graph.len()).any(|task| graph.needs(task).is_command) {
             what = what.with("Commands::cores", cores);
-            // The working directories of the ranks are compared only if all ranks share one directory. If files are sent, each rank runs its commands
-            // in a separate directory.
+            // If files are sent between ranks, each rank runs its commands in a separate directory. Otherwise all ranks must use one shared
+            // directory.
             if !sends_files {
                 let directory = self.options.directory.as_deref().unwrap_or(Path::new("."));
                 let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());
@@ -400,8 +400,8 @@ impl<'w> Workflow<'w> {
     }
 }
 
-/// Maximum number of groups of consecutive tasks in the settings that ranks compare before a run. Each group has a separate checksum, so that the
-/// error message can name the tasks that differ between two ranks.
+/// Number of sets into which the tasks are divided for the comparison of settings between ranks, at most. Each set has a separate checksum, so that
+/// the error message can name the set in which two ranks differ.
 const TASK_GROUPS: usize = 32;
 
 impl fmt::Debug for Workflow<'_> {

@@ -73,15 +73,15 @@ impl fmt::Debug for Inputs<'_> {
     }
 }
 
-/// User code that is called after each try of a command.
+/// User code that is called after each try of a command; see [`Workflow::after_command`](super::Workflow::after_command).
 pub(super) type AfterCommand<'w> = Box<dyn FnMut(&Ended, &Context) -> Result<(), BoxError> + Send + 'w>;
 
-/// Closure of a task, whatever the type of its value.
+/// Closure of a task in encoded form, whatever the type of its value: gets encoded inputs and returns an encoded value.
 pub(super) trait Erased: Send {
     fn call(&mut self, inputs: &mut Inputs<'_>, context: &Context) -> Result<Value, BoxError>;
 }
 
-/// Closure with the codec that encodes the value that the closure returns.
+/// Typed closure, with the codec for the type of its value.
 pub(super) struct Closure<F, O> {
     pub(super) call: F,
     pub(super) codec: Codec<O>,

@@ -13,24 +13,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Moment;
 use crate::session::RankCommands;
 
-/// Maximum run time of a command that counts as short. If commands are short, a rank gets further commands in advance. A rank notices the end of a
-/// command within a millisecond, so after a longer command its core is idle for less than 2 % of the time of the command. A command that was
-/// dispatched in advance waits at most this long while another rank could run it.
+/// Maximum run time of a command that counts as short. While commands are short, a rank starts the next command before a core is free. A rank
+/// notices the end of a command within a millisecond, so that after a longer command its core is idle for less than 2 % of the command's time. On
+/// the other hand, a command that was passed to a rank early may wait this long although another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Commands that one rank runs, and the process that starts them.
+/// Commands of one rank's tasks, and the starter: the process that starts commands for the rank.
 pub(super) struct Commands<'s> {
     rank: &'s mut Option<RankCommands>,
     number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
-    /// By task: commands that were passed to the starter process and have not ended.
+    /// By task: commands that were passed to the starter and have not ended.
     running: HashMap<usize, Dispatched>,
-    /// True if the command that ended last ran for less than [`SHORT`], the maximum run time of a command that counts as short.
+    /// True if the last command that ended was short: it ran for less than [`SHORT`].
     are_short: bool,
 }
 
-/// Command that was passed to the starter process.
+/// Command that was passed to the starter.
 #[derive(Debug)]
 struct Dispatched {
     attempt: u32,
@@ -46,14 +46,14 @@ pub(super) enum Change {
     Ended(Try),
 }
 
-/// Limits of a try of a command: the memory of its processes in bytes, and its run time.
+/// Limits of a command in one try: memory of all its processes in bytes, and run time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) memory: Option<u64>,
     pub(super) time: Option<Duration>,
 }
 
-/// Try of a command that starts: number of earlier failed tries, and its limits.
+/// Try of a command that is about to start: number of earlier failed tries, and limits.
 pub(super) type Started = (u32, Limits);
 
 /// Try of a command that has ended.
@@ -65,7 +65,7 @@ pub(super) struct Try {
     pub(super) ended: Ended,
     /// Rank that ran the command.
     pub(super) rank: usize,
-    /// Name of an output file that cannot be sent to rank 0, with the reason; `None` if there is none, or if files are not sent.
+    /// Name of an output file that cannot be sent to rank 0, with the reason. `None` if all can be sent, or if files are not sent between ranks.
     pub(super) fault: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Try {
 }
 
 impl<'s> Commands<'s> {
-    /// Creates the commands of a workflow on the rank with number `number`. Commands run in `directory`.
+    /// Prepares the commands of a workflow on the rank with number `number`. Commands run in `directory`.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if a task is a command and the session starts no commands, or if a task forwards data by a pipe or to another file.
@@ -120,8 +120,9 @@ impl<'s> Commands<'s> {
         self.rank.as_ref().map_or(0, |rank| rank.cores as usize)
     }
 
-    /// Returns true if another command may be dispatched, in addition to the running commands and to `starting` commands that wait for their files.
-    /// If commands are short, as many as there are cores are dispatched in advance, so that no core waits.
+    /// Returns true if the rank may pass another command to the starter, in addition to the commands that it has passed and to `starting` commands
+    /// that wait for their input files. While commands are short, twice as many commands as cores are passed, so that no core waits for the next
+    /// command.
     pub(super) fn have_room(&self, starting: usize) -> bool {
         let ahead = if self.are_short { 2 } else { 1 };
         self.running.len() + starting < ahead * self.cores()
@@ -131,7 +132,7 @@ impl<'s> Commands<'s> {
         self.running.is_empty()
     }
 
-    /// Redirects the standard output of commands to `file`, if the program has asked for the output to be collected.
+    /// Redirects the standard output of commands to `file`, if the program has asked for their output to be collected.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -142,26 +143,26 @@ impl<'s> Commands<'s> {
         }
     }
 
-    /// Returns the directory in which rank 0 collects the standard output of the commands of all ranks; `None` if it is not collected.
+    /// Returns the directory in which rank 0 collects the standard output of all commands; `None` if the program has not asked for it.
     pub(super) fn collected(&self) -> Option<&Path> {
         self.rank.as_ref()?.collected.as_deref()
     }
 
-    /// Returns the time for which a command of `task` that took `took` occupied the rank: `took` times the fraction of the rank's cores that the
-    /// command uses.
+    /// Returns the time by which a command of `task` that ran for `took` counts as computing time of the rank: `took` times the fraction of the
+    /// rank's cores that the command uses.
     pub(super) fn share(&self, task: usize, took: Duration) -> Duration {
         self.rank
             .as_ref()
             .map_or(took, |rank| took * self.tasks[task].cores.clamp(1, rank.cores) / rank.cores)
     }
 
-    /// Returns the time for which the running commands have occupied the rank, each in proportion to its cores.
+    /// Returns the time for which the running commands have used the rank, each in proportion to the cores that it uses.
     pub(super) fn running_time(&self, now: Duration) -> Duration {
         let began = self.running.iter().filter_map(|(task, command)| Some((*task, command.began?)));
         began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()
     }
 
-    /// Passes the command of a task to the starter process.
+    /// Passes the command of a task to the starter, which starts it.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -170,7 +171,7 @@ impl<'s> Commands<'s> {
         let program = match &of.action {
             Action::Command { program, arguments } => Program::new(program, arguments.iter()),
             Action::Shell(line) => Program::shell(line),
-            // Nothing is started for a closure: this function is only called for tasks that are commands.
+            // Not reached: only tasks that are commands are passed to this function.
             _ => return Ok(()),
         };
         let mut request = Request::new(task as u64, program);
@@ -187,7 +188,7 @@ impl<'s> Commands<'s> {
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
-    /// Returns the commands that have started or ended since the last call.
+    /// Returns for each command that has started or ended since the last call what has happened to it.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -213,15 +214,15 @@ impl<'s> Commands<'s> {
     }
 }
 
-/// Returns the environment variables of a try: first those that describe the try, then those of the task, which take precedence. The
-/// variables `PMC_…` are those of pegasus-mpi-cluster.
+/// Returns the environment variables of a command in one try: variables that describe the try, then those of the task, which take precedence. The
+/// variables `PMC_…` are those that pegasus-mpi-cluster sets.
 fn environment(
     task: &Task,
     rank: usize,
     attempt: u32,
     memory_limit: Option<u64>,
 ) -> Vec<(OsString, OsString)> {
-    /// Number of bytes in the unit in which pegasus-mpi-cluster states memory.
+    /// Unit in bytes in which pegasus-mpi-cluster states memory.
     const MEGABYTE: u64 = 1 << 20;
     let megabytes = task.memory.unwrap_or(0).div_ceil(MEGABYTE);
     let mut about = vec![

@@ -1,5 +1,5 @@
-//! Forecast of run times, sizes and memory of tasks: the values in the description, corrected by measurements of completed tasks of the
-//! same kind and by the measured speeds of the ranks that ran them. It has no clock and no thread.
+//! Forecast of the run times, value sizes and memory of tasks: the values in the workflow's description, corrected by measurements of completed
+//! tasks of the same kind and by measured speeds of the ranks. This module has no clock and no thread.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,21 +10,22 @@ use armature_planner::estimate::Running;
 use super::graph::Graph;
 use crate::observe::number_format::short;
 
-/// Minimum number of measured tasks before the plan's assumptions about further tasks are corrected: with fewer tasks their variation is not known.
+/// Minimum number of measured tasks from which the plan's assumptions are corrected. With fewer tasks the variation of the measurements is not
+/// known.
 const LEAST_TASKS: u64 = 3;
-/// Minimum relative deviation of a measured mean from the plan's assumption that leads to another plan. Run times in a description are seldom more
+/// Minimum relative deviation of a measured mean from the plan's assumption that leads to a new plan. Run times in a description are seldom more
 /// accurate, and smaller deviations hardly change a plan.
 const LEAST_PART: f64 = 0.1;
-/// Minimum deviation of a measured mean from the plan's assumption, in standard errors. Chance exceeds two standard errors in one of twenty cases.
-/// With a smaller value plans are computed in vain, with a larger one they are computed later.
+/// Minimum deviation of a measured mean from the plan's assumption that leads to a new plan, in standard errors. Chance causes a deviation of two
+/// standard errors in one of twenty cases. With a smaller value plans are computed in vain; with a larger one they are computed later.
 const CERTAIN: f64 = 2.0;
-/// Size in bytes below which deviations of values and memory do not count, because values of this size are sent without reserved memory.
+/// Size in bytes below which deviations of value sizes and memory are ignored. Values of this size are sent without a reservation of memory.
 const SMALL: u64 = 64 << 10;
-/// Weight, as a number of tasks, of a rank's speed that was known before the run. It keeps one unusual first task from dominating the measured
-/// speed.
+/// Weight of a rank's speed as known before the run, in the estimate of its speed: that of this number of measured tasks. It prevents one unusual
+/// first task from dominating the estimate.
 const TASKS_OF_PRIOR: f64 = 4.0;
-/// Number of rounds in which two sets of factors are computed from each other: the run time factor of each kind of task, and the slowness of each
-/// rank. Each round at least halves the remaining error.
+/// Number of iterations that fit two sets of factors alternately: the run time factor of each kind of task, and the slowness of each rank. Each
+/// iteration at least halves the remaining error.
 const ROUNDS: usize = 20;
 
 /// Measurements of a completed task.
@@ -40,12 +41,13 @@ pub(super) struct Sample {
     pub(super) peak: Option<u64>,
 }
 
-/// Ratio of measured values to the values that the plan assumed, for one kind of task or one rank.
+/// Ratio of measured to assumed values, for one kind of task or one rank.
 #[derive(Clone, Debug)]
 struct Factor {
-    /// Factor by which the next plan multiplies the assumed values.
+    /// Factor by which the assumed values are multiplied for the next plan.
     value: f64,
-    /// Ratios of measured values to corrected assumptions (the plan's assumptions times `value`), of the tasks that have ended since `value` was set.
+    /// Statistics of measured values divided by corrected assumptions (assumed value times `value`), over the tasks that have ended since `value`
+    /// was set.
     since: Running,
 }
 
@@ -54,7 +56,7 @@ impl Factor {
         Factor { value: 1.0, since: Running::new() }
     }
 
-    /// Returns true if the mean ratio of measured values to corrected assumptions deviates from 1 by more than chance explains.
+    /// Returns true if the mean of measured values over corrected assumptions differs from 1 by more than chance explains.
     fn is_off(&self) -> bool {
         let off = (self.since.mean() - 1.0).abs();
         self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())
@@ -68,11 +70,11 @@ impl Factor {
     }
 }
 
-/// Correction of the expected value sizes, or of the expected memory, of one kind of task.
+/// Correction of the assumed value sizes, or of the assumed memory, of the tasks of one kind.
 #[derive(Clone, Debug)]
 struct Bytes {
     factor: Factor,
-    /// Sum of measured bytes, and sum of the bytes that the plan assumed.
+    /// Sum of the measured bytes, and sum of the bytes that the plan assumed for the same tasks.
     sums: (f64, f64),
 }
 
@@ -82,7 +84,8 @@ impl Bytes {
     }
 
     fn add(&mut self, measured: u64, assumed: u64) {
-        // An expected size of 0 counts as one byte: it means that the size is unknown, and the factor then becomes the mean of the measured sizes.
+        // An assumed size of 0 means that the size is unknown. It is replaced by one byte, so that the factor becomes the mean of the measured
+        // sizes.
         let (measured, assumed) = (measured as f64, assumed.max(1) as f64);
         self.sums = (self.sums.0 + measured, self.sums.1 + assumed);
         let expected = assumed * self.factor.value;
@@ -104,7 +107,7 @@ impl Bytes {
     }
 }
 
-/// Sums over the tasks of one kind on one rank: measured and assumed run times in seconds, and their number.
+/// Sums over the completed tasks of one kind on one rank: measured run times and assumed run times in seconds, and number of tasks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     measured: f64,
@@ -112,7 +115,8 @@ struct Cell {
     tasks: f64,
 }
 
-/// Quantity whose measurements may deviate from the assumption of the plan; the number is that of a kind of task or a rank.
+/// Assumption of the plan that the measurements contradict: run time, value size or memory of a kind of task (the number is that of the kind), or
+/// speed of a rank (the number is the rank).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Suspect {
     Work(usize),
@@ -127,11 +131,11 @@ pub(super) struct Weights {
     /// By task: run time in seconds on a rank of speed 1.
     pub(super) works: Vec<f64>,
     pub(super) memories: Vec<u64>,
-    /// Tasks whose value size differs from the description, with the size in bytes.
+    /// Tasks whose value size is assumed to differ from the description, with the size in bytes.
     pub(super) sizes: Vec<(usize, u64)>,
 }
 
-/// Deviation of measurements from the assumptions of the plan. Its `Display` is the end of a sentence, after the reason for a new plan.
+/// Deviation of measurements from an assumption of the plan. Its `Display` completes the sentence that explains why a new plan is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Deviation {
     what: String,
@@ -152,9 +156,9 @@ pub(super) struct Forecast {
     works: Vec<Factor>,
     sizes: Vec<Bytes>,
     memories: Vec<Bytes>,
-    /// By rank: ratio of measured run times to the run times expected from the rank's speed before the run.
+    /// By rank: ratio of measured run times to the run times that follow from the rank's known speed.
     slowness: Vec<Factor>,
-    /// By rank: speed that was known before the run.
+    /// By rank: speed as measured or described before the run.
     known: Vec<f64>,
     cells: BTreeMap<(usize, usize), Cell>,
     /// By task: size of its value in bytes, once the task is done.
@@ -218,9 +222,9 @@ impl Forecast {
         }
     }
 
-    /// Returns the deviation of the measurements from the assumptions of the plan, if there is one.
+    /// Returns the assumption of the plan from which the measurements deviate, if there is one.
     pub(super) fn deviation(&mut self) -> Option<Deviation> {
-        // The suspected deviation is checked again, because later measurements may have shown that it was chance.
+        // The deviation that an earlier measurement indicated is checked again: later measurements may have shown that it was chance.
         self.suspect = self.suspect.filter(|&suspect| self.factor(suspect).is_off());
         self.suspect.map(|suspect| {
             let kind = |kind: usize| format!("{:?}", self.graph.kinds[kind]);
@@ -307,7 +311,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a graph of twenty tasks of kinds `a` and `b` in turn, each with an expected output of 100 kB, and one task that reads all outputs.
+    /// Returns a graph of twenty tasks, alternately of the kinds `a` and `b`, each with an expected run time of 2 s and an expected output of 100
+    /// kB, and one task that reads all outputs.
     fn graph() -> Arc<Graph> {
         let mut builder = Description::builder("kinds");
         for number in 0..20 {
@@ -333,7 +338,7 @@ mod tests {
             forecast.on_done(sample(task, task / 2 % 2, took));
             assert_eq!(forecast.deviation(), None);
         }
-        // The mean run time is a third higher than assumed, but four measurements that differ so much may be chance.
+        // Run times of 0.8 s to 4.5 s are a third longer on average than the expected 2 s, but four measurements that differ so much may be chance.
         let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
         for (task, took) in [0.8, 4.5, 1.0, 4.4].into_iter().enumerate() {
             forecast.on_done(sample(2 * task, task % 2, took));
@@ -357,7 +362,7 @@ mod tests {
         assert!((speeds[0] / speeds[1] - 2.0).abs() < 0.5, "{speeds:?}");
         let works = forecast.weights().works;
         assert!((works[17] / works[16] - 3.0).abs() < 0.1, "{works:?}");
-        // After the correction, the predicted times equal the measured times, so there is no deviation.
+        // The assumptions are now corrected, so further tasks with the same behaviour are no deviation.
         (16..20).for_each(|task| forecast.on_done(sample(task, task / 2 % 2, took(task))));
         assert_eq!(forecast.deviation(), None);
     }

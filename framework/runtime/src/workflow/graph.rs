@@ -10,10 +10,10 @@ use super::commands::is_command;
 use super::messages::Exceeded;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of times that the memory limit of a task is doubled after failed tries; more doublings would exceed any memory.
+/// Maximum number of times that the memory limit of a task is doubled after failed tries. More doublings would exceed any memory.
 const MOST_DOUBLINGS: u32 = 40;
 
-/// Maximum number of doublings of a time limit, which is a factor of a billion.
+/// Maximum number of times that the time limit of a task is doubled after failed tries: a factor of a billion.
 const MOST_TIME_DOUBLINGS: u32 = 30;
 
 #[derive(Clone, Debug)]
@@ -29,17 +29,17 @@ pub(super) struct Graph {
     /// Kinds of tasks; `kind_of` has the number of the kind of each task.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
-    /// Total amount of each named limit, which concurrent tasks share.
+    /// Total amount of each shared resource (named limit), which concurrent tasks must not exceed.
     pub(super) limits: Vec<u64>,
     pub(super) limit_names: Vec<String>,
 }
 
-/// Needs of a task in addition to its inputs.
+/// Resources that a task needs besides memory for its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) priority: i64,
     pub(super) tries: u32,
-    /// Named limits that the task uses: number of the limit, and the amount of it that the task holds while it runs.
+    /// Shared resources (named limits) that the task occupies while it runs: number of the resource, and amount.
     pub(super) limits: Vec<(usize, u64)>,
     /// Expected size of the task's value in bytes; 0 for a command, whose files are not in memory.
     output: u64,
@@ -88,14 +88,14 @@ impl Graph {
         })
     }
 
-    /// Sets the memory of the rank with the most memory. Checks that every task fits into it, according to the description.
+    /// Records the memory in bytes of the rank that has the most, after a check that every task fits into it according to the description.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if a task does not fit.
     pub(super) fn has_memory(&mut self, budget: u64) -> Result<()> {
         self.most_memory = budget;
         let need = |task: usize| {
-            // Files that commands write are not counted as inputs, because they are not in memory.
+            // The inputs of commands are files, which are not in memory.
             let inputs = self.dag.inputs(task).filter(|edge| !self.tasks[edge.from].is_command);
             let inputs = inputs.map(|edge| edge.size).sum();
             self.memory(task, inputs, Exceeded::default()).saturating_add(inputs)
@@ -115,7 +115,7 @@ impl Graph {
         let mut digest = crc32fast::Hasher::new();
         for task in 0..self.len() {
             digest.update(self.dag.name(task).as_bytes());
-            // A zero byte ends each name: no name contains one, so two different lists of names never give the same bytes.
+            // Names contain no zero byte, so with one after each name, different lists of names never give the same bytes.
             digest.update(&[0]);
             self.parents(task).for_each(|parent| digest.update(&(parent as u64).to_le_bytes()));
             digest.update(&u64::MAX.to_le_bytes());

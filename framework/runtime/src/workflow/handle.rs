@@ -65,7 +65,7 @@ impl<T> TaskName<T> for &String {
 
 /// Tasks whose values another task reads: a [`Handle`], a tuple of up to four handles, or a slice of handles of the same type.
 pub trait Parents {
-    /// Types of the values that a task which depends on these tasks receives.
+    /// Tuple or list of the values that a task gets from the tasks on which it depends.
     type Values;
 
     /// Returns the names of the tasks.

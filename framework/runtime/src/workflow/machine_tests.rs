@@ -1,4 +1,4 @@
-//! Tests of master and workers without ranks: messages and jobs end in any order, tasks fail and ranks die.
+//! Tests of master and workers in a simulation without ranks: messages and tasks end in any order, tasks fail and ranks die.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,23 +28,23 @@ pub(super) struct Setting {
     pub(super) seed: u64,
     pub(super) tasks: usize,
     pub(super) ranks: usize,
-    /// True if the memory of a rank is only as large as the largest task needs.
+    /// True if each rank has only as much memory as the task with the highest need.
     pub(super) is_tight: bool,
     pub(super) journals: bool,
-    /// Mean number of attempts of tasks for each attempt that fails; `None` if no attempt fails.
+    /// One in this many tries of tasks fails; `None` if no try fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
     /// Number of ranks that die during the run.
     pub(super) deaths: usize,
-    /// Number of a closure in which every rank except rank 0 dies.
+    /// Number of a task that kills every rank on which it runs, except rank 0.
     pub(super) deadly: Option<usize>,
-    /// True if a dead rank leaves a flight record (a record of its last activity) that names the closure in which it died.
+    /// True if a dead rank leaves a flight record, which names the task in which it died.
     pub(super) flight_records: bool,
     pub(super) is_planned: bool,
-    /// True if the planner computes the plan and replaces it while the workflow runs.
+    /// True if a simulated planner computes new plans while the workflow runs.
     pub(super) is_replanned: bool,
     pub(super) limit: bool,
-    /// True if every other task is a command.
+    /// True if every second task is a command.
     pub(super) commands: bool,
 }
 
@@ -87,7 +87,7 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     }
     for (number, mut task) in tasks.into_iter().enumerate() {
         if !edges.iter().any(|&(parent, _)| parent == number) {
-            // The need of the task contains the size of its output here: no edge states the size, because no task reads the output.
+            // No task reads this output, so no edge of the graph states its size. The size is part of the task's own memory instead.
             task.memory = Some(size(number) as u64 + 100);
         }
         builder.task(task);
@@ -100,12 +100,13 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     Arc::new(Graph::new(&builder.build().unwrap(), tries, TaskMemory::Additive).unwrap())
 }
 
-/// Returns the size of a task's output in bytes. In runs with limited memory, outputs of the largest size are sent only on request.
+/// Returns the size of a task's output in bytes: 8, 20,000 or 90,000. If memory is limited, outputs of 90,000 bytes are sent only after the receiver
+/// has reserved memory.
 fn size(task: usize) -> usize {
     [8, 20_000, 90_000][task % 3]
 }
 
-/// Computes the output of a task from the given inputs; the output of a command is empty.
+/// Computes the output of a task from its inputs; commands have an empty output.
 fn give(graph: &Graph, task: usize, inputs: Vec<Value>) -> Value {
     if graph.needs(task).is_command {
         return Value::nothing().unwrap();
@@ -139,9 +140,9 @@ pub(super) struct World {
     workers: Vec<WorkflowWorker>,
     endpoints: Vec<Recorder>,
     wires: Vec<Vec<VecDeque<Content>>>,
-    /// By rank: values that the rank is sending, with the number and the receiver of the message.
+    /// By rank: values that the rank is sending, each with the number of the message and its receiver.
     leaving: Vec<Vec<(u64, usize, Value)>>,
-    /// Peak size in bytes of the values that were in the memory of each rank.
+    /// By rank: peak of the bytes that values occupied in memory.
     most: Vec<u64>,
     jobs: Vec<Option<Job>>,
     disks: Vec<BTreeMap<usize, Value>>,
@@ -149,9 +150,9 @@ pub(super) struct World {
     pub(super) runs: Vec<u32>,
     limit_used: Vec<(usize, u64)>,
     now: Duration,
-    /// Question for which the simulated planner has not returned an answer.
+    /// Request for a new plan to which the simulated planner has not replied yet.
     requested: Option<Box<ReplanQuestion>>,
-    /// Changes of the plan after the planner's answers.
+    /// Results of all requests for a new plan.
     pub(super) changes: Vec<Change>,
 }
 
@@ -201,7 +202,7 @@ impl World {
         }
     }
 
-    /// Passes an event to the worker of a rank, and puts the messages that the worker sends in transit.
+    /// Passes an event to the worker of rank `rank`, and adds the messages that the worker sends to those in transit.
     fn act<R>(
         &mut self,
         rank: usize,
@@ -219,7 +220,7 @@ impl World {
         result
     }
 
-    /// Ends the handling of an event on a rank; on rank 0 the master's orders for rank 0 itself are delivered at once.
+    /// Completes the handling of an event on a rank: sends its requests, reports and orders. Rank 0's orders for itself are delivered at once.
     fn flush(&mut self, rank: usize, with_report: bool) -> Result<()> {
         loop {
             self.act(rank, WorkflowWorker::send_request)?;
@@ -249,7 +250,8 @@ impl World {
         }
     }
 
-    /// Informs the worker of a rank that its transport has sent the values which are no longer in transit, so that the worker releases their memory.
+    /// Informs the worker of a rank which of its messages have been sent, so that it releases the memory of their values. Then updates the peak of
+    /// memory in use.
     fn release_sent(&mut self, rank: usize) -> Result<()> {
         let arrived = |to: usize, value: &Value| {
             let is_it =
@@ -261,10 +263,10 @@ impl World {
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
         self.endpoints[rank].are_leaving(still);
         self.act(rank, WorkflowWorker::release_sent)?;
-        // Values that are being sent to dead ranks stay in the list, but do not count as memory in use.
+        // Values whose receiver has died are not counted as memory in use, although they are never sent.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
-        // A value occupies memory on the receiving rank while it arrives. Values that rank 0 keeps for the caller do not count as memory of its
-        // worker.
+        // A value in transit already occupies memory on its receiver. Values that rank 0 gets for the caller or the journal are not counted, because
+        // its worker does not hold them.
         let is_kept = |task: usize| rank == 0 && (self.setting.journals || self.graph.is_final(task));
         let arriving = self.alive().into_iter().flat_map(|from| &self.wires[from][rank]);
         let arriving = arriving.filter_map(|content| match content {
@@ -283,7 +285,7 @@ impl World {
         Ok(())
     }
 
-    /// Stores a value that has reached rank 0, if the caller or the journal gets it.
+    /// Stores a value on rank 0, if the caller or the journal needs it.
     fn keep(&mut self, task: usize, value: &Value) {
         if self.setting.journals {
             self.master.has_journalled(task);
@@ -326,7 +328,7 @@ impl World {
                     true => LastActivity::Chunk { id: *task as u64, task: None },
                     false => LastActivity::Behind(None),
                 };
-                // The rank dies only after its earlier messages have arrived at rank 0.
+                // Messages that the rank has sent before are delivered to rank 0 first, so that rank 0 knows which task the rank has begun.
                 while !self.wires[rank][0].is_empty() {
                     self.deliver(rank, 0)?;
                 }
@@ -343,7 +345,7 @@ impl World {
                     self.act(rank, |worker, out| worker.on_failed(task, failure, Duration::ZERO, out))?;
                 } else {
                     self.runs[task] += 1;
-                    // The run time of a task depends on the number of the task and on the rank.
+                    // Run times differ by task and by rank.
                     let took = Duration::from_millis((1 + task as u64 % 3) * (1 + rank as u64));
                     let value = give(&self.graph, task, inputs);
                     if rank == 0 {
@@ -391,7 +393,7 @@ impl World {
         self.flush(to, false)
     }
 
-    /// Makes the death of rank `dead` known to rank `at`.
+    /// Informs the worker of rank `at` of the death of rank `dead`.
     fn learn_of(&mut self, dead: usize, at: usize) -> Result<()> {
         self.endpoints[at].endpoint.learn_of(&[dead]);
         self.act(at, |worker, out| worker.on_lost(dead, out))
@@ -410,7 +412,7 @@ impl World {
         if let Some(Job::Run { task, .. }) = self.jobs[dead].take() {
             self.limit_used.retain(|(other, _)| *other != task);
         }
-        // Messages that the dead rank has sent arrive later, or are lost.
+        // In half of the cases, messages that the dead rank has sent are lost; otherwise they arrive later.
         let is_lost = below(&mut self.random, 2) == 0;
         for rank in 0..self.setting.ranks {
             if is_lost {
@@ -426,7 +428,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Restores the values of a dead rank on rank 0; other ranks may have requested them already.
+    /// Restores values that were only on the dead rank, from the journal on rank 0. Other ranks may have requested them from rank 0 already.
     fn restore(&mut self) -> Result<()> {
         for task in self.master.take_to_restore() {
             if self.graph.needs(task).is_command {
@@ -440,7 +442,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Asks the planner for a new plan if there is a cause for one, or passes on the planner's answer after a random time.
+    /// Requests a new plan from the simulated planner if the master has a reason, or delivers the planner's reply after a random time.
     fn replan(&mut self) -> Result<()> {
         self.now += Duration::from_millis(1);
         match self.requested.take() {
@@ -454,7 +456,7 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Runs the simulation until all tasks have ended.
+    /// Simulates the run until all tasks have ended.
     fn play(&mut self) -> Result<()> {
         self.master.begin();
         self.flush(0, false)?;
@@ -512,7 +514,7 @@ impl World {
     }
 }
 
-/// Returns the description of ranks that are all equal, with `budget` bytes of memory each.
+/// Returns a cluster of ranks with equal speeds and `budget` bytes of memory each.
 pub(super) fn clusters(ranks: usize, budget: u64) -> Clusters {
     let memory = budget.min(i64::MAX as u64);
     let cluster = |disk| {
@@ -629,7 +631,7 @@ fn deadly_task_fails_and_never_runs_on_rank_0() {
         world.play().unwrap();
         let dead = setting.ranks - world.alive().len();
         if dead == 0 {
-            // Rank 0 had run the deadly closure before any other rank died in it, so this seed of the simulation is not counted.
+            // With this seed, rank 0 ran the deadly task before any other rank did, so no rank died, and there is nothing to check.
             continue;
         }
         runs[usize::from(flight_records)] += 1;
@@ -645,8 +647,8 @@ fn deadly_task_fails_and_never_runs_on_rank_0() {
     assert!(runs.iter().all(|&runs| runs > 15), "{runs:?}");
 }
 
-/// Tests that a task in which every rank except rank 0 dies fails alone: a restarted job would end in the same way. The job ends only if it lacks
-/// ranks.
+/// Tests the two errors about a task in which every rank except rank 0 dies: with two ranks, no rank is left to retry the task; with four ranks, the
+/// task has used both of its tries.
 #[test]
 fn deadly_task_fails_if_only_rank_0_is_left() {
     let of_ranks = |ranks| {
@@ -675,7 +677,7 @@ fn deadly_task_fails_if_only_rank_0_is_left() {
     assert!(message.contains("has died in it (task \"deadly\", after 2 tries)"), "{message}");
 }
 
-/// Tests that attempts in the journal of an earlier run count, except for a task that has used all its attempts: that task starts again with none.
+/// Tests that tries noted in the journal of an earlier run count in this run, unless the task has used all its tries: then it begins with none.
 #[test]
 fn deaths_in_an_earlier_run_count_as_attempts() {
     let mut builder = Description::builder("deadly");
@@ -701,8 +703,7 @@ fn deaths_in_an_earlier_run_count_as_attempts() {
     assert!(error.message().contains(expected), "{error}");
 }
 
-/// Tests that a rank runs tasks that free memory first: each task reads a pair of values, and all pairs together need ten times the memory of a
-/// rank.
+/// Tests that ranks run tasks early that free memory: each task reads two values, and all values together need ten times the memory of a rank.
 #[test]
 fn unplanned_tasks_consume_values_before_memory_is_full() {
     const PAIRS: usize = 40;
@@ -740,8 +741,7 @@ fn journalled_tasks_are_not_repeated() {
 
 #[test]
 fn completed_commands_are_not_repeated() {
-    // The output of the command "made" is read by the command "reads", which runs on rank 1 when that rank dies, and by the command "last", which
-    // waits.
+    // The commands "reads" and "last" read the output of the command "made". Rank 1 dies while it runs "reads", and "last" waits.
     let mut builder = Description::builder("commands");
     for name in ["made", "reads", "last"] {
         builder.task(Task::new(name, Action::Shell("true".into())));
@@ -764,8 +764,8 @@ fn completed_commands_are_not_repeated() {
     assert!(master.is_finished());
 }
 
-/// Tests that a task which may have begun keeps its named limit when its input is lost: rank 2 has a copy of the output of rank 1, and may have begun
-/// the task that reads it when rank 1 dies.
+/// Tests that a task which may have begun keeps its share of a limited resource when one of its inputs is lost. Rank 1 dies; rank 2 has a copy of
+/// rank 1's output, and may have begun the task that reads it.
 #[test]
 fn limits_are_held_until_an_order_is_returned() {
     let mut builder = Description::builder("limits");
@@ -864,7 +864,7 @@ fn inputs_are_prefetched_if_memory_allows() {
     }
 }
 
-/// Returns the values that a worker requests from rank 0, each with the maximum size for sending it at once.
+/// Returns the values that the worker requests from rank 0, each with the maximum size up to which rank 0 may send it without a further request.
 fn wanted(worker: &mut WorkflowWorker, to: &mut Recorder) -> Vec<(usize, u64)> {
     worker.send_request(&mut to.out()).unwrap();
     let wants = to.take().into_iter().map(|(_, to, content)| match content {
@@ -880,7 +880,7 @@ fn critical_path_uses_the_measured_speed() {
     assert_eq!(world.master.critical_path(), None, "nothing has been measured");
     world.play().unwrap();
     assert_eq!(world.master.critical_path(), Some(0.0), "all tasks have ended");
-    // In a chain of two tasks, task "a" has ended after a microsecond, so the remaining critical path is that of "b": a microsecond.
+    // In a chain of two tasks, task "a" took a microsecond. Task "b" is expected to take as long, so the remaining critical path is a microsecond.
     let mut builder = Description::builder("chain");
     for name in ["a", "b"] {
         builder.task(Task::new(name, Action::Closure("c".into())));
@@ -905,7 +905,7 @@ fn dropped_values_are_logged_as_held_until_sent() {
     let settings = Settings { budget: 200_000, collects: false, journals: false };
     let (mut worker, mut to) = (WorkflowWorker::new(0, graph, settings), Recorder::new(0, 2));
     let mut seconds = 0;
-    // Advances the clock by one second and returns the bytes in memory that the worker reports to the event log.
+    // Advances the clock by one second and returns the latest number of bytes in memory that the worker reports to the event log.
     let mut held = |worker: &mut WorkflowWorker| {
         seconds += 1;
         worker.trace.set_time(Duration::from_secs(seconds));

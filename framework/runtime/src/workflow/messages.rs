@@ -9,36 +9,37 @@ use crate::balance::probe::Speed;
 use crate::comm::message::messages;
 use crate::rank::flight_recorder::FlightRecordLocation;
 
-/// Maximum number of tasks announced to a rank at a time. It is also the number of ordered or announced tasks whose inputs a rank requests early.
-/// With a smaller number, inputs arrive late on a rank that reads from many others; with a larger one, values occupy memory long before they are
-/// read.
+/// Maximum number of tasks that are announced to a rank at a time (an announcement says that the rank will run the task later), and number of tasks
+/// whose inputs a rank requests before it can run them. With a smaller number, inputs arrive late on a rank that reads from many others; with a
+/// larger one, values occupy memory long before they are read.
 pub(super) const ANNOUNCED: usize = 64;
 
-/// Order or announcement of a task, which the master sends to the rank that runs the task.
+/// Order of the master that a rank run a task, or announcement that it will probably run the task later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) task: usize,
     /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
-    /// Numbers of earlier tries of the task that exceeded their memory limit or their time limit.
+    /// Numbers of earlier tries of the task that exceeded their memory limit, and their time limit.
     pub(super) exceeded: Exceeded,
-    /// Place in the plan, if there is one. The task does not begin before the orders of its rank with a smaller place.
+    /// Position of the task in the sequence of the plan, if there is a plan. The task begins after all tasks dispatched to its rank that have
+    /// smaller positions.
     pub(super) place: Option<usize>,
     /// True for an announcement: the rank may fetch the inputs, but must not begin the task before the master orders it.
     pub(super) is_announced: bool,
-    /// True if a rank may have died in an earlier try of the task. The rank that runs the task then reports its beginning.
+    /// True if a rank may have died because of this task. Another rank that runs the task reports its beginning to the master.
     pub(super) is_suspect: bool,
-    /// For each input, in the order of the task's parents: rank that has the value or will compute it.
+    /// For each input, in the order of the task's parents: rank from which the input is read, when it has been computed.
     pub(super) sources: Vec<usize>,
 }
 
-/// Numbers of tries of a task that exceeded their memory limit, and that exceeded their time limit. Both are one number on the wire.
+/// Numbers of tries of a task that exceeded their memory limit, and their time limit. The two are sent as one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Exceeded(u32);
 
 impl Exceeded {
-    /// Number of low bits that hold the number of tries over the memory limit; the other bits hold the number of tries over the time limit.
+    /// Number of low bits for the number of tries that exceeded the memory limit. The other bits are for tries that exceeded the time limit.
     const BITS: u32 = 16;
 
     pub(super) fn memory(self) -> u32 {
@@ -49,7 +50,7 @@ impl Exceeded {
         self.0 >> Exceeded::BITS
     }
 
-    /// Counts a failed try. Further tries than the bits can count change nothing.
+    /// Counts a try that failed because it exceeded a limit. A number that does not fit into its bits stays at its maximum.
     pub(super) fn count(&mut self, reason: Reason) {
         let most = (1 << Exceeded::BITS) - 1;
         match reason {
@@ -60,22 +61,22 @@ impl Exceeded {
     }
 }
 
-/// Orders of the master for a rank.
+/// Message of the master to a rank about the tasks that the rank has to run, and about their inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) orders: Vec<Order>,
-    /// Tasks whose values have to be read from another rank than before, each with that rank.
+    /// Tasks whose values must be read from another rank than stated before, each with that rank.
     pub(super) changed_sources: Vec<(usize, usize)>,
-    /// Tasks that were ordered or announced and that the rank must not run.
+    /// Tasks that the rank must not run, although they were dispatched or announced to it.
     pub(super) cancelled: Vec<usize>,
-    /// Ordered tasks that the rank has to return to the master if they have not begun.
+    /// Dispatched tasks that the rank must return to the master unless they have begun.
     pub(super) recalled: Vec<usize>,
     /// Tasks whose values no task needs any more.
     pub(super) dropped: Vec<usize>,
 }
 
 impl Orders {
-    /// Removes the order of a task from this message before it is sent. Returns true if the message contained it.
+    /// Deletes the order for a task from this message, which has not been sent. Returns true if the message contained it.
     pub(super) fn forget(&mut self, task: usize) -> bool {
         let at = self.orders.iter().position(|order| order.task == task);
         at.map(|at| self.orders.remove(at)).is_some()
@@ -132,11 +133,11 @@ pub(super) struct Failure {
 pub(super) struct Report {
     pub(super) done: Vec<Done>,
     pub(super) failed: Vec<Failure>,
-    /// Tasks that the master has recalled and the rank has not begun.
+    /// Tasks that the rank returns to the master, which has recalled them, because they have not begun.
     pub(super) returned: Vec<usize>,
 }
 
-/// Message that a command has ended, if files are sent between ranks.
+/// Message of a rank that a command has ended, in a run in which files are sent between ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TryEnded {
     pub(super) task: usize,
@@ -147,7 +148,8 @@ pub(super) struct TryEnded {
     pub(super) fault: Option<String>,
 }
 
-/// Tasks, each with a number of bytes: the size of its value or, in a request, the maximum size at which the value is sent at once.
+/// Tasks, each with a size in bytes: that of its value or, in a request, the maximum size up to which the value may be sent without a further
+/// request.
 pub(super) type Sizes = Vec<(usize, u64)>;
 
 messages! {
@@ -159,10 +161,11 @@ messages! {
         Orders(orders: Orders) = 32,
         /// Message of the master to a rank that all tasks have ended.
         End = 33,
-        /// Request for values, to a rank that has or will have them: the tasks, and for each the maximum size at which its value is sent without a
-        /// further request.
+        /// Request for the values of tasks, to the rank that has or will have them. For each value, it contains the maximum size up to which the
+        /// value may be sent without a further request.
         Want(values: Sizes) = 34,
-        /// Answer to [`Want`](Content::Want) for values that are larger than the request allows: each task with the size of its value.
+        /// Reply to [`Want`](Content::Want) for values that are larger than allowed: each task with the size of its value. The receiver reserves
+        /// memory and requests the value again.
         Offer(values: Sizes) = 35,
         /// Value of a task, from the rank that has it to a rank that reads it.
         Value(task: usize, value: Value) = 36 raw,
@@ -174,23 +177,22 @@ messages! {
         MeasureSpeed = 39,
         /// Measured speed of the rank, to the master.
         Speed(speed: Speed) = 40,
-        /// Message of a rank that it has arrived, to the master, before all its other messages. It holds the location of the rank's flight record
-        /// (its last activity, in memory that outlives it), if there is one.
+        /// First message of a rank to the master. It contains the location of the rank's flight record, if there is one: its last activity, in
+        /// memory that the master can read if the rank dies.
         Join(flight_recorder: Option<FlightRecordLocation>) = 47,
-        /// Message to the master that a task has begun in which ranks may have died.
+        /// Message to the master that the rank has begun this task, in which other ranks may have died.
         Started(task: usize) = 48,
-        /// Message of the master to the other ranks that this rank has died.
+        /// Message of the master to the other ranks that a rank has died.
         Lost(rank: usize) = 41,
-        /// Answer to [`Want`](Content::Want) if the value was dropped because no task needed it any more.
+        /// Reply to [`Want`](Content::Want) if the value was dropped because no task needed it any more.
         Dropped(task: usize) = 42,
         /// Request for a piece of a file, to a rank that has the file.
         PieceRequest(request: PieceRequest) = 43,
-        /// Answer to [`PieceRequest`](Content::PieceRequest).
+        /// Reply to [`PieceRequest`](Content::PieceRequest).
         Piece(piece: Piece) = 44 raw,
         /// Message to rank 0 that a command has ended, so that rank 0 can fetch its output files.
         Ended(ended: TryEnded) = 45,
-        /// Answer to [`Ended`](Content::Ended) when rank 0 has the output files of a task, or when the try has failed: the task, and the reason of
-        /// a failure.
+        /// Reply to [`Ended`](Content::Ended): rank 0 has the output files of the task, or the try has failed for the stated reason.
         Kept(task: usize, failure: Option<(Reason, String)>) = 46,
     }
 }

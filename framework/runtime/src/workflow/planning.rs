@@ -1,4 +1,4 @@
-//! Questions for the planner, on rank 0: before a run, and during it.
+//! Requests to the planner on rank 0 of a workflow: for a plan before the run, and for new plans during it.
 
 use std::sync::Arc;
 
@@ -11,15 +11,16 @@ use armature_planner::workflow::{
 use super::forecast::Weights;
 use crate::balance::probe::Probed;
 
-/// Minimum gain for which a new plan replaces the current one, as a part of the remaining time of the run. Smaller gains are within the variation
-/// of run times.
+/// Minimum gain for which a new plan replaces the current one, as a fraction of the remaining time of the run. Smaller gains are within the
+/// variation of run times.
 const WORTH: f64 = 0.01;
 
-/// Maximum ratio between the bandwidth of a link and the mean for which all links count as equal: two measurements of one link differ by as much.
+/// Maximum ratio of a link's bandwidth to the mean bandwidth up to which the links count as equal: repeated measurements of one link differ by as
+/// much.
 const ALIKE: f64 = 1.5;
 
-/// Ranks as the planner models them, without and with disks for spilled values. The speed of the disk is not known, so a plan that uses the disk is
-/// computed only if there is no plan without it.
+/// Ranks as the planner models them: once without disks, and once with disks for spilled values. The speed of the disks is not known, so a plan that
+/// uses them is computed only if there is no plan without them.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
     /// Ranks that keep all values in memory.
@@ -43,20 +44,20 @@ impl Clusters {
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
     }
 
-    /// Returns the result of `request` for ranks without disks or, if that fails, for ranks with disks.
+    /// Returns the result of `request` for the ranks without disks or, if that fails, for the ranks with disks.
     fn first<T>(&self, request: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
         request(&self.in_memory).or_else(|_| request(&self.with_disk))
     }
 }
 
-/// Returns the bandwidth in bytes per second for links that are not set one by one: the geometric mean of the measured links to rank 0.
+/// Returns the bandwidth in bytes per second for links whose own bandwidth is not set: the geometric mean of the measured links to rank 0.
 fn bandwidth(probed: &Probed) -> f64 {
     let ranks = probed.platform.processors();
     let logarithms = (1..ranks).map(|rank| probed.platform.link(0, rank).bandwidth.ln());
     (logarithms.sum::<f64>() / (ranks.max(2) - 1) as f64).exp()
 }
 
-/// Sets the measured bandwidth of each link between two ranks, unless all links count as equal.
+/// Sets the measured bandwidth of each link between two ranks. Does nothing if all links count as equal.
 fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     let (ranks, mean) = (cluster.len(), cluster.default_bandwidth());
     let pairs =
@@ -72,34 +73,35 @@ fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// Number of list schedules that a new plan during the run costs: the current plan, three list schedules and three clustered list schedules.
+/// Number of schedules that are computed to find a new plan during a run: the current plan, three list schedules and three clustered list schedules.
 pub(super) const PLANS: u32 = 7;
 
-/// Maximum number of times that planners place a task on a rank before a run, unless the program sets the options of the planner. No task runs
-/// meanwhile, and a placement takes some microseconds, so a run waits a few seconds for its plan at most. A list schedule places each task once.
+/// Maximum number of placements (choices of a rank for a task) in planning before a run, unless the program sets the planner's options. No task runs
+/// meanwhile, and a placement takes some microseconds, so a run waits a few seconds for its plan at most. A list schedule needs one placement per
+/// task.
 pub(super) const PLACEMENTS: usize = 300_000;
 
-/// Time that all planners together take before local search begins, as a number of list schedules.
+/// Time of all planners together, without local search, in units of the time of one list schedule.
 const LISTS: usize = 20;
 
-/// Name of the planner that is used if there are too many tasks for the others.
+/// Name of the planner that is used if there are too many tasks for the other planners.
 pub(super) const QUICK: &str = "relaxed HEFTM";
 
 /// Plan, and the name of its planner.
 pub(super) type Found = (Plan, String);
 
-/// Question for the planner before a run: the best plan of all tasks.
+/// Request for a plan before the run.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) clusters: Clusters,
     pub(super) options: PlanOptions,
-    /// Maximum number of times that the planners place a task on a rank.
+    /// Maximum number of placements: choices of a rank for a task.
     pub(super) placements: usize,
 }
 
 impl Question {
-    /// Returns the best plan of all planners. The part of `placements` that they do not need is spent on local search. If there are too many tasks,
-    /// only the fast planner is used that also computes plans during a run.
+    /// Returns the best plan of all planners. Local search uses the number of `placements` that they leave. If there are too many tasks for that,
+    /// only the fast planner runs, which also computes plans during a run.
     ///
     /// # Errors
     /// There is no plan.
@@ -117,7 +119,7 @@ impl Question {
         Ok((best.plan, best.planner.to_string()))
     }
 
-    /// Computes one schedule, so that the caller can measure the time. Planning during a run takes [`PLANS`] times as long.
+    /// Computes one schedule, for a measurement of the time. Planning during a run takes [`PLANS`] times as long.
     pub(super) fn rehearse(&self, dag: &Dag, found: &Result<Found>) {
         let cluster = &self.clusters.with_disk;
         if let Ok((plan, _)) = found {
@@ -126,18 +128,18 @@ impl Question {
     }
 }
 
-/// Progress of a task, for the planner during a run.
+/// Progress of a task in the workflow, for a new plan during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskProgress {
-    /// The task is neither ordered nor done, so the plan has to place it.
+    /// The task is neither dispatched nor done, so the plan assigns it to a rank.
     Waiting,
-    /// The task is ordered on this rank, which may have begun it.
+    /// The task is dispatched to this rank, which may have begun it.
     Ordered(usize),
     /// The task has ended; its value, if there is one, is on this rank.
     Ended(usize),
 }
 
-/// Question for the planner during a run: the best plan of the tasks that are neither ordered nor done.
+/// Request for a new plan during the run, for the tasks that are neither dispatched nor done.
 #[derive(Debug)]
 pub(super) struct ReplanQuestion {
     pub(super) clusters: Arc<Clusters>,
@@ -147,13 +149,13 @@ pub(super) struct ReplanQuestion {
     pub(super) weights: Weights,
     pub(super) progress: Vec<TaskProgress>,
     pub(super) plan: Arc<Plan>,
-    /// Expected time of planning in seconds.
+    /// Expected time in seconds until the planner has computed the plan.
     pub(super) takes: f64,
 }
 
 impl ReplanQuestion {
-    /// Returns a plan for the waiting tasks, with times from now on: the current plan, or a new plan if it ends sufficiently earlier or the
-    /// current plan does not fit into memory any more.
+    /// Returns a plan for the waiting tasks, with times from now on: the current plan or, if the current plan does not fit into memory any more or a
+    /// new plan ends sufficiently earlier, a new plan.
     ///
     /// # Errors
     /// There is no plan.
@@ -178,7 +180,7 @@ impl ReplanQuestion {
         work / alive.map(|rank| self.speeds[rank]).sum::<f64>()
     }
 
-    /// Returns the state of the run for the planner. It assumes that the ordered tasks of a rank run one after the other from now on.
+    /// Returns the state of the run for the planner. It assumes that a rank runs the tasks dispatched to it one after the other from now on.
     fn situation(&self, dag: &Dag, cluster: &Cluster) -> Situation {
         let mut situation = Situation::new(dag, cluster);
         self.lost.iter().for_each(|&rank| situation.lose(dag, rank));
@@ -201,8 +203,8 @@ impl ReplanQuestion {
     }
 }
 
-/// Marks the largest files on a rank as files on its disk, in the planner's model, until the others fit into the rank's memory. The files may
-/// exceed the memory because a plan counts a value once for each of its readers, while a rank holds it once for all readers.
+/// In the planner's model, moves the largest files of each rank to its disk until the others fit into its memory. They may exceed the memory because
+/// a plan counts a value once for each task that reads it, while a rank holds it once for all of them.
 fn spill(dag: &Dag, cluster: &Cluster, situation: &mut Situation) {
     let mut held = vec![Vec::new(); cluster.len()];
     for (number, edge) in dag.edges().iter().enumerate() {
@@ -246,7 +248,7 @@ mod tests {
         let (best, planner) = planned(usize::MAX);
         assert_ne!(planner, QUICK);
         assert!(best.makespan <= quick.makespan);
-        // From some ten thousand tasks on, the quick planner is used, because the program has not set the options of the planner.
+        // With some ten thousand tasks, the quick planner is used.
         let mut dag = Dag::builder();
         let tasks: Vec<usize> =
             (0..PLACEMENTS / LISTS + 1).map(|task| dag.task(task.to_string(), 1.0, 1)).collect();
@@ -275,7 +277,7 @@ mod tests {
         let speeds: Vec<f64> = in_memory.processors().iter().map(|processor| processor.speed).collect();
         assert_eq!(speeds, [1.0, 0.5, 0.5]);
         assert_eq!([&in_memory, &with_disk].map(|cluster| cluster.processors()[1].buffer), [0, 7]);
-        // The two measured links are almost equal, so the bandwidth between all ranks is the same.
+        // The measured links differ by less than the factor up to which links count as equal, so all ranks have the same bandwidth.
         assert_eq!(in_memory.bandwidth(0, 2), in_memory.bandwidth(1, 0));
         let unequal = probed(1e6).with_disk;
         let [near, far] = [(0, 1), (1, 2)].map(|(from, to)| unequal.bandwidth(from, to));

@@ -1,4 +1,4 @@
-//! Endpoint for tests of master and worker without other ranks: it records the messages that are sent.
+//! Transport for tests of master and workers in one process: records the messages that a rank sends.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,10 +15,10 @@ use crate::rank::protocol::Outgoing;
 /// Messages that a rank has sent.
 #[derive(Default)]
 struct Sent {
-    /// Messages since the last call of [`take`](Recorder::take): number, receiver, message.
+    /// Messages that were sent since the last call of [`take`](Recorder::take): number, receiver and content.
     new: Vec<(u64, usize, Frame)>,
     count: u64,
-    /// Numbers of the messages that count as still being sent.
+    /// Numbers of the messages that the transport reports as not sent yet.
     leaving: Vec<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Transport for Recording {
     }
 }
 
-/// Endpoint of a rank, and the record of the messages that it sends.
+/// Endpoint of a rank whose messages are recorded.
 pub(super) struct Recorder {
     pub(super) endpoint: Endpoint,
     sent: Rc<RefCell<Sent>>,
@@ -99,7 +99,7 @@ impl Recorder {
         Outgoing::new(&mut self.endpoint)
     }
 
-    /// Returns the messages that were sent since the last call: number, receiver, content.
+    /// Returns the messages that were sent since the last call: number, receiver and content of each.
     pub(super) fn take(&mut self) -> Vec<(u64, usize, Content)> {
         let from = self.endpoint.rank();
         let new = std::mem::take(&mut self.sent.borrow_mut().new).into_iter();
@@ -110,7 +110,7 @@ impl Recorder {
         new.map(open).collect()
     }
 
-    /// Sets the numbers of the messages that count as still being sent.
+    /// Sets the numbers of the messages that the transport reports as not sent yet.
     pub(super) fn are_leaving(&mut self, numbers: Vec<u64>) {
         self.sent.borrow_mut().leaving = numbers;
     }

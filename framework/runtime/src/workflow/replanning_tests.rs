@@ -1,4 +1,4 @@
-//! Tests of replanning while tasks run: when plans are replaced, which measurements they use, and that no task is lost.
+//! Tests of replanning during a run: when a plan is replaced, which measurements are used, and that every task is run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ fn graph(tasks: usize) -> Arc<Graph> {
     Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap())
 }
 
-/// Simulated run: a master with a plan, ranks that run one task at a time, and a planner that needs the time `planning`.
+/// Simulated run: a master with a plan, ranks that run one task at a time, and a planner that takes the time `planning`.
 struct Run {
     master: Master,
     graph: Arc<Graph>,
-    /// By rank: run time of a task, ordered tasks, and time at which the running task ends.
+    /// By rank: run time of each task, queue of dispatched tasks, and time at which the running task ends.
     takes: Vec<Duration>,
     queues: Vec<VecDeque<usize>>,
     ends: Vec<Option<Duration>>,
@@ -65,7 +65,8 @@ impl Run {
         }
     }
 
-    /// Runs the simulation until all tasks have ended and returns the time of the end. If `plans` is true, the planner is asked for new plans.
+    /// Simulates the run until all tasks have ended, and returns the time of the end. If `plans` is true, new plans are requested when the master
+    /// has a reason.
     fn until_over(mut self, plans: bool, death: Option<(Duration, usize)>) -> (Duration, Self) {
         let mut now = Duration::ZERO;
         let mut death = death;
@@ -106,7 +107,7 @@ fn unexpectedly_slow_rank_gets_less_work() {
     let (kept, _) = Run::new(60, &takes, SECOND / 100).until_over(false, None);
     assert_eq!(kept, 30 * takes[1]);
     let (anew, run) = Run::new(60, &takes, SECOND / 100).until_over(true, None);
-    // If the speeds were known from the start, 60 tasks would end after 48 seconds: the ranks complete 1 and 1/4 tasks per second.
+    // Rank 0 takes 1 s per task and rank 1 takes 4 s, together 1.25 tasks per second. With known speeds, 60 tasks would end after 48 s.
     assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.requested);
     assert!(run.changes.iter().any(|change| matches!(change, Change::Fresh(_))), "{:?}", run.changes);
     assert!(run.requested[0].1.ends_with(" times the assumed value"), "{:?}", run.requested);
@@ -139,7 +140,7 @@ fn survivors_are_replanned_after_a_rank_loss() {
     let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, Some((9 * SECOND, 1)));
     assert_eq!(run.requested[0].1, "rank 1 is lost");
     assert!(matches!(run.changes[0], Change::Fresh(_)), "{:?}", run.changes);
-    // The tasks that the lost rank had completed are not run again, because no task reads their outputs: 36 tasks remain for two ranks.
+    // The dead rank's completed tasks are not repeated, because no task reads their outputs. After 9 s, 36 tasks remain for two ranks.
     assert!(end <= 28 * SECOND, "{end:?}");
 }
 

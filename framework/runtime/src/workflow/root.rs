@@ -1,4 +1,4 @@
-//! State and decisions of rank 0 in a run of a workflow: the master, the questions for the planner, the journal, and the results for the program.
+//! State and decisions of rank 0 in a run of a workflow: the master, requests to the planner, the journal, and the results for the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,15 +30,15 @@ use crate::tasks::{FlightRecords, LastActivity};
 /// State that only rank 0 has in a run of a workflow.
 pub(super) struct Root {
     pub(super) master: Master,
-    /// Measurement of ranks and links before the first plan, while it lasts; `None` if the run is too short for it.
+    /// Measurement of the ranks' speeds and of links, before the first plan; `None` when it has ended, or if the run is too short for it.
     pub(super) probe: Option<Probe>,
-    /// Question for the first plan, until the planner gets it.
+    /// Request for the first plan, until it is passed to the planner.
     pub(super) plan: Option<Box<Question>>,
-    /// Name of the planner of the first plan, and the plan's makespan in seconds.
+    /// Name of the planner that has computed the first plan, and the plan's makespan in seconds.
     pub(super) planned: Option<(String, f64)>,
-    /// Question whether a new plan is better for the rest of the run, until the planner gets it.
+    /// Request for a new plan for the rest of the run, until it is passed to the planner.
     pub(super) replan_question: Option<Box<ReplanQuestion>>,
-    /// Reason for the last question to the planner.
+    /// Reason for the last request for a new plan.
     pub(super) cause: Option<Cause>,
     /// Number of new plans that have replaced an earlier plan.
     pub(super) replanned: u32,
@@ -51,26 +51,26 @@ pub(super) struct Root {
     pub(super) ended: Option<Duration>,
     /// Time after which the run is ended with an error; `None` without a limit.
     pub(super) wall_time: Option<Duration>,
-    /// Number of tasks that were done by an earlier run.
+    /// Number of tasks that an earlier run has completed.
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
-    /// Flight records of the ranks on the machine of rank 0: the last activity of each rank, in memory that outlives the rank.
+    /// Flight records of the ranks on the machine of rank 0: the last activity of each rank, in memory that rank 0 can read if the rank dies.
     pub(super) flight_records: FlightRecords,
 }
 
-/// Next step of the measurement of ranks and links, after the answer of a rank.
+/// Next step of the measurement of ranks and links, after a rank's reply.
 #[derive(Debug)]
 pub(super) enum Answered {
     Wait,
-    /// Next step: send this message to this rank.
+    /// Send this message to this rank.
     Send(usize, Frame),
-    /// The measurement has ended; the event describes its result.
+    /// The measurement has ended. The event describes its result for the log.
     Done(Event),
 }
 
 impl Root {
-    /// Stores the value of a task in the journal, and for the program if it is to be returned.
+    /// Writes the value of a task to the journal, if there is one, and stores it as a result if the program gets it.
     pub(super) fn keep(&mut self, task: usize, value: &Value, clock: Clock) -> Result<()> {
         if let Some(journal) = &mut self.journal {
             journal.keep(task, value, clock.now())?;
@@ -82,8 +82,8 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the next job of rank 0 that is not a task, with its description for messages. The question for the first plan waits until ranks and
-    /// links are measured.
+    /// Returns the next work of rank 0 that is not a task (planning, or reading the journal), and its name for messages. The first plan is not
+    /// requested before ranks and links are measured.
     pub(super) fn next_job(
         &mut self,
         worker: &mut WorkflowWorker,
@@ -100,7 +100,8 @@ impl Root {
         Ok(lost.map(|(place, tasks)| ("reads the journal", Job::Restore(Box::new(place), tasks))))
     }
 
-    /// Handles the measured speed of a rank, or a rank's answer to a message that measures a link. Returns the next step of the measurement.
+    /// Handles the measured speed of a rank (`speed`), or a rank's reply to a message that measures a link. Returns the next step of the
+    /// measurement.
     ///
     /// # Errors
     /// The rank was not asked for a measurement.
@@ -110,7 +111,7 @@ impl Root {
         speed: Option<Speed>,
         now: Duration,
     ) -> Result<Answered> {
-        // The answer is ignored if there is no measurement any more: it is discarded when a rank dies.
+        // After the death of a rank the measurement is discarded, and replies that still arrive are ignored.
         let Some(probe) = &mut self.probe else { return Ok(Answered::Wait) };
         let step = match speed {
             Some(speed) => probe.on_speed(from, speed, now, &[]),
@@ -155,8 +156,8 @@ impl Root {
         })
     }
 
-    /// Begins the run with the plan that the planner has found, or without a plan. The tasks may be able to run although there is no plan: a plan
-    /// counts a value once for each of its readers, a rank holds it once for all readers. Returns the event for the log.
+    /// Begins the run with the plan that the planner has found, or without a plan. If the planner finds no plan, the tasks may still be able to run:
+    /// a plan counts a value once for each task that reads it, while a rank holds it once for all of them. Returns the event for the log.
     pub(super) fn planned(
         &mut self,
         (found, question): (armature_planner::Result<Found>, Question),
@@ -185,7 +186,7 @@ impl Root {
         })
     }
 
-    /// Handles the planner's answer about the rest of the run. Returns the event for the log.
+    /// Handles the planner's reply to the request for a new plan. Returns the event for the log.
     pub(super) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -217,8 +218,8 @@ impl Root {
     pub(super) fn plan_event(&self) -> Option<Event> {
         let (plan, cluster) = self.master.active_plan()?;
         let dag = &self.graph.dag;
-        // Tasks that have ended are left out of the event: in a new plan their end time is 0. Memory use is logged for the first plan only, because
-        // a new plan does not count the values of tasks that have ended.
+        // Tasks that have ended are not in the event; in a new plan their end time is 0. Memory use is logged only for the first plan, because a new
+        // plan does not count the values of tasks that have ended.
         let waits = |task: &usize| plan.finish[*task] > 0.0;
         let tasks = (0..dag.len()).filter(waits);
         let tasks = tasks.map(|task| (task, (plan.processor_of[task], plan.start[task], plan.finish[task])));
@@ -226,8 +227,8 @@ impl Root {
         Some(Event::Plan(PlanInForce::new(tasks.collect(), |task| dag.name(task), held)))
     }
 
-    /// Restores values of a dead rank on rank 0. The empty values of commands go to the worker of rank 0 at once; for values in the journal,
-    /// returns the location of the journal and the tasks.
+    /// Restores values on rank 0 that were on a dead rank. Empty values of commands are passed to the worker at once. For values that must be read
+    /// from the journal, returns the journal's location and the tasks.
     fn lost_values(
         &mut self,
         worker: &mut WorkflowWorker,
@@ -244,7 +245,7 @@ impl Root {
         Ok(Some((journal.place(now)?, tasks)))
     }
 
-    /// Handles the loss of a rank, which has died or stopped answering. Returns the number of tasks that are run again.
+    /// Handles a rank that has died or stopped answering. Returns the number of tasks that are repeated.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed, because ranks died in them; the journal cannot be written.
@@ -262,7 +263,7 @@ impl Root {
                     journal.record_attempts(task, attempts, now)?;
                 }
             }
-            // The attempts of tasks are written to the journal at once, before the error of this loss can end the job.
+            // The tries are written to the journal at once, because the death may end the job.
             journal.tick(now)?;
         }
         let again = lost?;
@@ -271,7 +272,7 @@ impl Root {
         Ok(again)
     }
 
-    /// Checks the time limit of the run, asks the planner if there is a cause, and writes the journal.
+    /// Checks the time limit of the run, requests a new plan if there is a reason, and writes the journal.
     ///
     /// # Errors
     /// The run exceeds its time limit; the journal cannot be written.
@@ -295,7 +296,7 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the progress of the run: the number of completed tasks, and the time of the remaining critical path.
+    /// Returns the progress of the run for display: the number of completed tasks, and the time of the remaining critical path.
     pub(super) fn progress(&self) -> Progress {
         let (done, all) = self.master.progress();
         let left = self.master.critical_path();
@@ -310,8 +311,8 @@ impl Root {
         }
     }
 
-    /// Stops the run if the job was asked to stop, or if no task can end before the job is ended. Called before reports are handled, because a signal
-    /// may reach commands and ranks at the same moment.
+    /// Stops the run if the job was asked to stop, or if no further task can end within the job's time limit. Must be called before reports are
+    /// handled: a signal that stops the job may also kill commands, whose failures must then not count.
     pub(super) fn stop_if_requested(&mut self, endpoint: &mut Endpoint, now: Duration) -> Result<()> {
         if let Some(why) = self.master.check_time(now) {
             endpoint.stop_for_time_limit(&why);
@@ -322,7 +323,7 @@ impl Root {
         Ok(())
     }
 
-    /// Returns a text that says how many tasks were done when the run was stopped, and where their values are.
+    /// Describes for the user how many tasks were done when the run was stopped, and where their values are saved.
     pub(super) fn kept(&self) -> String {
         let (done, all) = self.master.progress();
         let journal = self.journal.as_ref().map(TaskJournal::path);
@@ -333,7 +334,7 @@ impl Root {
         self.plan.is_none() && self.master.is_finished()
     }
 
-    /// Returns true if every rank has sent its statistics at the end of the run, or is lost.
+    /// Returns true if every rank has sent its statistics at the end of the run, or has died.
     pub(super) fn have_all_left(&self) -> bool {
         (0..self.finals.len()).all(|rank| self.finals[rank].is_some() || self.master.is_lost(rank))
     }

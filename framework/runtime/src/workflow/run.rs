@@ -31,7 +31,7 @@ use crate::rank::protocol::Outgoing;
 use crate::session::{Config, Parts, RankCommands, Session};
 use crate::tasks::FlightRecords;
 
-/// Name of the skeleton in messages to the user.
+/// Name of this skeleton in messages to the user.
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
@@ -139,7 +139,7 @@ impl Workflow<'_> {
             graph: graph.clone(),
             flight_records: FlightRecords::default(),
         });
-        // Rank 0 keeps no flight record, from which other ranks would read its last activity: the death of rank 0 ends the job.
+        // Only rank 0 reads flight records, when other ranks have died. It keeps none itself, because its own death ends the job.
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
         let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
@@ -158,7 +158,7 @@ impl Workflow<'_> {
         let waker = endpoint.transport().waker();
         let is_bounded = settings.budget < u64::MAX;
         if is_bounded {
-            // Freed memory is returned to the system at once, because the limit is meant to cover all memory in use.
+            // With a memory limit, the allocator returns freed memory to the system at once, because the limit applies to all memory in use.
             endpoint.transport().keep_freed_memory(false);
         }
         let running = std::thread::scope(|scope| {
@@ -192,7 +192,7 @@ impl Workflow<'_> {
         Ok(Some((results, summary)))
     }
 
-    /// Marks those tasks as done in the master that the description marks as done.
+    /// Marks tasks as done in the master that are marked as done in the description.
     fn take_done(
         &self,
         graph: &Graph,
@@ -221,15 +221,15 @@ impl Workflow<'_> {
         Ok(())
     }
 
-    /// Returns true if the run is long enough to measure ranks and links first.
+    /// Returns true if the run is long enough for a measurement of ranks and links before it.
     fn is_worth_probing(&self, ranks: usize) -> bool {
         let work: f64 = self.description.tasks().iter().filter_map(|task| task.run_time).sum();
         let time = Duration::try_from_secs_f64(work / ranks as f64).unwrap_or(Duration::MAX);
         is_affordable(PROBING + PROBING_A_LINK.saturating_mul(ranks as u32), time)
     }
 
-    /// Returns the question for the planner. `None` if no plan is computed: with one rank, with a plan that the program has set, if planning is
-    /// switched off, or if the description has no run times, memory or sizes.
+    /// Returns the request for a plan before the run. `None` if no plan is computed: with one rank, with a plan that the program has set, if
+    /// planning is switched off, or if the description has no run times, memory or sizes.
     fn question(&self, graph: &Graph, memory: &[u64], options: PlanOptions) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
         let is_known = self.options.plan.is_some()
@@ -238,7 +238,7 @@ impl Workflow<'_> {
         if memory.len() == 1 || !self.options.is_planned || !is_known || self.options.fixed_plan.is_some() {
             return None;
         }
-        // Memory of a rank without a limit in the planner's model, in bytes. It exceeds the total memory of all tasks and their values.
+        // Memory in bytes, in the planner's model, of a rank without a limit.
         const ENOUGH: u64 = i64::MAX as u64;
         let cluster = |disk| match &self.options.cluster {
             Some(cluster) => Some(cluster.clone().with_room(|rank| (memory[rank].min(ENOUGH), disk))),
@@ -291,14 +291,13 @@ impl Workflow<'_> {
     }
 }
 
-/// Maximum time for measuring the ranks; [`PROBING_A_LINK`] is added for each rank. The speeds of all ranks are measured at once, in some tens of
-/// milliseconds. Over each link, eight messages go there and back, three of them of 256 KiB, over a network of 1 Gbit/s.
+/// Upper estimate of the time to measure ranks and links; [`PROBING_A_LINK`] is added for each rank. The speeds of all ranks are measured at once, in
+/// some tens of milliseconds. Over each link, eight messages are sent there and back, three of them of 256 KiB; the estimate is for 1 Gbit/s.
 const PROBING: Duration = Duration::from_millis(50);
 const PROBING_A_LINK: Duration = Duration::from_millis(10);
 
-/// Bandwidth between ranks in bytes per second that the planner assumes if links are not measured: about that of a network of 10 Gbit/s. With a
-/// much smaller value, plans would keep tasks together that should run on different ranks; with a much larger one they would send values that
-/// should stay where they are.
+/// Bandwidth in bytes per second that the planner assumes for links that are not measured: about 10 Gbit/s. With a much smaller value, plans would
+/// keep tasks on one rank that should run on different ranks; with a much larger one they would send values that should not be sent.
 const BANDWIDTH: f64 = 1e9;
 
 /// Returns the results and the summary of a run that has ended.

@@ -1,4 +1,4 @@
-//! Part of a rank that the driver calls in a run of a workflow: it handles messages, outcomes of user code, orders and reports.
+//! Protocol of a rank in a run of a workflow: handles messages, results of user code, orders of the master and reports to it.
 
 mod events;
 mod files;
@@ -25,36 +25,36 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// Run time of tasks after which a rank reports them to the master; an idle rank reports at once. It is shorter than the work that is ordered on a
-/// rank in advance, so that the master can send further orders in time.
+/// Run time of completed tasks after which a rank reports them to the master; an idle rank reports at once. It is shorter than the work that is
+/// dispatched to a rank in advance, so that the master can send further orders in time.
 const REPORT_AFTER: Duration = Duration::from_micros(500);
 
-/// State of a rank in a run of a workflow, and its reactions to messages and to outcomes of user code.
+/// State of a rank in a run of a workflow, as a protocol that the rank's driver executes.
 pub(super) struct Running<'c, 'w> {
     graph: Arc<Graph>,
     worker: WorkflowWorker,
     commands: Commands<'c>,
     /// True if commands that use more memory than their description states are ended.
     enforces_memory: bool,
-    /// Ended commands for which `after_command` has to be called; `None` if the program has not set it.
+    /// Ended commands for which the program's function `after_command` has to be called; `None` if there is no such function.
     unsettled: Option<VecDeque<Try>>,
-    /// Files of commands; `None` if files are not sent between ranks.
+    /// State of file transfers between ranks; `None` if the files of commands are not sent.
     files: Option<Files>,
     /// State of rank 0; `None` on other ranks.
     pub(super) root: Option<Root>,
-    /// True if rank 0 has asked this rank to measure its speed and the rank has not begun.
+    /// True if rank 0 has asked this rank to measure its speed, and the measurement has not begun.
     is_to_measure: bool,
-    /// Closures with a time limit that were passed to user code, in order, each with a start time. The limit of the first closure counts from its
-    /// start time, which is set again when the closure before it ends.
+    /// Closures with a time limit that were passed to user code, in order, each with a start time. Only the first one runs; the start time of the
+    /// next one is set when it ends.
     limited: VecDeque<(usize, Duration)>,
     pub(super) events: EventLog,
     /// Location of this rank's flight record, until it is sent to rank 0.
     pub(super) flight_recorder: Option<FlightRecordLocation>,
-    /// Run time of the tasks that have ended since the last report to the master.
+    /// Run time of tasks that have ended and are not yet reported to the master.
     unreported: Duration,
-    /// Occupied time of commands that have ended, each in proportion to its cores, which is not yet in the statistics of user code.
+    /// Run times of ended commands, each in proportion to the rank's cores that it used, which are not yet counted in the event log.
     untallied: Vec<Duration>,
-    /// Description of the executor's current job, if the job is not a task, for messages.
+    /// Description, for messages, of what user code does at present if it does not run a task, such as planning or reading from disk.
     in_hand: Option<&'static str>,
     /// True if rank 0 has announced the end of the run.
     has_ended: bool,
@@ -90,9 +90,8 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Ends the handling of an event. Sends requests for values and, on rank 0, orders. Reports the results since the last report: always on rank 0
-    /// or if `report_now` is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. On rank 0 the master handles the rank's own report
-    /// at once, and the worker handles orders for rank 0 at once; ordered tasks that were recalled are then returned to the master.
+    /// Called after each event. Sends requests for values and, on rank 0, orders. Reports results to the master: always on rank 0 or if `report_now`
+    /// is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. Rank 0's own reports and orders are handled at once.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.log(at);
         loop {
@@ -124,7 +123,7 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Returns the state of rank 0, which handles a message of rank `from`.
+    /// Returns the state of rank 0, for a message of rank `from` that only rank 0 handles.
     ///
     /// # Errors
     /// This rank is not rank 0, so rank `from` should not have sent the message.
@@ -146,7 +145,7 @@ impl<'c, 'w> Running<'c, 'w> {
             out.endpoint().stop_run(&root.kept())?;
         }
         for rank in 1..out.ranks() {
-            // The message about the end of the run is sent even to a lost rank if its process may still live, so that the process can end.
+            // A rank that is considered dead gets this message too if its process may still run, so that the process can end.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
                 out.send(rank, Content::End)?;
             }
@@ -155,7 +154,7 @@ impl<'c, 'w> Running<'c, 'w> {
         Ok(())
     }
 
-    /// Returns the driver's next step when there is nothing to run: to wait or, after the end of the run, to finish.
+    /// Returns the driver's next step when the rank has nothing to run: to wait or, after the end of the run, to finish.
     fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         if !self.has_ended {
             return Ok(Next::Wait);
@@ -186,17 +185,18 @@ impl<'c, 'w> Running<'c, 'w> {
         self.worker.on_done((task, value), took, peak_memory, out)
     }
 
-    /// Queues an ended command for `after_command` if the program has set that function, and completes the task of the command otherwise.
+    /// If the program has set `after_command`, queues an ended command for it; otherwise completes the command's task.
     fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
-            // `after_command` is not called if an output file is missing: the try has already failed.
+            // Without an output file the try has already failed, so `after_command` is not called.
             Some(unsettled) if ended.fault.is_none() => unsettled.push_back(ended),
             _ => self.conclude(&ended, None, out)?,
         }
         Ok(())
     }
 
-    /// Completes the task of a command that ran on this rank; `failure` is the error of `after_command`, or the failure reported by rank 0.
+    /// Completes the task of a command that ran on this rank, or reports its failure. `failure` is the error of `after_command`, or the failure that
+    /// rank 0 has reported.
     fn settle(
         &mut self,
         ended: &Try,
@@ -218,14 +218,14 @@ impl<'c, 'w> Running<'c, 'w> {
 impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     type Code = TaskCode<'c, 'w>;
 
-    /// Number of polls for messages during a simulated job. It is high because other ranks request values while a task runs.
+    /// Number of polls for messages while a simulated task runs. It is high because other ranks request values meanwhile.
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.set_event_time(at);
         if self.root.is_none() && out.endpoint().is_process() {
-            // A rank sends its `Join` before it begins a task, because a task may end the process. If a rank dies after its `Join`, other ranks run
-            // its tasks.
+            // A rank sends `Join` before it begins a task, because a task may kill its process. The death of a rank that has sent `Join` does not
+            // end the job: other ranks run its tasks.
             out.send(0, Content::Join(self.flight_recorder.take()))?;
         }
         if let Some(root) = &self.root {
@@ -256,8 +256,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::End => self.has_ended = true,
             Content::Want(values) => self.worker.on_want(from, values, out)?,
             Content::Offer(values) => self.worker.on_offer(from, values, out)?,
-            // A value from a lost rank is ignored, because it may arrive after the loss. By then the task is run again, and the value of the new
-            // run counts.
+            // A value of a rank that is considered dead may arrive later. It is ignored, because the task is repeated and the value of the
+            // repetition counts.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => {
                 if let Some(root) = &mut self.root {
@@ -376,7 +376,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        // Time limits of closures are not checked if closures run on this thread: the closure has always returned when this method is called.
+        // A closure that runs on the communicating thread has always returned when this method is called, so its time limit is not checked here.
         if !at.user_code.is_inline {
             self.check_limits(now)?;
         }
@@ -393,7 +393,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
-        // The loss is only recorded here. The tasks of the lost rank are ordered on other ranks in the next turn.
+        // The tasks of the dead rank are dispatched to other ranks at the next call of `next`.
         let now = out.endpoint().clock().now();
         let again = root.on_lost(&silence, out.endpoint(), now)?;
         let (rank, why) = (silence.rank, silence.error.message().to_string());
@@ -425,7 +425,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         let mut job = self.worker.next(out)?;
         if job.is_none() {
-            // The report is handled before the rank waits, because on rank 0 it may lead to new orders.
+            // Before the rank waits, the report is sent. On rank 0 it may lead to new orders for this rank.
             self.flush(true, at, out)?;
             job = self.worker.next(out)?;
         }
@@ -449,7 +449,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
     }
 
-    /// Returns true if no command runs on this rank. A rank that waits actively would take a core from its commands.
+    /// Returns true if the rank may poll without sleeping while it waits: polling would take a core from the commands of the rank.
     fn leaves_the_core(&self) -> bool {
         self.commands.none_runs()
     }

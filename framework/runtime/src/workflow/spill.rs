@@ -22,7 +22,7 @@ pub(super) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Returns the state of a rank that has spilled no value. The first spilled value creates a directory within `parent`.
+    /// Creates the state of a rank that has spilled no value. Its directory is created within `parent` when a value is spilled.
     pub(super) fn new(parent: &Path) -> Self {
         SpillFolder { parent: parent.into(), own: None }
     }
@@ -62,7 +62,7 @@ impl SpillFolder {
 
     pub(super) fn remove(&self, task: usize) {
         if self.own.is_some() {
-            // An error in removing the file is ignored: the file is removed with its directory at the end of the run.
+            // If the file cannot be removed now, it is removed with the directory at the end of the run.
             let _ = fs::remove_file(self.file(task));
         }
     }
@@ -85,7 +85,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = SpillFolder::new(dir.path());
         let value = Value::encode(vec![1.5; 5_000], &Codec::of_type()).unwrap();
-        // A file with the name of a spilled value, in the directory that ranks share, is neither read nor overwritten.
+        // File in the parent directory with the name that a spilled value has in the rank's own directory. It must be neither read nor overwritten.
         let others = dir.path().join("7");
         fs::write(&others, "somebody else's").unwrap();
         folder.remove(7);

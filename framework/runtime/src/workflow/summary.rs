@@ -16,7 +16,7 @@ use crate::session::topology::Size;
 pub struct RankReport {
     /// Number of tries of tasks, failed ones included.
     pub tasks: u64,
-    /// Time in tries of tasks.
+    /// Time that the rank spent on tries of tasks.
     pub busy: Duration,
     /// Bytes of values sent to other ranks.
     pub sent: u64,

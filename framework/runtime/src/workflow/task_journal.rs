@@ -17,39 +17,39 @@ use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
 use crate::tasks::Attempts;
 use crate::wire;
 
-/// Version of the layout of the journal's records; a journal with another version is refused.
+/// Version of the record layout. A journal with another version is refused.
 const LAYOUT: &str = concat!("workflow 3, armature ", env!("CARGO_PKG_VERSION"));
 
 const NO_RESULT: &str = "contains a record that is not a result of a workflow's task";
 
-/// Journal of a workflow. A record has the number of a task and holds its value. Records from number [`FIRST_NOTE`] on are notes about deaths of
-/// ranks in tasks; if there are several notes about a task, the last one counts.
+/// Journal of a workflow. A record with a number below [`FIRST_NOTE`] contains the value of the task with that number. Other records are notes about
+/// tasks in which ranks died; the last note about a task is valid.
 #[derive(Debug)]
 pub(super) struct TaskJournal {
     journal: Journal,
     place: JournalPlace,
 }
 
-/// Path and identity of a journal, with which it can be opened for reading.
+/// Path and identity of a journal, with which another thread can open it for reading.
 #[derive(Clone, Debug)]
 pub(super) struct JournalPlace {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Content of the journal of an earlier run, for this run.
+/// Results of an earlier run that were read from the journal.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) tasks: u64,
     /// Values of final tasks, by number of the task.
     pub(super) finals: Vec<(usize, Value)>,
-    /// Tasks whose values are needed by tasks of this run and were written to the spill directory, with the sizes in bytes.
+    /// Tasks whose values this run needs. Their values were written to the directory for spilled values; the numbers are their sizes in bytes.
     pub(super) restored: Vec<(usize, u64)>,
 }
 
 impl TaskJournal {
-    /// Opens the journal of a workflow. `identity` names everything else on which the values depend, in addition to the tasks. Marks the tasks in
-    /// the journal as done in the master, and writes the values that are still needed to the directory for spilled values.
+    /// Opens the journal of a workflow. `identity` names everything besides the tasks on which the values depend. Tasks in the journal are marked as
+    /// done in the master, and their values, where tasks of this run need them, are written to the directory for spilled values.
     ///
     /// # Errors
     /// The errors of [`Journal::open`]; the directory cannot be written; ranks died in tasks that no rank of this run may try.
@@ -115,7 +115,7 @@ impl TaskJournal {
         self.journal.append_parts(now, task as u64, &pieces)
     }
 
-    /// Appends a note about the attempts of a task in which ranks died.
+    /// Appends a note with the numbers of tries and deaths of a task in which ranks have died.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -123,12 +123,12 @@ impl TaskJournal {
         self.journal.annotate(now, &(task as u64, attempts))
     }
 
-    /// Passes buffered records to the system, and begins to write them to disk if enough time has passed.
+    /// Passes buffered records to the operating system. If enough time has passed, begins to write them to disk.
     pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
         self.journal.tick(now)
     }
 
-    /// Returns the location of the journal, after everything written so far has been passed to the system, so that the file can be read.
+    /// Returns the location of the journal, after all records have been passed to the operating system, so that they can be read from the file.
     pub(super) fn place(&mut self, now: Duration) -> Result<JournalPlace> {
         self.journal.tick(now)?;
         Ok(self.place.clone())
@@ -141,7 +141,7 @@ impl TaskJournal {
 }
 
 impl JournalPlace {
-    /// Writes the values of `tasks` from the journal to the directory for spilled values. Returns their sizes.
+    /// Copies the values of `tasks` from the journal to the directory for spilled values. Returns the size of each value in bytes.
     pub(super) fn restore(
         &self,
         tasks: &BTreeSet<usize>,

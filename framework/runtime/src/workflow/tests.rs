@@ -21,7 +21,7 @@ fn diamond() -> Description {
     diamond_with_priority(0)
 }
 
-/// Returns the same workflow as [`diamond`] with a priority for the last task.
+/// Returns the workflow [`diamond`] with a priority for the last task.
 fn diamond_with_priority(priority: i64) -> Description {
     let mut builder = Description::builder("diamond");
     for name in ["a", "b", "c"] {
@@ -55,7 +55,7 @@ fn edges_pass_values_of_different_types() {
                 assert_eq!(results.names().collect::<Vec<_>>(), ["d"]);
                 assert!(results.take::<u8>("d").is_err(), "it is of another type");
                 assert!(results.take::<u8>("b").unwrap_err().message().contains("not among the final tasks"));
-                // The workflow runs twice: first with the results on all ranks, then with the results on rank 0 alone.
+                // Further runs of the same workflow, first with the results on all ranks, then with the results on rank 0 alone.
                 let on_all = workflow.collect_on_all(session)?.take::<(f64, String)>("d")?;
                 assert_eq!(on_all, (3.0, "c 2".to_string()));
                 let collected = workflow.collect(session)?.into_parts();
@@ -86,7 +86,7 @@ fn many_small_tasks_run_once_each() {
     assert_eq!((count.into_inner(), summary.unwrap().unwrap().tasks), (10_000, 10_000));
 }
 
-/// Runs a workflow whose task `b` calls the given closure, and returns the outcome.
+/// Runs the workflow [`diamond`] with the given closure for task `b`, and returns the result.
 fn with_b(ranks: usize, b: impl Fn(&Context) -> Result<f64, BoxError> + Sync) -> Result<Option<Summary>> {
     run(&config(ranks), |session| {
         let workflow = run_diamond(Workflow::from_description(diamond())).retries(1);
@@ -144,7 +144,7 @@ fn slow_rank_gets_less_work_after_replanning() {
         let summary = run(&config(2), |session| {
             let workflow = Workflow::from_description(description.clone()).plan(options.clone());
             let mut workflow = workflow.closure("wait", |_, cx| {
-                // Rank 1 takes four times as long as rank 0, which the description does not say.
+                // Rank 1 takes four times as long as rank 0, which the workflow's description does not state.
                 std::thread::sleep(Duration::from_millis(if cx.rank() == 1 { 80 } else { 20 }));
                 Ok(())
             });
@@ -152,7 +152,7 @@ fn slow_rank_gets_less_work_after_replanning() {
         });
         summary.unwrap().unwrap()
     };
-    // The test runs up to five times, because on a busy machine planning may take too long to replace the plan.
+    // Up to five runs, because on a busy machine planning may take too long for the plan to be replaced.
     let mut runs = std::iter::repeat_with(once).take(5);
     let summary = runs.find(|summary| summary.replanned > 0).expect("it is planned anew");
     let tasks: Vec<u64> = summary.ranks.iter().map(|rank| rank.tasks).collect();
@@ -180,7 +180,7 @@ fn closure_beyond_its_time_limit_fails_or_ends_the_job() {
         });
         (result, tries.into_inner())
     };
-    // With the inline driver, the time limit is checked only after the closure has ended.
+    // With the inline driver, the communicating thread runs the closure and checks its time limit only afterwards.
     let (result, tries) = with(Driver::Inline, Duration::from_millis(30));
     let error = result.unwrap_err();
     assert_eq!((error.kind(), error.item(), tries), (ErrorKind::Timeout, Some(0), 2));
@@ -200,7 +200,7 @@ fn log_contains_speeds_plan_and_task_waits() {
     builder.limit("one", 1);
     for number in 0..6 {
         let mut long = task(number.to_string(), "nothing");
-        // The run time is long enough for the ranks to be measured before the plan.
+        // With this run time, the run is long enough for a measurement of ranks and links before it.
         long.run_time = Some(1e4);
         long.limits.insert("one".to_string(), 1);
         builder.task(long);
@@ -227,10 +227,9 @@ fn log_contains_speeds_plan_and_task_waits() {
         });
         assert_eq!(speeds, Some(ranks));
         let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
-        // The log contains an event for the first plan, and for later plans if the tasks take longer or shorter than assumed.
+        // The log contains an event for the first plan, and possibly for later plans.
         assert!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())) > 0);
-        // Each plan in use is logged with the place and the time of its tasks; the first one also with the memory of
-        // each rank.
+        // Each plan is logged with the rank and the time of its tasks, and the first plan also with the memory use of each rank.
         let plans: Vec<_> = events
             .iter()
             .filter_map(|event| match event {
@@ -343,7 +342,7 @@ fn resumed_workflow_runs_only_missing_tasks() {
         assert!(run_on_ranks(first, true, "1").unwrap_err().to_string().contains("torn"));
         let (value, summary) = run_on_ranks(then, false, "1").unwrap().unwrap();
         assert_eq!((value, summary.tasks), ((3.0, "c 2".to_string()), 4));
-        // Besides task `a`, task `b` may have ended before `c` failed.
+        // Task `a` has ended, and possibly task `b`, before task `c` failed.
         assert!((1..=2).contains(&summary.known), "{summary}");
         let (value, summary) = run_on_ranks(first, true, "1").unwrap().unwrap();
         assert_eq!((value, summary.known, summary.ranks[0].tasks), ((3.0, "c 2".to_string()), 4, 0));
@@ -400,7 +399,7 @@ fn task_needing_all_memory_may_have_parents() {
     full.memory = Some(200);
     builder.task(task("first", "nothing")).task(task("number", "number")).task(full);
     builder.edge("first", "full", 0).edge("first", "number", 0);
-    // The task needs all memory of a rank except for that of its input.
+    // The task needs the whole memory of a rank, except for the memory of its input.
     let mut reader = task("reader", "nothing");
     reader.memory = Some(192);
     builder.task(reader).edge("number", "reader", 8);

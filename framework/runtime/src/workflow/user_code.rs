@@ -1,4 +1,4 @@
-//! Jobs of the executor: tasks, planning, and the disk.
+//! Work of a rank's executor in a workflow: tasks, planning, and reading and writing of values on disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecorder, MIN_REC
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// Job for the executor of a rank.
+/// Work that the executor of a rank does in a workflow, on the communicating thread or on a compute thread.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Compute the first plan, on rank 0.
@@ -32,24 +32,25 @@ pub(super) enum Job {
     Replan(Box<ReplanQuestion>),
     /// Measure the speed of this rank.
     Measure,
-    /// Run a task, after `attempt` failed tries, some of which `exceeded` a limit.
+    /// Run a closure, after `attempt` failed tries of its task. `exceeded` are the numbers of tries that exceeded a limit.
     Run { task: usize, attempt: u32, exceeded: Exceeded, inputs: Vec<Value> },
-    /// Call `after_command` for an ended command.
+    /// Call the program's function `after_command` for an ended command.
     AfterCommand(Box<Try>),
     /// Write the value of a task to disk.
     Spill(usize, Value),
     /// Read the value of a task from disk.
     Load(usize),
-    /// Write the values of the given tasks from the journal to disk, on rank 0.
+    /// On rank 0, copy the values of these tasks from the journal to the directory for spilled values.
     Restore(Box<JournalPlace>, BTreeSet<usize>),
-    /// Remove the values of the given tasks from disk.
+    /// Delete the values of these tasks from the disk.
     Forget(Vec<usize>),
 }
 
-/// Result of a job of the executor.
+/// Result of the executor's work.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Answer of the planner before the run, with its question; the time that planning took, and the expected time of a new plan during the run.
+    /// Plan of the planner before the run, and the request for it. The times are that of planning, and the expected time to compute a new plan
+    /// during the run.
     Planned(Box<(armature_planner::Result<Found>, Question)>, [Duration; 2]),
     Replanned(Box<armature_planner::Result<Replanned>>, Duration),
     Measured(Speed),
@@ -58,26 +59,26 @@ pub(super) enum Outcome {
         result: Result<Value, (Reason, String)>,
         took: Duration,
     },
-    /// Ended command for which `after_command` was called, and the failure that the function returned, if it failed.
+    /// Ended command for which `after_command` was called, and the failure if that function has failed.
     AfterCommandDone(Box<Try>, Option<(Reason, String)>),
     Spilled(usize),
-    /// Tasks whose values were written from the journal to disk, and the sizes of the values in bytes.
+    /// Tasks whose values were copied from the journal to the directory for spilled values, and the sizes of the values in bytes.
     Restored(Vec<(usize, u64)>),
     Loaded(usize, Value),
 }
 
-/// Flight recorder of a rank in a workflow: it writes the running closure to a record that rank 0 can read if this rank dies.
+/// Flight recorder of a rank in a workflow. It records which closure runs; rank 0 reads the record if this rank dies.
 #[derive(Debug)]
 pub(super) struct ClosureFlightRecorder {
     flight_recorder: FlightRecorder,
     /// Run time of the last closure, if there was one.
     took: Option<Duration>,
-    /// True if the flight record holds [`SHORT`](ClosureFlightRecorder::SHORT), the mark of short closures, instead of the number of a closure.
+    /// True if the flight record contains [`SHORT`](ClosureFlightRecorder::SHORT) instead of the number of a closure's task.
     names_short: bool,
 }
 
 impl ClosureFlightRecorder {
-    /// Content of the flight record while closures are so short that writing a record for each would take a noticeable part of the time.
+    /// Content of the flight record while short closures run: recording each of them would take a noticeable part of the time.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
     /// Creates an empty flight record; `None` if the system has no anonymous files.
@@ -114,7 +115,7 @@ impl ClosureFlightRecorder {
     }
 }
 
-/// Everything that the executor of a rank needs to run its jobs: closures, context, and the directory for spilled values.
+/// User code of a rank in a workflow, with the state that the executor needs for it: closures, their context, and the directory for spilled values.
 pub(super) struct TaskCode<'c, 'w> {
     pub(super) graph: Arc<Graph>,
     pub(super) closures: &'c mut [Box<dyn Erased + 'w>],
@@ -124,13 +125,13 @@ pub(super) struct TaskCode<'c, 'w> {
     pub(super) context: Context,
     pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
-    /// Flight record of the running closure, which rank 0 reads if this rank dies.
+    /// Flight recorder, which records the running closure for rank 0 in case this rank dies.
     pub(super) flight_recorder: Option<ClosureFlightRecorder>,
     pub(super) clock: Clock,
 }
 
 impl TaskCode<'_, '_> {
-    /// Sets the context of user code to the task and the number of the try.
+    /// Sets the name and number of the task and the number of the try in the context that user code gets.
     fn begin(&mut self, task: usize, attempt: u32) {
         self.context.name.clone_from(&self.names[task]);
         (self.context.number, self.context.attempt) = (task as u64, attempt);
@@ -150,14 +151,15 @@ impl TaskCode<'_, '_> {
         result
     }
 
-    /// Runs `code` and returns its result, and the time that it took.
+    /// Runs `code` and returns its result and its run time.
     fn timed<T>(&mut self, code: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
         let begin = self.clock.now();
         let result = code(self);
         (result, self.clock.now().saturating_sub(begin))
     }
 
-    /// Returns the value of a closure, or a failure if the closure returned after its time limit: a closure cannot be ended earlier.
+    /// Returns the value of a closure that took the time `took`, or a failure if that exceeds the task's time limit. A closure cannot be ended
+    /// earlier.
     fn in_time(&self, task: usize, value: Value, took: Duration) -> Result<Value, (Reason, String)> {
         match self.graph.needs(task).time_limit.filter(|&limit| took > limit) {
             None => Ok(value),
@@ -175,7 +177,7 @@ impl TaskCode<'_, '_> {
     }
 }
 
-/// Returns the message about a closure that takes or has taken longer than its limit.
+/// Returns the error text about a closure that has exceeded its time limit; `runs` is its verb.
 pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
     let [took, limit] = [took, limit].map(|time| seconds(time.as_secs_f64()));
     format!("{runs} {took}, longer than its limit of {limit}")
@@ -241,7 +243,7 @@ impl UserCode for TaskCode<'_, '_> {
 
     fn may_block(&self, job: &Job) -> bool {
         match job {
-            // A closure with a time limit runs on a compute thread, so that the communicating thread notices when it takes too long.
+            // A closure with a time limit runs on a compute thread, so that the communicating thread can detect that it takes too long.
             Job::Run { task, .. } => self.graph.needs(*task).time_limit.is_some(),
             _ => true,
         }

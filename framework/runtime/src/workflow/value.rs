@@ -1,4 +1,4 @@
-//! Value of a task as bytes: encoded once, where it is computed, and decoded by each reader.
+//! Value of a task as bytes: encoded once, on the rank that computes it, and decoded by each task that reads it.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::comm::message::{Body, Put, Take};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{Codec, Item, header_length, packed};
 
-/// Encoded value of a task. A clone shares the memory.
+/// Encoded value of a task. Clones share the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     head: Bytes,
@@ -39,13 +39,14 @@ impl Value {
         value.ok_or_else(|| Error::new(ErrorKind::Wire, "the value is empty"))
     }
 
-    /// Returns the size of the value in bytes without the header of its encoding. Plans count this size.
+    /// Returns the size of the value in bytes, without the header of its encoding. This is the size that plans use.
     pub(super) fn bytes(&self) -> u64 {
         let content = self.head.len().saturating_sub(header_length(&self.head));
         (content + self.parts.iter().map(Part::len).sum::<usize>()) as u64
     }
 
-    /// Returns the bytes to store the value in a file: a header, and the blocks behind the header. [`unpack`](Value::unpack) reads the value back.
+    /// Returns the bytes with which the value is stored in a file: a header, and an iterator over the blocks that follow. [`unpack`](Value::unpack)
+    /// reads them.
     pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
         (packed::lengths(&self.head, &self.parts), pieces)
@@ -56,7 +57,7 @@ impl Value {
     pub(super) fn is_same(&self, other: &Value) -> bool {
         match (self.parts.first(), other.parts.first()) {
             (Some(part), Some(of_other)) => part.bytes().as_ptr() == of_other.bytes().as_ptr(),
-            // Small values are compared: they are stored in one piece, of which a message contains a copy.
+            // Small values have no separate memory that could be compared; a message contains a copy of them.
             _ => self == other,
         }
     }

@@ -19,10 +19,10 @@ use crate::description::{Action, Description, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// Attributes of nodes and edges that are read. All other attributes are ignored.
+/// Names of the attributes of nodes and edges that have a meaning for a workflow. All others are ignored.
 const MEANT: [&str; 5] = ["weight", "work", "run_time", "memory", "size"];
 
-/// Names, values and line numbers of attributes.
+/// Attributes of a node or edge: name, value and line number of each.
 type Attributes = Vec<(String, String, usize)>;
 
 /// Parser of a dot file.
@@ -30,7 +30,7 @@ struct Reader {
     tokens: Tokens,
     draft: Draft,
     numbers: HashMap<String, usize>,
-    /// Default attributes of nodes and of edges, one pair for the graph and for each open subgraph.
+    /// Default attributes of nodes and of edges, for the graph and for each subgraph that has not ended.
     defaults: Vec<(Attributes, Attributes)>,
 }
 
@@ -60,8 +60,7 @@ impl Reader {
         self.tokens.expect('{')
     }
 
-    /// Reads all statements of the graph. Subgraphs are kept on a heap-allocated stack instead of recursion, so that the call stack does
-    /// not limit their depth.
+    /// Reads all statements of the graph. Subgraphs are read without recursion, so that the call stack does not limit their depth.
     fn body(&mut self) -> Result<()> {
         self.defaults.push(Default::default());
         while !self.defaults.is_empty() {
@@ -133,7 +132,7 @@ impl Reader {
 
     /// Returns the number of a node. Creates the node if it is not known.
     fn node(&mut self, name: String, line: usize) -> Result<usize> {
-        // The port of an edge's end, the point where the edge touches its node, is skipped.
+        // A port, the point at which an edge touches its node, is skipped.
         while self.tokens.take(':') {
             self.tokens.id("a port")?;
         }
@@ -163,8 +162,7 @@ impl Reader {
     }
 }
 
-/// Sets default attributes of nodes or edges. Ignored attributes are dropped and each name is kept once,
-/// because every subgraph copies the defaults.
+/// Sets default attributes of nodes or edges. Every subgraph copies them, so attributes without a meaning are dropped, and each name is stored once.
 fn replace(defaults: &mut Attributes, attributes: Attributes) {
     for new in attributes.into_iter().filter(|new| MEANT.contains(&new.0.as_str())) {
         defaults.retain(|old| old.0 != new.0);

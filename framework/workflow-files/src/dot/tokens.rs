@@ -122,7 +122,7 @@ impl Tokens {
     pub(super) fn take_id(&mut self) -> Option<String> {
         let Some(Found { token: Token::Id(word), .. }) = self.all.get_mut(self.at) else { return None };
         self.at += 1;
-        // Tokens are read only once, so that the text can be moved out.
+        // No token is read twice, so that its text can be moved out.
         Some(std::mem::take(word))
     }
 
@@ -164,7 +164,7 @@ fn quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Returns the length of an HTML label, whose angle brackets are balanced.
+/// Returns the length of an HTML label, which ends where its angle brackets are balanced.
 fn html(text: &str) -> Option<usize> {
     let mut open = 0_usize;
     for (place, c) in text.char_indices() {

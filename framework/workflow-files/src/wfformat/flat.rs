@@ -6,7 +6,7 @@ use crate::draft::Draft;
 use crate::error::{Place, Result};
 use crate::path::At;
 
-/// Unit of memory up to version 1.3, in bytes: kilobytes of 1000 bytes, as WfCommons' migration tool reads them.
+/// Unit in bytes in which versions up to 1.3 state memory: kilobytes of 1000 bytes, as WfCommons' migration tool reads them.
 const KILOBYTE: u64 = 1000;
 
 pub(super) fn read(root: &At<'_>) -> Result<Draft> {

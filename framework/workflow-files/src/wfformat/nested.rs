@@ -1,4 +1,4 @@
-//! WfFormat 1.5 and 1.6: specification and measurements are separate objects.
+//! WfFormat 1.5 and 1.6: the specification of the tasks and their measurements are separate objects.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ fn measured(execution: &At<'_>, numbers: &HashMap<String, usize>, draft: &mut Dr
         task.run_time = at.find("runtimeInSeconds").map(|time| time.amount()).transpose()?;
         task.memory = at.find("memoryInBytes").map(|memory| memory.rounded_up()).transpose()?;
         task.cores = at.find("coreCount").map_or(Ok(1), |count| cores(&count))?;
-        // The machine of a task is also read from the single field `machine`, which early files of version 1.5 have.
+        // Early files of version 1.5 name the machine of a task in the field `machine` instead of the list `machines`.
         task.machine = match at.find("machine") {
             Some(machine) => Some(machine.text()?.to_string()),
             None => at.texts("machines")?.into_iter().next(),

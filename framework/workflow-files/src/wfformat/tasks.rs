@@ -1,11 +1,11 @@
-//! Task fields that both layouts of WfFormat share.
+//! Fields of tasks that the flat layout (WfFormat up to 1.4) and the nested layout (from 1.5) share.
 
 use crate::description::{Action, Task};
 use crate::draft::{Draft, End, Link};
 use crate::error::{Place, Result};
 use crate::path::At;
 
-/// Adds the dependencies of a task on its parents, and of its children on the task, to the collected dependencies.
+/// Adds the dependencies that a task lists, on its parents and of its children, to the collected ones.
 pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number: usize) -> Result<()> {
     for (key, is_parent) in [("parents", true), ("children", false)] {
         for (item, other) in task.texts(key)?.into_iter().enumerate() {

@@ -92,7 +92,6 @@ fn measured(task: &Task, id: &str) -> Value {
     Value::Object(fields)
 }
 
-/// Returns a word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -102,7 +101,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns each file of the workflow once. If the readers and the writer of a file give different sizes, the writer's size counts.
+/// Returns each file of the workflow once, with its size. If tasks state different sizes, that of the task that writes the file is used.
 fn files(description: &Description) -> Vec<Value> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     let inputs = description.tasks().iter().flat_map(|task| &task.inputs);
@@ -118,7 +117,8 @@ fn ids(description: &Description) -> Vec<String> {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_.#:/-".contains(c) { c } else { '_' };
     let mut ids: Vec<String> =
         description.tasks().iter().map(|task| task.name.chars().map(allowed).collect()).collect();
-    // Task names that are valid ids are reserved first. A changed name that collides with another id gets a number.
+    // Names that are valid ids stay unchanged and are reserved first. If another name collides with an id after its characters are replaced, it gets
+    // a number.
     let mut taken: HashSet<String> = description
         .tasks()
         .iter()

@@ -1,39 +1,41 @@
-//! Block size of a DOALL loop: number of units that a rank computes between two hooks, at which it processes messages.
+//! Block size of a DOALL loop: number of units that a rank computes in one call of user code. Between two blocks, the rank processes messages (a
+//! *hook*).
 
 use std::time::Duration;
 
-/// Target time in seconds of a block, between two hooks at which a rank processes messages. A hook costs microseconds, but longer blocks use caches
-/// better (matmul 1000² takes a seventh longer in blocks of 2 ms). Blocks longer than the target delay answers to messages.
+/// Target duration of a block in seconds. Processing messages after each block costs microseconds, but longer blocks use caches better (matmul 1000²
+/// takes a seventh longer in blocks of 2 ms). A rank answers messages only after its block, so blocks longer than the target delay its answers.
 const TARGET: f64 = 8e-3;
-/// Maximum time in seconds of a block, if larger blocks are faster: the time of the next size above [`TARGET`], because sizes double.
+/// Maximum duration of a block in seconds, for kernels that are faster in larger blocks. Block sizes double, so the first size whose blocks exceed
+/// [`TARGET`] takes up to twice that.
 const LONGEST: f64 = 2.0 * TARGET;
-/// Minimum time in seconds of a block at the end of a pass. A rank with only two blocks of this time left is not asked to report early when another
-/// rank has no units (`SOON` of the planner). Shorter blocks would read the data that all units share too often.
+/// Minimum duration in seconds of the shrinking blocks at the end of a pass: with shorter blocks, the data that all units share would be read too
+/// often. A rank that has only two such blocks left is not asked for an early report (`SOON` of the planner) when another rank runs out of units.
 const SHORTEST: f64 = TARGET / 8.0;
-/// A block has at most the rank's remaining units divided by this number, because later units may take longer and because other ranks wait for the
-/// last block of a rank at the end of a pass. With a high fixed cost per block the divisor falls to [`FEWEST_PARTS`].
+/// Minimum number of blocks into which the rank's remaining units are divided, because later units may take longer, and because at the end of a pass
+/// other ranks wait for a rank's last block. If blocks have a high fixed cost, the number falls to [`FEWEST_PARTS`].
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// If each block has `1/n` of a rank's remaining units, a pass has about `n` times this number of blocks: the logarithm of the number of units over
-/// the size of the smallest block.
+/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units, the pass has about this constant times `n`
+/// blocks. The constant approximates the logarithm of the number of units divided by the smallest block size.
 const BLOCKS_OF_PARTS: f64 = 3.0;
-/// Minimum time of a block at the end of a pass, as a multiple of the kernel's fixed cost per block.
+/// Minimum duration of a block at the end of a pass, as a multiple of the kernel's fixed cost per block.
 const DEAR: f64 = 4.0;
 /// Weight of a new block in the estimate of the time of a unit.
 const SHARE: f64 = 0.25;
 /// Maximum fraction of a block's time that the kernel's fixed cost per block may take.
 const WORTH: f64 = 0.03;
 /// Number of rounds of trials before the first choice of a block size. Each round tries every size once, so that a temporary slowdown of the machine
-/// affects all sizes. The fastest block of a size counts, because other programs can only slow a block down.
+/// affects all sizes. The fastest of the blocks of a size counts, because other programs can only slow a block down.
 const ROUNDS: u32 = 3;
-/// Number of blocks between the choice of a block size and the next round of trials. The number doubles with each choice.
+/// Number of blocks between the first choice of a block size and the next round of trials. The number doubles with each choice.
 const REVIEW: u64 = 64;
 
-/// Chooses the block size from the measured times of units.
+/// Chooses the block size from the measured times of blocks.
 ///
-/// In the first round sizes double until a block takes [`LONGEST`]. After [`ROUNDS`] rounds the smallest size is chosen whose blocks take at least
-/// half of [`TARGET`] and in which the kernel's fixed cost per block counts little; the fixed cost follows from a line through the times of blocks.
-/// Further rounds follow, more and more rarely, so that a choice that was made at a bad moment does not last.
+/// In the first round of trials, sizes double until a block takes [`LONGEST`]. After [`ROUNDS`] rounds the smallest size is chosen whose blocks take
+/// at least half of [`TARGET`] and in which the kernel's fixed cost per block is at most the fraction [`WORTH`]. Further rounds follow, more and more
+/// rarely, to correct a choice that was made while the machine was slow.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSize {
     /// Block size set by the user.
@@ -43,7 +45,7 @@ pub(super) struct BlockSize {
     candidates: Vec<Candidate>,
     /// Index of the block size that is tried now; `None` between rounds of trials.
     trying: Option<usize>,
-    /// Number of rounds of trials until the next choice.
+    /// Number of rounds of trials that remain before the next choice of a block size.
     rounds: u32,
     /// Number of blocks since the last choice, and number of blocks after which the next round of trials begins.
     done: u64,
@@ -58,7 +60,7 @@ pub(super) struct BlockSize {
     most: u64,
 }
 
-/// Block size that was tried, with its measurements.
+/// Block size that was tried, with the times that its blocks took.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
@@ -106,7 +108,7 @@ impl BlockSize {
         }
     }
 
-    /// Returns the block size that is used except at the end of a pass.
+    /// Returns the block size that is used except at the end of a pass, where blocks shrink with the number of remaining units.
     pub(super) fn usual(&self) -> u64 {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
@@ -119,7 +121,7 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // Ends the round of trials: blocks of the next size would exceed the permitted part of the remaining units.
+            // Blocks of the size to be tried next would have more than their permitted part of the rank's units, so the round of trials ends.
             self.end_round();
         }
         let least =
@@ -127,11 +129,12 @@ impl BlockSize {
         self.size.min(left.div_ceil(parts).max(least)).max(1)
     }
 
-    /// Returns the number by which the remaining units are divided to limit a block: the largest that keeps the kernel's fixed cost within [`WORTH`].
+    /// Returns the smallest number of blocks into which the remaining units may be divided. More blocks distribute work better; the number is
+    /// limited so that the fixed costs of all blocks in a pass stay below the fraction [`WORTH`] of the pass.
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;
-        // Uses the largest number of parts if blocks have no fixed cost, because the quotient above is then infinity or NaN.
+        // Without a fixed cost per block, the quotient above is infinity or NaN.
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
@@ -142,8 +145,8 @@ impl BlockSize {
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // Uses a block that is smaller than the usual size, as at the end of a pass, only to detect that units have become much slower: it is a
-            // poor measurement for blocks of the usual size.
+            // A block smaller than the usual size, as at the end of a pass, is a poor measurement for blocks of the usual size. It only serves to
+            // detect that units have become much slower.
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }
@@ -253,7 +256,7 @@ mod tests {
 
     #[test]
     fn remaining_units_form_fewer_blocks_if_blocks_are_expensive() {
-        // The rank has 500 units of 0.16 ms; each block costs another 0.4 ms, 0.05 ms or nothing.
+        // The rank has 500 units of 0.16 ms each. The fixed cost per block is 0.4 ms, 0.05 ms or zero.
         let blocks_of = |fixed: f64| {
             let mut block_size = settle(fixed, 1.6e-4, 200);
             block_size.trying = None;
@@ -312,8 +315,8 @@ mod tests {
         }
     }
 
-    /// From block 100 on the kernel packs a matrix for each block, which is a fixed cost, but no block takes so long that all trials of block sizes
-    /// start again.
+    /// From block 100 on the kernel packs a matrix for each block, which is a fixed cost per block. The blocks get slower by too little for all
+    /// trials of block sizes to be repeated, so only the periodic review changes the block size.
     #[test]
     fn chosen_size_is_reviewed() {
         let (mut block_size, mut early) = (BlockSize::new(None), None);
@@ -338,7 +341,8 @@ mod tests {
 
     #[test]
     fn search_ends_if_larger_sizes_never_occur() {
-        // Blocks with a fixed cost of 0.02 ms have at most a sixth of the 500 units, and blocks with a fixed cost of 0.1 ms at most a fifth.
+        // A rank computes its 500 units in at least six blocks if the fixed cost per block is 0.02 ms, and in at least five if it is 0.1 ms. Larger
+        // block sizes never occur and cannot be tried.
         for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
             let mut block_size = BlockSize::new(None);
             for left in (1..=500).rev().cycle().take(5_000) {

@@ -17,8 +17,8 @@ use crate::persist::snapshot::{
 };
 use crate::session::Config;
 
-/// Approximate number of pieces in which a rank writes its units to a checkpoint. A job that resumes with more ranks reads up to one surplus piece at
-/// each end of a rank's range.
+/// Approximate number of pieces into which a rank divides its units for a checkpoint. If a job resumes with other numbers of units per rank, each
+/// rank reads up to one surplus piece at each end of its range of units.
 const PIECES: u64 = 16;
 
 /// One rank's part in the checkpoints of a loop.
@@ -31,7 +31,7 @@ pub(super) struct Checkpoints {
     pub(super) before: u64,
 }
 
-/// Looks for a checkpoint and returns its units of `range`, if there is one.
+/// Looks for a checkpoint of the loop. If there is one, returns this rank's units (those of `range`) from it.
 ///
 /// # Errors
 /// The errors of [`starting_point`] and [`load`].
@@ -54,7 +54,7 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// Joins the given pieces of a checkpoint, which cover the units `range`, and returns these units.
+/// Returns the units of `range` from pieces of a checkpoint. The pieces cover at least this range.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {
@@ -68,7 +68,7 @@ fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     Ok(mine)
 }
 
-/// Converts segments of neighbouring units to pieces of a checkpoint.
+/// Divides this rank's units into serialized pieces of a checkpoint. A segment is a sequence of consecutive units.
 pub(super) fn pieces<'s, U: Units + 's>(
     segments: impl Iterator<Item = &'s Segment<U>>,
 ) -> Result<Vec<Piece>> {
@@ -89,8 +89,7 @@ pub(super) fn pieces<'s, U: Units + 's>(
     Ok(pieces)
 }
 
-/// Serializes units to bytes. A message with units consists of a head and separate parts with bulk data; the bytes are the number of parts, the
-/// lengths of the head and of each part, the head, and the parts.
+/// Serializes units to bytes in the format: number of separate parts (bulk data), length of the head, lengths of the parts, head, parts.
 fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     units.pack(&mut packer)?;

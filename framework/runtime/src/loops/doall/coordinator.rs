@@ -16,19 +16,19 @@ use crate::observe::Progress;
 /// State of a rank as rank 0 knows it, from the rank's reports.
 #[derive(Clone, Debug, Default)]
 struct WorkerState {
-    /// Number of the last directive that the rank had carried out at its last report.
+    /// Number of the last directive that the rank had carried out when it sent its last report.
     round: Option<u64>,
-    /// Number of computations of units on the rank in this pass; a unit that was computed several times counts each time.
+    /// Number of units that the rank has computed in this pass; a unit that was computed several times counts each time.
     done: u64,
     /// Estimated number of computations of units that the rank still has to do in this pass.
     undone: u64,
     held: u64,
     /// Units per second that the rank computes.
     rate: Option<f64>,
-    /// Time on rank 0's clock, in seconds, to which the counts of units and the rate of the rank refer.
+    /// Time on rank 0's clock, in seconds, for which `done`, `undone` and `rate` hold: that of the last report, or of the last extrapolation.
     at: f64,
-    /// Seconds by which rank 0's clock is ahead of the rank's clock, from the report with the shortest delay. A report may wait on rank 0 until a
-    /// block is done.
+    /// Seconds by which rank 0's clock is ahead of the rank's clock: the smallest difference so far between the receipt and the sending of a report.
+    /// Larger differences include the time that a report waits until rank 0 has finished a block.
     ahead: Option<f64>,
     total: RankReport,
 }
@@ -47,8 +47,8 @@ impl WorkerState {
         }
     }
 
-    /// Extrapolates the number of undone computations to time `now` with the reported rate. At least one computation stays undone, because only the
-    /// rank itself can report that it has finished.
+    /// Estimates the number of undone computations at time `now` from the rate that the rank has reported. At least one computation stays undone,
+    /// because only the rank itself can report that it has finished.
     fn extrapolate(&mut self, now: f64) {
         if let Some(rate) = self.rate.filter(|_| self.undone > 0) {
             let done = ((now - self.at).max(0.0) * rate).round() as u64;
@@ -63,12 +63,13 @@ pub(super) struct DoAllCoordinator {
     workers: Vec<WorkerState>,
     units: u64,
     passes: u64,
-    /// Number of times that each unit is computed in a pass. It exceeds one if passes that need not wait for each other count as one pass.
+    /// Number of times that each unit is computed in a pass. It is greater than one if passes without barriers between them (`NOWAIT`) are combined
+    /// to one pass.
     times: u64,
     /// Number of the present pass, from 1.
     pass: u64,
     round: u64,
-    /// True if every rank has to answer the last directive, even a rank without units to compute.
+    /// True if rank 0 waits for a report of every rank about the last directive, even of ranks without units to compute.
     all_answer: bool,
     /// True if a rank has run out of units since the last decision about movements.
     starved: bool,
@@ -123,7 +124,7 @@ impl DoAllCoordinator {
             return Ok(None);
         }
         if self.is_pass_finished() {
-            // Waits until the checkpoint that is being written is complete. A run that was asked to stop then writes its last checkpoint.
+            // A run that was asked to stop waits here until the checkpoint that is being written is complete, and then writes its last checkpoint.
             let is_waiting = self.is_stopping() && !self.of_run.is_stop_due();
             return if is_waiting { Ok(None) } else { self.next_pass(now).map(Some) };
         }
@@ -135,8 +136,8 @@ impl DoAllCoordinator {
             self.extrapolate_all(now);
             let undone = self.undone();
             let ahead = match undone > u128::from(self.units) {
-                // Reports the remaining work to the balancer as a number of passes over all units: it makes no difference to the balancer whether a
-                // rank with fewer computations left has computed more, or has fewer units.
+                // The balancer assumes equal numbers of computations per unit. It therefore gets the remaining work of all ranks as a number of
+                // passes over all units, whichever units the remaining computations belong to.
                 true => Ahead::Passes(undone as f64 / self.units as f64),
                 false => Ahead::RestOfPass,
             };
@@ -158,8 +159,8 @@ impl DoAllCoordinator {
         Ok(None)
     }
 
-    /// Extrapolates the undone computations of all ranks to time `now`, because the reports of the ranks are of different times, up to a block of the
-    /// slowest rank apart.
+    /// Estimates for time `now` the undone computations of all ranks. The ranks report at different times, up to the duration of a block of the
+    /// slowest rank apart, and their counts must be comparable.
     fn extrapolate_all(&mut self, now: Duration) {
         self.workers.iter_mut().for_each(|worker| worker.extrapolate(now.as_secs_f64()));
     }
@@ -169,9 +170,9 @@ impl DoAllCoordinator {
         self.workers.iter().map(|worker| u128::from(worker.undone)).sum()
     }
 
-    /// Decides how the remaining computations are distributed over the ranks. The balancer expects units that are all to be computed equally often.
-    /// If more computations than units remain, each of the balancer's units therefore represents several computations of a unit. The cost of a
-    /// movement then depends on the number of moved units and not on how often they are still to be computed.
+    /// Decides how the remaining computations are distributed over the ranks. The balancer assumes that each unit is computed equally often. If more
+    /// computations than units remain, the counts are therefore scaled down to the number of units for the balancer, and its movements scaled up
+    /// again. The predicted cost of a movement then depends on the number of units that move.
     fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let (undone, units) = (self.undone(), u128::from(self.units));
         for (rank, worker) in self.workers.iter().enumerate() {
@@ -179,11 +180,11 @@ impl DoAllCoordinator {
                 true => (u128::from(worker.undone) * units + undone / 2) / undone,
                 false => worker.undone.into(),
             };
-            // The cast is lossless: `held` is at most the number of all units, which fits into `u64`.
+            // The cast is lossless: `held` is at most the number of units of the loop, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
-        // Leaves each rank at least one unit, because rank 0 would never see that a rank without units becomes faster. Only at the end of a pass is a
-        // slow rank better without units.
+        // Each rank keeps at least one unit, because rank 0 has no measurements of a rank without units and would not notice that it becomes faster.
+        // Only at the end of a pass may a slow rank lose all its units.
         self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
         let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {
@@ -221,7 +222,7 @@ impl DoAllCoordinator {
         Ok((!instruction.moves.is_empty()).then(|| self.directive(Command::Continue, instruction)))
     }
 
-    /// Decides on the distribution of units at the beginning of a pass.
+    /// Decides on the distribution of units at the beginning of a pass, in which all units have yet to be computed.
     fn distribute(&mut self) -> Result<Instruction> {
         for worker in &mut self.workers {
             (worker.done, worker.undone) = (0, worker.held * self.times);
@@ -271,7 +272,7 @@ impl DoAllCoordinator {
         self.all_answer = what == Command::BeginPass || !moves.is_empty();
         (self.starved, self.report_soon) = (false, false);
         if what == Command::BeginPass {
-            // After a directive that begins a pass, no rank counts as idle until the rank reports so.
+            // A directive that begins a pass clears the record of idle ranks: a rank counts as idle only after a new report.
             self.workers.iter_mut().for_each(|worker| worker.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
@@ -290,15 +291,15 @@ impl DoAllCoordinator {
         };
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
-            // This text is a sign of a fault in the protocol: no report is missing, and yet the pass has not ended.
+            // Reached only through a fault in the protocol: no report is missing, and yet the pass has not ended.
             true => format!("for units that no rank reports, in {pass}"),
         }
     }
 
-    /// Returns the progress of the run, after `before` passes of earlier runs. In a loop until convergence, `at_most` is the maximum number of all
-    /// passes together.
+    /// Returns the progress of the run. `before` is the number of passes of earlier runs. In a loop until convergence, `at_most` is the maximum
+    /// number of passes of all runs together.
     pub(super) fn progress(&self, before: u64, at_most: Option<u64>) -> Progress {
-        // Converts a number of passes to a number of computations of units, saturating.
+        // Number of computations of units in `passes` passes; saturating.
         let each = |passes: u64| passes.saturating_mul(self.times).saturating_mul(self.units);
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         let pass = before + self.pass;
@@ -311,12 +312,11 @@ impl DoAllCoordinator {
         Progress { before: each(before), ..self.of_run.progress((done, total), "units", rest) }
     }
 
-    /// Returns the number of units of each rank.
     fn held(&self) -> Vec<u64> {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
-    /// Returns the work of each rank in the run; the time from a rank's last report to the end counts as waiting.
+    /// Returns the work statistics of each rank in the run. The time from a rank's last report to the end of the run counts as waiting.
     fn totals(&self) -> Vec<RankReport> {
         let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {

@@ -150,7 +150,7 @@ impl<L: DoAll> DoAllLoop<L> {
             if passes < until.every {
                 break;
             }
-            // No rank computes units during this gather of the residuals, because all ranks have finished the pass.
+            // Gathers the residuals. No rank computes units meanwhile, because all ranks have finished the pass.
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
             let mine = session.report_failure(mine.map_err(here))?;
             let all = session.gather(mine)?;
@@ -226,7 +226,7 @@ impl<L: DoAll> DoAllLoop<L> {
         gather(endpoint, &name, units, self.rank_loop.copies(), config.join_limit)
     }
 
-    /// Returns the body of the loop.
+    /// Returns the body of the loop: the value that implements [`DoAll`].
     pub fn body(&self) -> &L {
         &self.body
     }

@@ -1,4 +1,4 @@
-//! Collection of all units of a loop on rank 0, and their broadcast to all ranks.
+//! Collection of all units of a DOALL loop on rank 0, and their broadcast to all ranks.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::loops::units::Units;
 use crate::session::{Announcement, NextPiece, PIECE};
 use crate::user_code;
 
-/// Collects all `units` units on rank 0 from the segments of the ranks; returns `None` on other ranks. Rank 0 waits at most `limit` for a rank.
+/// Gathers the data of all units of a loop (`units` in number) on rank 0; returns `None` on other ranks. Rank 0 waits at most `limit` for the units
+/// of another rank.
 ///
 /// # Errors
 /// If a rank does not send its units in time, or the units received are not all units exactly once.
@@ -32,7 +33,8 @@ pub(in crate::loops) fn gather<U: Units>(
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }
-    // Checks that rank 0's own units can be encoded too, because they might be on another rank in the next run.
+    // Rank 0's own units are not sent here, but might be on another rank in the next run. The check reports units that cannot be encoded whichever
+    // rank holds them.
     mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();
@@ -74,8 +76,8 @@ pub(super) fn spread<U: Units>(
     let what =
         Announcement::new(format!("gives all ranks the units of the loop {name:?}")).with("units", units);
     let rank = endpoint.rank();
-    // Splits the units for each message off from the end of all units, so that no unit is moved in memory more than once. The last message may
-    // contain no units.
+    // The broadcast sends the units in several messages. The units of each message are split off from the end, so that no unit is moved in memory
+    // more than once. The last message may contain no units.
     let mut left = usize::try_from(units).unwrap_or(usize::MAX);
     let most = all.as_ref().map_or(1, |all| (PIECE / (all.bytes() / left.max(1)).max(1)).max(1));
     let mut rest = all;
@@ -115,7 +117,7 @@ pub(super) fn spread<U: Units>(
     )
 }
 
-/// Joins segments of neighbouring units to one storage of all units.
+/// Joins the segments (sequences of consecutive units) of all ranks to one storage of all units.
 fn together<U: Units>(mut segments: Vec<Segment<U>>, units: u64) -> Result<U> {
     segments.sort_by_key(|segment| segment.first);
     let mut all = U::empty();

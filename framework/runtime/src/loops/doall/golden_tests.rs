@@ -12,7 +12,7 @@ use crate::loops::summary::RankReport;
 use crate::loops::units::Units;
 use crate::persist::snapshot::Saved;
 
-/// Returns measurements of a rank in which all values differ.
+/// Returns measurements of a rank whose fields all have different values.
 pub(in crate::loops) fn sample() -> Sample {
     Sample {
         units: 1.5,
@@ -28,7 +28,7 @@ pub(in crate::loops) fn sample() -> Sample {
     }
 }
 
-/// Returns the report of a rank in which all values differ.
+/// Returns a report of a rank whose fields all have different values.
 pub(in crate::loops) fn report() -> RankReport {
     RankReport {
         units: 2.5,
@@ -44,7 +44,7 @@ pub(in crate::loops) fn report() -> RankReport {
     }
 }
 
-/// Returns a written piece of a checkpoint in which all values differ.
+/// Returns the record of a written piece of a checkpoint, whose fields all have different values.
 pub(in crate::loops) fn saved() -> Saved {
     Saved { first: 1, count: 2, at: 300, bytes: 70_000, sum: 0x0403_0201 }
 }

@@ -20,14 +20,14 @@ messages! {
     /// Message of a DOALL loop that a rank has received.
     pub(super) enum Received;
     pub(super) enum Tag {
-        /// Units for rank 0, which gathers all units, or for a rank that receives a shared result.
+        /// Units sent to rank 0, which gathers all units.
         Gather = 51,
     }
     /// Message from a worker to the coordinator.
     pub(super) enum ToCoordinator {
         /// Report of the worker about its computing.
         Report(report: Report) = 24,
-        /// Pieces of a checkpoint that the worker has written, with the number of passes after which its units were in that state.
+        /// Pieces of a checkpoint that the worker has written, and number of passes done when the units were in the state that was written.
         Saved(pass: u64, pieces: Vec<Saved>) = 52,
     }
     /// Message to a worker.
@@ -46,7 +46,7 @@ pub(super) struct Report {
     pub(super) at: f64,
     /// Number of the last directive that the rank has carried out.
     pub(super) round: u64,
-    /// Number of computations of units on the rank in this pass; a unit that was computed several times counts each time.
+    /// Number of units that the rank has computed in this pass; a unit that was computed several times counts each time.
     pub(super) done: u64,
     /// Number of units on the rank, computed or not.
     pub(super) held: u64,
@@ -63,9 +63,10 @@ pub(super) struct Directive {
     pub(super) what: Command,
     /// Transfers of units between ranks.
     pub(super) moves: Vec<Transfer>,
-    /// Seconds between two reports of a rank.
+    /// Seconds until a rank sends its next report.
     pub(super) period: f64,
-    /// If a checkpoint must be written before the rest of the directive is carried out: number of passes that the checkpoint has.
+    /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units in the checkpoint
+    /// have completed.
     pub(super) save: Option<u64>,
 }
 
@@ -73,7 +74,8 @@ pub(super) struct Directive {
 pub(super) enum Command {
     /// Ranks continue with the present pass.
     Continue,
-    /// Ranks report after their present block, because another rank has run out of units. The directive has the number of the previous directive.
+    /// Ranks report after their present block, because another rank has run out of units. Unlike other directives, this one has the same number as
+    /// the directive before it.
     ReportSoon,
     /// Ranks begin the next pass.
     BeginPass,
@@ -86,25 +88,25 @@ pub(super) enum Command {
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Number of undone computations of units to transfer: a unit counts as often as it is still to be computed.
+    /// Amount of work to transfer, as a number of computations of units: a unit that is still to be computed in three passes counts three times.
     pub(super) units: u64,
-    /// Number of undone computations that the sender had when rank 0 decided. If the sender has fewer left, it transfers proportionally fewer.
+    /// Number of computations that the sender still had to do when rank 0 decided. If the sender has fewer left, it transfers proportionally fewer.
     pub(super) of: u64,
 }
 
 impl Transfer {
-    /// Returns the number of undone computations to transfer if the sender has `left` of them left.
+    /// Returns the number of computations to transfer if the sender still has to do `left` of them.
     pub(super) fn of_those_left(&self, left: u64) -> u64 {
         if left >= self.of {
             return self.units;
         }
         let part = u128::from(self.units) * u128::from(left) / u128::from(self.of.max(1));
-        // Transfers at most `left` computations, also if rank 0 requested more than the sender had when rank 0 decided.
+        // The sender cannot transfer more than it has left, even if rank 0 has overestimated its remaining work.
         u64::try_from(part).unwrap_or(u64::MAX).min(left)
     }
 }
 
-/// Units in transit between two ranks, with the number of the directive that moved them. The message may contain no units.
+/// Message with units that move between two ranks, and number of the directive that orders the movement. It may contain no units.
 #[derive(Debug)]
 pub(in crate::loops) struct UnitMigration<U> {
     pub(in crate::loops) round: u64,
@@ -135,7 +137,7 @@ impl<U: Units> UnitMigration<U> {
         })
     }
 
-    /// Decodes units of a loop that has `units` units; a unit number beyond that is an error.
+    /// Decodes units of a loop that has `units` units in total, and rejects unit numbers beyond that.
     pub(super) fn decode(body: Body, units: u64) -> Result<Self> {
         let mut unpacker = Unpacker::new(body.head, body.parts);
         let round = unpacker.number()?;
@@ -154,7 +156,7 @@ impl<U: Units> UnitMigration<U> {
         Ok(UnitMigration { round, segments })
     }
 
-    /// Decodes a message with [`Tag::Gather`], in which all unit numbers must be less than `units`.
+    /// Decodes units that were sent with [`Tag::Gather`], of a loop that has `units` units in total.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the message has another tag or is damaged.

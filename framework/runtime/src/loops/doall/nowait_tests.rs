@@ -21,7 +21,7 @@ fn every_unit_runs_once_per_pass() {
     }
 }
 
-/// Units on one rank may be some passes ahead of units on another rank.
+/// Units on one rank may have completed some passes more than units on another rank.
 #[test]
 fn forced_movements_do_not_change_nowait_results() {
     let units = [100, 31, 9, 3, 1, 0, 60];
@@ -29,8 +29,8 @@ fn forced_movements_do_not_change_nowait_results() {
     assert!(movements > 2_500 && moved > 12_500, "{movements} movements of {moved} units");
 }
 
-/// Each of two ranks is slow in every other pass. With barriers every pass takes as long as its slow rank; without barriers both ranks have the same
-/// work in total.
+/// Two ranks are slow in alternate passes. With barriers every pass takes as long as its slow rank; without barriers both ranks need the same time
+/// for all passes.
 #[test]
 fn nowait_passes_do_not_wait() {
     struct Takes<const NOWAIT: bool>(usize);

@@ -28,7 +28,7 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) runs: u64,
     /// True if a unit's next pass may begin before all other units have finished the present one.
     pub(super) nowait: bool,
-    /// Checkpoints of the loop's first run, if the loop has checkpoints.
+    /// This rank's checkpoint writer, if the loop has checkpoints. Only the loop's first run writes checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
     /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,
@@ -124,7 +124,7 @@ impl<U: Units> RankLoop<U> {
         Ok(())
     }
 
-    /// Describes a run of `passes` passes, for the check that all ranks call the same operation.
+    /// Describes a run of `passes` passes for the check that all ranks run the same loop with the same options.
     pub(in crate::loops) fn announcement(&mut self, passes: u64) -> Announcement {
         self.runs += 1;
         let what = Announcement::new(format!("runs the DOALL loop {:?}", self.name));

@@ -31,9 +31,9 @@ impl<U: Units> RankLoop<U> {
     ) -> Result<Run> {
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let eager = self.settings.forced.is_some();
-        // Passes that need not wait for each other become one pass in which each unit is computed `passes` times, if the total number of computations
-        // fits into the counter. Loops with checkpoints keep their barriers, because a checkpoint needs a moment at which all units have been
-        // computed equally often.
+        // Passes without barriers between them (`NOWAIT`) become one pass in which each unit is computed `passes` times, if the total number of
+        // computations fits into the counter. Loops with checkpoints keep their barriers, because a checkpoint needs a moment at which all units
+        // have been computed equally often.
         let is_one = self.nowait && self.checkpoints.is_none() && self.units.checked_mul(passes).is_some();
         let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
         let to_make = self.wants(rank, ranks)?;
@@ -69,8 +69,7 @@ impl<U: Units> RankLoop<U> {
         let mut run = self.begin(endpoint, config, passes)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
-        // Chooses inline execution on a simulated rank: user code runs on the thread that communicates, which processes no message during a block, so
-        // that rank 0 decides at the same points as with short blocks.
+        // A simulated rank has no compute thread: user code runs on the thread that communicates, as it does on other ranks when blocks are short.
         let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);

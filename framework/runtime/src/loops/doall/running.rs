@@ -32,7 +32,7 @@ pub(in crate::loops) struct Run {
     pub(super) passes: u64,
     /// Range of the units that this rank must create before it does anything else.
     to_make: Option<Range<u64>>,
-    /// Task that user code is running. User code then has the data of the units.
+    /// Task (create units or compute a block) that user code is running. Meanwhile user code has the data of the units.
     in_hand: Option<InHand>,
     /// Messages for this rank's worker that arrived while user code had the data of the units, with their senders.
     waiting: VecDeque<(usize, ToWorker)>,
@@ -40,9 +40,9 @@ pub(in crate::loops) struct Run {
     idle_since: Option<Duration>,
     /// Time that this rank has spent so far on the movement in progress.
     moving: Duration,
-    /// On rank 0, true if a report has arrived that may lead to a directive and has not been evaluated.
+    /// On rank 0, true if a report has arrived from which the coordinator has not yet decided whether a directive is due.
     is_dirty: bool,
-    /// Request of a program that processes ranges of indices itself.
+    /// Request of a program that gets ranges of indices by [`Ranges`](crate::loops::Ranges) and processes them itself.
     caller_request: Option<CallerRequest>,
 }
 
@@ -53,18 +53,18 @@ enum InHand {
     Block(UnitBlock),
 }
 
-/// Request of a program that processes ranges of indices itself, instead of passing a function.
+/// Request of a program that gets ranges of indices by [`Ranges`](crate::loops::Ranges) and processes them itself, instead of passing a function to
+/// the framework.
 #[derive(Clone, Debug)]
 pub(in crate::loops) enum CallerRequest {
     /// The program waits for the next block.
     Next,
-    /// The program asks which part of this range of units is still on this rank. The range is the end of the program's present block; all earlier
-    /// units of the block are done.
+    /// The program is at the first index of this range, which is the rest of its present block, and asks which part of the range it still has to
+    /// process. The other part has moved to other ranks.
     Rest(Range<u64>),
 }
 
 impl Run {
-    /// Creates a run that begins now.
     pub(super) fn new(clock: Clock, passes: u64, to_make: Option<Range<u64>>) -> Self {
         Run {
             coordinator: None,
@@ -103,7 +103,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running { of, run, code: PhantomData }
     }
 
-    /// Creates the protocol for a program that processes ranges of indices itself.
+    /// Creates the protocol for a program that processes ranges of indices itself. Indices before `rest` in its block are done.
     pub(in crate::loops) fn caller_request(
         of: &'l mut RankLoop<U>,
         run: &'l mut Run,
@@ -120,7 +120,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.of.worker.has_finished()
     }
 
-    /// Reports pieces that this rank has written to a checkpoint to the coordinator.
+    /// Reports to the coordinator which pieces of a checkpoint this rank has written.
     fn report_saved(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let saved = self.of.checkpoints.as_mut().map_or(Ok(None), |checkpoints| checkpoints.writer.poll())?;
         saved.map_or(Ok(()), |(pass, pieces)| self.send(ToCoordinator::Saved(pass, pieces), at, out))
@@ -194,7 +194,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.take_waiting(at, out)
     }
 
-    /// Processes the waiting messages for this rank's worker, unless user code has the data of the units.
+    /// Processes the messages that wait for this rank's worker, unless user code has the data of the units.
     fn take_waiting(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while !self.is_busy() {
             let Some((from, message)) = self.run.waiting.pop_front() else { return Ok(()) };
@@ -297,11 +297,11 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
     type Code = C;
 
-    /// Number of messages that a rank processes between two calls of user code: all that have arrived, because rank 0 decides from the reports of all
-    /// ranks.
+    /// Maximum number of messages that a rank processes between two calls of user code. It is unlimited, because rank 0 decides from the reports of
+    /// all ranks.
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
-    /// Results of user code are processed before messages, so that the data of the units are back in the queue when units arrive.
+    /// A result of user code returns the data of the units to the queue, and messages may add or remove units, so results are processed first.
     const OUTCOMES_BEFORE_MESSAGES: bool = true;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
@@ -376,7 +376,8 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
         let has_caller_request = self.run.caller_request.is_some();
         if self.run.in_hand.is_some() {
-            // A program that processes ranges of indices itself now receives the block that was chosen for it.
+            // User code is the caller of [`Ranges`](crate::loops::Ranges) here: the protocol pauses, and the caller receives the block that was
+            // chosen.
             return Ok(if has_caller_request { Next::Finished } else { Next::Wait });
         }
         if let Some(range) = self.run.to_make.take() {

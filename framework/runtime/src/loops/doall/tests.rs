@@ -17,7 +17,6 @@ pub(super) fn config(ranks: usize) -> Config {
         .join_limit(Duration::from_secs(20))
 }
 
-/// Returns a pseudo-random number.
 pub(super) fn noise(n: u64) -> u64 {
     let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,8 +121,8 @@ fn every_unit_runs_once_per_pass_on_any_rank_count() {
     }
 }
 
-/// Runs a loop for each of many random seeds, with random movements of units between any ranks and blocks of several sizes. Returns the numbers of
-/// movements and of moved units.
+/// Runs a loop once for each of many random seeds. In each run units move at random between any ranks, in blocks of several sizes. Returns the total
+/// numbers of movements and of moved units.
 pub(super) fn forced<const NOWAIT: bool>(
     ranks: impl Fn(u64) -> u64,
     units: [u64; 7],
@@ -176,7 +175,8 @@ fn units_move_away_from_a_slow_rank() {
             Ok(range.collect())
         }
         fn compute(&mut self, _: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
-            // Rank 1 takes 24 ms per unit and other ranks 6 ms, long enough that other tests on the same processor do not change the ratio.
+            // Rank 1 takes 24 ms per unit and the other ranks take 6 ms. These times are long enough that other tests on the same processor do not
+            // change their ratio.
             let each = if self.0 == 1 { 24 } else { 6 };
             std::thread::sleep(Duration::from_millis(each * units.len() as u64));
             Ok(())
@@ -199,7 +199,7 @@ fn units_move_away_from_a_slow_rank() {
     assert!(held(1)[1] < 35 && held(1)[0] > 50, "{}", summaries[1]);
 }
 
-/// Unit 0 takes as long as the 99 other units together. The other units of its rank move to other ranks meanwhile.
+/// Unit 0 takes as long as the 99 other units together. While its rank computes unit 0, that rank's other units move to other ranks.
 #[test]
 fn long_unit_does_not_delay_other_units() {
     fn long(unit: u64) {
@@ -244,7 +244,7 @@ fn errors_and_panics_of_user_code_end_the_job() {
     for ranks in [1, 2, 4] {
         let error = failing(ranks, |_| Err("no pivot".into()));
         assert_eq!((error.kind(), error.stage()), (ErrorKind::User, Some("bad")), "{error}");
-        // The error may name any rank, because the failing unit may have moved to another rank before.
+        // The error may name any rank, because the failing unit may have moved before it was computed.
         assert!(error.rank().is_some_and(|rank| rank < ranks), "{error}");
         assert!(error.to_string().contains(": loop bad: no pivot (in unit"), "{error}");
         let error = failing(ranks, |_| panic!("out of luck"));

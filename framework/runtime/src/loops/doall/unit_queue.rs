@@ -1,22 +1,22 @@
-//! Queue of the units on a rank, as segments of neighbouring units.
+//! Queue of the units that a rank holds, as segments: sequences of consecutive units with one storage.
 
 use std::ops::Range;
 
 use crate::loops::units::Units;
 
-/// Neighbouring segments of units are merged if at most this many times the units of the smaller segment are copied. Copying so few units costs less
-/// than one more block per pass.
+/// Two neighbouring segments of units are merged if this copies at most this many times as many units as the smaller segment has. Copying so few
+/// units costs less than one more block per pass.
 const CHEAP: u64 = 4;
-/// Maximum number of pairs of neighbouring segments that are not merged. Each pair costs a block that is shorter than necessary.
+/// Maximum number of neighbouring segments that stay unmerged. Where two segments meet, a block ends early and is shorter than necessary.
 const MOST_JOINTS: usize = 16;
 
-/// Segment: neighbouring units with one storage. Units are computed from the front and leave from the back, so that the units that have been computed
-/// more often are always at the front.
+/// Segment: consecutive units in one storage. The units at the front are computed first, and units for other ranks are taken from the back, so the
+/// units at the front have been computed more often.
 #[derive(Debug)]
 pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) first: u64,
     pub(in crate::loops) count: u64,
-    /// Number of times that each unit of the segment is still to be computed, except for the first `done` units.
+    /// Number of times that each unit of the segment is still to be computed, apart from the first `done` units.
     pub(super) left: u64,
     /// Number of units at the front of the segment that have been computed in the present pass; each of them is to be computed only `left` - 1 more
     /// times.
@@ -79,11 +79,12 @@ impl UnitBlock {
     }
 }
 
-/// Queue of the units on a rank. A *time* is one computation of one unit: a unit that is to be computed in three more passes counts as three times.
+/// Queue of the units that a rank holds, and of the work that remains on them, counted in computations of one unit: a unit that is to be computed in
+/// three more passes counts three times.
 #[derive(Debug)]
 pub(super) struct UnitQueue<U> {
     segments: Vec<Segment<U>>,
-    /// Index of the segment to which the present block belongs. Only in this segment have some units been computed more often than others.
+    /// Index of the segment that user code computes or computed last. Only in this segment may some units have been computed more often than others.
     current: usize,
     held: u64,
     undone: u64,
@@ -128,8 +129,8 @@ impl<U: Units> UnitQueue<U> {
         self.merge_segments();
     }
 
-    /// Merges neighbouring segments whose units are to be computed equally often, so that blocks need not end between them. Segments whose merging
-    /// would copy many units stay separate, because otherwise most units of a rank would be copied after each movement.
+    /// Merges neighbouring segments whose units are to be computed equally often, so that blocks need not end between them. Where a merge would copy
+    /// many units, segments stay separate; otherwise most units of a rank would be copied after each movement of units.
     fn merge_segments(&mut self) {
         let mut segments = std::mem::take(&mut self.segments);
         segments.sort_by_key(|segment| segment.first);
@@ -150,12 +151,12 @@ impl<U: Units> UnitQueue<U> {
         (self.current, self.loose) = (0, false);
     }
 
-    /// Returns the next block of at most `most` units: from the segment that is partly computed, if there is one, otherwise from the first of the
-    /// segments that have been computed least often.
+    /// Returns the next block, of at most `most` units. It belongs to the segment of which some units have been computed in this pass, if there is
+    /// one, and otherwise to the first of the segments that have been computed least often.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         if self.segments.get(self.current).is_none_or(|segment| segment.done == 0) {
             let left = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
-            // Merges received segments before a new pass, but not in the last or only pass, in which segments are computed as they were received.
+            // Segments received from other ranks are merged before a new pass begins. In the last pass segments are computed as they were received.
             if self.loose && left > 1 && self.segments.iter().all(|segment| segment.left == left) {
                 self.merge_segments();
             }
@@ -166,8 +167,8 @@ impl<U: Units> UnitQueue<U> {
         Some(UnitBlock { range: first..first + (segment.count - segment.done).min(most.max(1)) })
     }
 
-    /// Removes the data of the segment to which `block` belongs, for user code, and returns them with the position of the block in them.
-    /// [`next`](UnitQueue::next) has returned the block. The queue must stay unchanged until the data are [put back](UnitQueue::return_units).
+    /// Lends the storage of the segment to which `block` (from [`next`](UnitQueue::next)) belongs to user code, with the index of the block's first
+    /// unit in it. The queue must stay unchanged until the storage is [returned](UnitQueue::return_units).
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
@@ -175,7 +176,7 @@ impl<U: Units> UnitQueue<U> {
         Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
     }
 
-    /// Puts back the data of a segment, which user code has finished with.
+    /// Puts back the storage of a segment that was lent to user code.
     pub(super) fn return_units(&mut self, units: U) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.units = units;
@@ -190,8 +191,9 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Removes units for another rank, from the back, until the computations that they still need sum up to `times`. Units that have been computed
-    /// least often are removed first. The result may be up to half a unit more or less, and is less if there are no more units.
+    /// Removes units that move to another rank, from the back of the queue. Units that have been computed least often are removed first. The
+    /// computations that the removed units still need add up to `times`, rounded by at most half a unit's computations, or to less if there are no
+    /// more units.
     pub(super) fn take_back(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();
         while times > 0 {

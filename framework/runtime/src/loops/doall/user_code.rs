@@ -49,8 +49,8 @@ pub trait DoAll: Send {
 pub(in crate::loops) enum Job<U> {
     /// Create the units of this range.
     Create(Range<u64>),
-    /// Compute a block of units. `units` are the data of the segment to which the block belongs, in which the block begins at index `at`; `pass` is
-    /// the number of the pass, if there are several.
+    /// Compute a block of units. `units` is the storage of the segment to which the block belongs; the block begins at index `at` in it. `pass` is
+    /// the number of the pass, if the run has several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 
@@ -58,11 +58,11 @@ pub(in crate::loops) enum Job<U> {
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
-    /// Range of the units that were computed, data of their segment, and duration.
+    /// Range of the computed units, storage of the segment to which they belong, and duration of the block.
     Block(Range<u64>, U, BlockTime),
 }
 
-/// User code of a loop whose units are stored as `U`. The part of the framework that executes runs does not know the type of the user's own code.
+/// User code of a loop whose units are stored as `U`. This trait hides the user's own type from the code that executes runs.
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 
@@ -123,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // Creating units may take long although earlier tasks of user code were short, because the function may read files.
+        // A task that creates units may take long even if earlier tasks were short, because user code may read files in it.
         matches!(job, Job::Create(_))
     }
 
@@ -147,7 +147,7 @@ fn add_to_tally<U>(done: &Done<U>, tally: &mut Tally) {
     }
 }
 
-/// Block to compute next, for a program that processes ranges of indices itself.
+/// User code of a loop whose caller processes ranges of indices itself: keeps the next block for the caller.
 #[derive(Debug, Default)]
 pub(in crate::loops) struct ByCaller(pub(in crate::loops) Option<UnitBlock>);
 

@@ -10,7 +10,7 @@ use crate::loops::units::Units;
 /// Seconds until the first report of a rank: long enough to determine its rate, short enough for an early decision.
 const FIRST_PERIOD: f64 = 0.02;
 
-/// Movement of units of which this rank has not received all its units yet.
+/// Movement of units that is still in progress on this rank: units for this rank have not all arrived.
 #[derive(Debug, Default)]
 struct OpenMovement {
     /// Ranks whose units have not arrived on this rank.
@@ -19,7 +19,7 @@ struct OpenMovement {
     received: u64,
 }
 
-/// Part of a movement that this rank has completed.
+/// Numbers of units that this rank has sent and received in a movement that is complete on this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
@@ -38,10 +38,9 @@ pub(super) struct Worker<U> {
     round: u64,
     /// Number of the present pass, from 1.
     pass: u64,
-    /// Number of times that a unit is computed in each pass: one, or the number of passes that are combined to one pass because they need not wait
-    /// for each other.
+    /// Number of times that a unit is computed in each pass: one, or more if several passes without barriers between them are combined to one.
     times: u64,
-    /// Number of computations of units on this rank in this pass; a unit that was computed several times counts each time.
+    /// Number of units that this rank has computed in this pass; a unit that was computed several times counts each time.
     done: u64,
     /// True if the rank has reported since it carried out the last directive.
     reported: bool,
@@ -125,7 +124,7 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // A rank that was idle and gets no new units from the directive does not report again.
+        // A rank that has already reported itself idle does not report again after a directive that gives it no units.
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -152,7 +151,7 @@ impl<U: Units> Worker<U> {
         Ok(migrations)
     }
 
-    /// Adds units that arrived before the directive that moves them, which has now been carried out.
+    /// Adds units that arrived before the directive that orders their movement, which the rank has now carried out.
     fn take_early(&mut self) -> Result<()> {
         let round = self.round;
         let early = std::mem::take(&mut self.early);
@@ -168,8 +167,8 @@ impl<U: Units> Worker<U> {
     /// [`ErrorKind::Wire`] if no directive has moved the units, or they need not be computed.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
         if migration.round > self.round {
-            // Keeps the units until the directive that moves them arrives from rank 0. Earlier directives may be in transit as well, because rank 0
-            // does not wait for the answer of an idle rank to a directive that moves nothing.
+            // The units arrived before the directive of rank 0 that orders their movement. They are kept until that directive arrives. Earlier
+            // directives may be in transit as well, because rank 0 does not wait for an idle rank's report about a directive that moves nothing.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -191,14 +190,14 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Closes a movement if all units for this rank have arrived.
+    /// Records that a movement is complete on this rank, if all units for this rank have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// Returns this rank's part of a movement, if the rank has completed it since the last call.
+    /// Returns the numbers of units sent and received in a movement if this rank has completed its part since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }
@@ -224,11 +223,10 @@ impl<U: Units> Worker<U> {
         if self.is_idle() {
             return !self.has_finished && self.reported_idle != Some(self.done);
         }
-        // A busy rank reports only after a block. Otherwise ranks could report and move units forever while nothing is computed.
+        // A busy rank reports only after it has computed a block. Otherwise ranks could report and move units forever without computing.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
-    /// Records that the rank has reported.
     pub(super) fn has_reported(&mut self) {
         self.reported = true;
         (self.report_soon, self.worked) = (false, false);
@@ -254,7 +252,7 @@ impl<U: Units> Worker<U> {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Returns the number of computations of units on this rank in this pass; a unit that was computed several times counts each time.
+    /// Returns the number of units that this rank has computed in this pass; a unit that was computed several times counts each time.
     pub(super) fn done(&self) -> u64 {
         self.done
     }

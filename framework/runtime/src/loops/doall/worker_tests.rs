@@ -62,7 +62,7 @@ fn reports_are_sent_once_per_round_and_when_idle() {
 fn units_migrate_only_by_directives() {
     let mut worker = worker();
     work(&mut worker, 4);
-    // The units of rank 2 arrive before the directive that moves them, which rank 2 has received earlier than this rank.
+    // Rank 2 has received the directive earlier than rank 1, so its units arrive on rank 1 before the directive.
     worker.accept(2, migration(1, 30, 5)).unwrap();
     assert_eq!(worker.unit_queue.undone(), 6);
     let moves = [(1, 0, 8, 10), (2, 1, 5, 20), (3, 1, 4, 20), (0, 3, 1, 1)];
@@ -90,8 +90,8 @@ fn units_migrate_only_by_directives() {
     );
 }
 
-/// Rank 0 issues directives without waiting for the answer of a rank that has no work, and messages of other ranks may arrive before earlier messages
-/// of rank 0.
+/// Rank 0 issues the next directive without waiting for a rank that has no work. Units that a later directive moves may therefore arrive before an
+/// earlier directive of rank 0.
 #[test]
 fn units_may_arrive_before_their_directives() {
     let mut worker = worker();
@@ -116,7 +116,7 @@ fn units_may_arrive_before_their_directives() {
     }
 }
 
-/// The run has two passes that need not wait for each other.
+/// The run consists of two passes without a barrier between them.
 #[test]
 fn nowait_units_repeat_without_directives() {
     let mut worker = worker();
@@ -125,7 +125,8 @@ fn nowait_units_repeat_without_directives() {
     assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 10, false));
     work(&mut worker, 4);
     assert_eq!((worker.pass(), worker.done(), worker.unit_queue.undone()), (2, 14, 6));
-    // The received units still need one pass more than the units of this rank. They are computed next, after the segment whose pass has begun.
+    // The received units have done neither of the two passes. The units of this rank have begun their second pass, which they complete before the
+    // received units are computed.
     worker.carry_out(&directive(1, Command::Continue, &[(0, 1, 6, 12)])).unwrap();
     let units = Segment::new(0, 3, vec![0, 1, 2]).due(2);
     worker.accept(0, UnitMigration { round: 1, segments: vec![units] }).unwrap();

@@ -1,4 +1,5 @@
-//! Simulation of chains of grid-loop workers without ranks: in a random order, messages are delivered and workers do their next step.
+//! Simulation of all workers of a grid loop in one thread, without transport. In a random order, messages between neighbours are delivered and
+//! workers take their next step.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,13 +15,13 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
-/// Messages that a worker has sent and that are not yet in transit.
+/// Messages that a worker has sent and that the simulation has not queued for delivery yet.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
 impl Outgoing for Sent {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
-        // Drops the message `Wanted`, which makes a busy worker poll: workers are never busy in this simulation.
+        // The message `Wanted` only makes a rank poll more often while it computes. Simulated workers do not poll, so it is dropped.
         if !matches!(message, ToNeighbour::Wanted) {
             self.0.push((to, delivered(message)));
         }
@@ -28,7 +29,7 @@ impl Outgoing for Sent {
     }
 }
 
-/// Parameters of a simulated run.
+/// Parameters of a simulated run of the loop.
 pub(super) struct Plan {
     pub(super) sweeps: u64,
     /// Number of sweeps between a directive of rank 0 and the movement of rows that it orders.
@@ -37,11 +38,11 @@ pub(super) struct Plan {
     pub(super) movements: usize,
 }
 
-/// Statistics of a simulated run.
+/// Statistics of a simulated run of the loop.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) movements: u64,
-    /// Largest number of rounds of a movement. In a round no rank sends rows that it receives in the same round.
+    /// Largest number of rounds in which the rows of one movement were sent. In a round no rank sends rows that it receives in the same round.
     pub(super) rounds: usize,
     /// Number of rows that moved between ranks.
     pub(super) sent: u64,
@@ -49,7 +50,7 @@ pub(super) struct Outcome {
     pub(super) skew: u64,
 }
 
-/// Simulates the workers until all have ended; `held` is the number of rows of each worker.
+/// Simulates the workers until all have done their sweeps; `held` is the initial number of rows of each worker.
 pub(super) fn run<M: Worker>(
     workers: &mut [M],
     mut held: Vec<u64>,
@@ -62,11 +63,11 @@ pub(super) fn run<M: Worker>(
     let mut done = vec![false; ranks];
     let mut at = vec![0; ranks];
     let mut outcome = Outcome::default();
-    // Sweep before which rows move by the last directive.
+    // Sweep before which the rows of the last directive move; `None` if no movement was ordered.
     let mut under_way: Option<u64> = None;
     let mut idle = 0;
     while !done.iter().all(|done| *done) {
-        // Workers with low rank numbers run far more often than the other workers.
+        // Workers of low ranks are chosen far more often than other workers, so that they run ahead as far as the protocol permits.
         let rank = if random.below(4) == 0 {
             random.below(ranks)
         } else {
@@ -95,7 +96,7 @@ pub(super) fn run<M: Worker>(
                     outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
                     let is_early = sweep + plan.delay < plan.sweeps;
                     if rank == 0 && is_early && under_way.is_some_and(|b| b > sweep) && random.below(2) == 0 {
-                        // A directive that moves no rows, such as one for a checkpoint, goes down the chain while a movement is pending.
+                        // While a movement is pending, rank 0 also sends a directive that moves no rows, like one for a checkpoint.
                         let directive = Directive { sweep, report_after: sweep, ..Directive::default() };
                         worker.carry_out(directive, &mut out).unwrap();
                     }
@@ -136,7 +137,7 @@ pub(super) fn run<M: Worker>(
     outcome
 }
 
-/// Returns the positions of all ranks in a chain.
+/// Returns the position of each of `ranks` ranks in the chain of ranks that hold rows.
 pub(super) fn positions(ranks: usize) -> impl Iterator<Item = Position> {
     (0..ranks).map(move |rank| Position { rank, chain: ranks })
 }

@@ -7,7 +7,7 @@ use super::messages::ToCoordinator;
 use crate::error::Result;
 use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 
-/// Initial state of a rank that a checkpoint determines, in addition to its rows; empty without checkpoints.
+/// State with which a rank begins a run, in addition to its rows: from a checkpoint, or for the checkpoints to be written.
 #[derive(Default)]
 pub(super) struct Resumed {
     /// Schedule and records of the checkpoints; set on rank 0.
@@ -20,14 +20,14 @@ pub(super) struct Resumed {
     pub(super) found: Vec<Vec<u8>>,
 }
 
-/// State of a rank's writer of checkpoints at the end of a run.
+/// State of a rank's checkpoint writer when the rank has done its last sweep.
 #[derive(Debug)]
 pub(super) enum LastSaved {
-    /// A piece of a checkpoint was written, and this message must be sent to the coordinator. More pieces may follow.
+    /// A part of the rank's rows was written. This message about it must be sent to the coordinator; more may follow.
     Now(ToCoordinator),
-    /// A piece of a checkpoint is being written.
+    /// A part of the rank's rows is still being written.
     Later,
-    /// All pieces of checkpoints have been written and reported.
+    /// All rows for checkpoints have been written and reported to the coordinator.
     Nothing,
 }
 
@@ -55,7 +55,7 @@ impl CheckpointWriter {
         self.writer.save(self.before + sweep, rows)
     }
 
-    /// Returns the message to rank 0 about pieces of a checkpoint that were written since the last poll.
+    /// Returns the message that informs rank 0 about rows written to a checkpoint since the last call, if there are any.
     ///
     /// # Errors
     /// If the rows could not be written.
@@ -63,7 +63,7 @@ impl CheckpointWriter {
         Ok(self.writer.poll()?.map(|(pass, saved)| ToCoordinator::Saved(pass, saved)))
     }
 
-    /// Polls the writer of checkpoints at the end of a run, when the rank has waited for the disk for the time `waited`.
+    /// Polls the checkpoint writer after the last sweep of a run. The rank has waited for the disk since `waited`.
     ///
     /// # Errors
     /// If the rows could not be written, or [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.

@@ -32,7 +32,7 @@ impl DoAcross for KilledAt {
         if self.dir.join("manifest").exists() {
             return Err("enough".into());
         }
-        // Pauses, to give the disk time to write a checkpoint.
+        // Slows the loop down, so that a checkpoint is complete before the last sweep.
         std::thread::sleep(PAUSE);
         relax(grid.values, grid.width, &columns);
         Ok(())
@@ -77,7 +77,7 @@ fn job_resumes_from_its_checkpoint_on_any_rank_count() {
         let (grid, summary) = resume(after, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&grid, &expected), "{before} ranks, then {after}");
         assert!(summary.passes < SWEEPS, "{summary}");
-        // The restarted job has left a later checkpoint, from which a third start continues.
+        // The restarted job has written a later checkpoint, from which another start of the job continues.
         let (again, last) = resume(1, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&again, &expected) && last.passes <= summary.passes);
     }

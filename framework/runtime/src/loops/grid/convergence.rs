@@ -12,7 +12,7 @@ use crate::wire::Codec;
 /// Condition on rank 0 that decides whether a residual is small enough.
 pub(super) type IsDone<'d> = &'d mut dyn FnMut(f64) -> bool;
 
-/// Options of a loop until convergence, this rank's residual, and the condition on rank 0.
+/// Convergence check as the caller of the loop has specified it: options, this rank's residual, and the condition that rank 0 evaluates.
 pub(super) struct UntilDone<'j> {
     pub(super) until: Until,
     pub(super) mine: OwnResidual,
@@ -32,8 +32,8 @@ pub(super) struct Checks<'d> {
 }
 
 impl<'d> Checks<'d> {
-    /// Creates the convergence checks of a run of `sweeps` sweeps that begins after `before` sweeps. On rank 0, `root` is the number of ranks in the
-    /// chain and the user's condition.
+    /// Creates the convergence checks of a run of `sweeps` sweeps, before which the loop has done `before` sweeps. On rank 0, `root` is the number
+    /// of ranks with rows and the user's condition.
     pub(super) fn new(
         until: Until,
         mine: OwnResidual,
@@ -62,7 +62,7 @@ impl<'d> Checks<'d> {
         self.mine.take()
     }
 
-    /// Adds the residual of a rank, on rank 0. Returns the verdict when all ranks have sent their residuals.
+    /// On rank 0, adds the residual of a rank before sweep `sweep`. Returns the verdict when all ranks with rows have sent their residuals.
     ///
     /// # Errors
     /// A panic of the user's condition.
@@ -78,7 +78,6 @@ impl<'d> Checks<'d> {
         Ok(Some(CheckResult { passes: self.before + sweep, residual, is_converged }))
     }
 
-    /// Stores the verdict of a convergence check.
     pub(super) fn on_check_result(&mut self, check_result: CheckResult) {
         self.last = Some(check_result);
     }

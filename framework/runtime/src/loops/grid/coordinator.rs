@@ -16,20 +16,20 @@ use crate::rank::blocked_ranks::ranks_of;
 /// State of rank 0's coordinator in a run over a grid.
 pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
-    /// Number of rows of each rank that has any, after all movements that were ordered.
+    /// Number of rows of each rank that has any, as it will be after all movements that rank 0 has ordered.
     held: Vec<u64>,
     sweeps: u64,
-    /// Name of the sweeps for users, such as "panels", and the number of sweeps that an earlier job has done.
+    /// Name of the sweeps for users, such as "panels", and number of sweeps that earlier starts of the job have done.
     earlier: (&'static str, u64),
-    /// True if the run was stopped before its last sweep.
+    /// True if the run ended early, by convergence or by a request to stop the job.
     is_stopped: bool,
-    /// True if a directive has ended the run before its last sweep.
+    /// True if rank 0 has issued the directive that ends the run early.
     is_ending: bool,
     /// For tests: true if rows move at random, as often as possible.
     eager: bool,
-    /// Time at which rank 0 began its last sweep.
+    /// Time at which rank 0 began the sweep that it is in.
     sweep_began: Option<Duration>,
-    /// Sweep before which rank 0 last requested reports, and the time of the request.
+    /// Sweep before which rank 0 last issued a directive that asks ranks for reports, and the time at which it did.
     requested: (u64, Duration),
     totals: Vec<Option<RankReport>>,
     /// Number of sweeps that each rank has done, as last reported. In a simulator ranks report no progress.
@@ -39,7 +39,7 @@ pub(super) struct GridCoordinator {
     report_after: u64,
     /// Block size (columns of a strip) in the present sweep.
     grain: u64,
-    /// Sweeps that began with a new block size and are not covered by any report so far.
+    /// Sweeps that began with another block size than the sweep before, until a report covers them.
     regrained: Vec<u64>,
 }
 
@@ -83,30 +83,30 @@ impl GridCoordinator {
                     *done = Some(sweeps);
                 }
             }
-            // Residuals are ignored here; the convergence checks process them.
+            // The convergence checks process residuals.
             ToCoordinator::Residual(..) => {}
         }
         Ok(())
     }
 
-    /// Ends the run before sweep `sweep`. A movement that was ordered for a later sweep is not made.
+    /// Ends the run early: before sweep `sweep`. A movement of rows that was ordered for a later time does not take place.
     pub(super) fn stop(&mut self, sweep: u64) {
         self.sweeps = sweep;
         self.is_stopped = true;
     }
 
-    /// Describes the progress that a checkpoint keeps of a run that ends before sweep `sweep`.
+    /// Describes for the user which progress the checkpoint contains, if the run ends before sweep `sweep`.
     pub(super) fn kept(&self, sweep: u64) -> String {
         let (what, before) = self.earlier;
         self.of_run.kept(before + sweep, before + self.sweeps, what)
     }
 
-    /// Returns the ranks that have not reported the end of their last sweep.
+    /// Returns the ranks that have not sent their final report, which follows their last sweep.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
     }
 
-    /// Returns true if rank `rank` has reported the end of its last sweep.
+    /// Returns true if rank `rank` has sent its final report, which follows its last sweep.
     pub(super) fn is_done(&self, rank: usize) -> bool {
         self.totals.get(rank).is_some_and(Option::is_some)
     }
@@ -117,7 +117,7 @@ impl GridCoordinator {
         Some(now.saturating_sub(before).as_secs_f64())
     }
 
-    /// Returns the largest number of rows of a rank.
+    /// Returns the number of rows of the rank that has the most.
     pub(super) fn most(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
@@ -129,9 +129,9 @@ impl GridCoordinator {
         }
     }
 
-    /// Keeps rates that were measured with different block sizes apart: with another block size the rates of the ranks change, and not all by the
-    /// same factor. If the reports cover sweeps of two block sizes, they are discarded, and the returned value is the time in seconds after which
-    /// ranks report again.
+    /// Prevents reports of sweeps with different block sizes from being combined, because another block size changes the rates of the ranks, and not
+    /// all by the same factor. If the reports cover sweeps with two block sizes, discards them, and returns the time in seconds after which ranks
+    /// are to report again.
     fn separate_grains(&mut self) -> Option<f64> {
         let (from, after) = (self.report_from, self.report_after);
         let (reported, later) = self.regrained.iter().partition::<Vec<u64>, _>(|&&sweep| sweep <= after);
@@ -143,12 +143,12 @@ impl GridCoordinator {
         reported.iter().any(|&sweep| sweep > from).then(|| self.of_run.controller.discard_reports())
     }
 
-    /// Records the choice of a block size.
+    /// Records in the event log that a block size was finally chosen.
     pub(super) fn chose(&mut self, block: u64, reason: String) {
         self.of_run.controller.record(|| Event::Grain { block, reason });
     }
 
-    /// Returns the directive that rank 0 issues before it begins `sweep`, if one is due. Rows that the directive orders to move do so `delay` sweeps
+    /// Returns the directive that rank 0 issues before it begins `sweep`, if one is due. If it orders a movement, the rows move `delay` sweeps
     /// later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Directive>> {
         let before = sweep + delay;
@@ -167,7 +167,7 @@ impl GridCoordinator {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
         }
-        // Ends the last movement in the records: it is complete, because all reports are of the present distribution of rows.
+        // All reports were made with the present distribution of rows, so the last movement is complete, and its cost is recorded.
         self.of_run.controller.close_movement();
         let postpone = self.separate_grains().or_else(|| self.of_run.controller.postpone());
         let Instruction { moves, period } = match postpone {
@@ -176,21 +176,21 @@ impl GridCoordinator {
         };
         let (last, when) = std::mem::replace(&mut self.requested, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // Requests the next reports after the number of sweeps that takes about as long as `period`: at least one, and at most the sweeps of the run.
+        // Number of sweeps until the next reports: as many as take about the time `period`, at least one and at most the sweeps of the run.
         let count = match period / seconds {
             _ if self.eager => 1,
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // Counts from a sweep before which all ranks have received this directive.
+        // Reports are counted from a sweep that no rank ends before it has received this directive.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
         } else {
             let rounds = block_moves(&self.held, &moves)
                 .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            // Adds the rows that ranks receive before it subtracts the rows that ranks send, because a rank may pass on received rows, more than it
-            // had before.
+            // Rows are added to receivers before they are subtracted from senders. A rank may pass on rows that it receives in the same movement,
+            // more than it had before, and the unsigned difference would be negative.
             moves.iter().for_each(|m| self.held[m.to] += m.units);
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })
@@ -205,15 +205,15 @@ impl GridCoordinator {
         GridCoordinator { earlier: (what, before), ..self }
     }
 
-    /// Describes the ranks that are still in the last sweep of the run when rank 0 has done it.
+    /// Describes the ranks that have not finished the last sweep, for the time when rank 0 has finished it.
     fn not_through(&self) -> String {
         let mut others = self.missing();
         others.retain(|&rank| rank > 0);
         if others.is_empty() { String::new() } else { format!("waits for {}", ranks_of(&others)) }
     }
 
-    /// Returns the progress of the run, which is that of the slowest rank. `sweep` and `part` are the progress of rank 0. If `is_checked` is true,
-    /// the number of sweeps is only a maximum, because the loop may converge earlier.
+    /// Returns the progress of the run, which is that of the slowest rank. Rank 0 has done `sweep` sweeps and the fraction `part` of the next. If
+    /// `is_checked` is true, the loop ends at convergence, so the number of sweeps is only a maximum.
     pub(super) fn progress(&self, (sweep, part): (u64, f64), is_checked: bool) -> Progress {
         let (what, before) = self.earlier;
         let others = self.done.iter().zip(&self.totals).skip(1).filter(|(_, total)| total.is_none());

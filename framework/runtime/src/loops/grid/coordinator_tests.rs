@@ -10,10 +10,11 @@ use crate::loops::controller::LoopController;
 use crate::loops::metrics::Sample;
 use crate::session::{Balance, Config};
 
-/// Number of rows of each of the two ranks.
+/// Number of rows of each of the two simulated ranks.
 const HELD: u64 = 50;
 
-/// Returns a coordinator that decides after a single report of each rank. Sweeps take 0.1 s, and ranks report after every second sweep.
+/// Returns a coordinator with two simulated ranks that decides after a single report of each rank. Sweeps take 0.1 s, and ranks report after every
+/// second sweep.
 fn coordinator() -> GridCoordinator {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let settings = Settings::new().quantum(Duration::from_millis(20));
@@ -32,7 +33,8 @@ fn begin(coordinator: &mut GridCoordinator, sweep: u64, grain: u64) {
     coordinator.use_grain(sweep, grain);
 }
 
-/// Reports the seconds that each rank took to compute its rows twice, and begins a sweep. Returns true if rows must move.
+/// Adds a report of each rank, which took `seconds` to compute its rows twice, and begins sweep `sweep`. Returns true if the coordinator orders rows
+/// to move.
 fn moves(coordinator: &mut GridCoordinator, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
     for (rank, seconds) in seconds.into_iter().enumerate() {
         let units = 2.0 * HELD as f64;
@@ -71,7 +73,8 @@ fn rates_are_discarded_after_a_block_size_change() {
     begin(&mut coordinator, 0, 16);
     let seconds = [[0.4, 0.4], [0.39, 0.43], [0.1, 0.1], [0.1, 0.1]];
     for (round, seconds) in (0..).zip(seconds) {
-        // From sweep 3 on, strips have 64 columns instead of 16, and both ranks become four times as fast.
+        // From sweep 3 on, strips have 64 columns instead of 16, and both ranks take a quarter of the time. The earlier, slightly different times
+        // must not count any more.
         let (sweep, grain) = (2 * round + 1, if round < 1 { 16 } else { 64 });
         assert!(
             !moves(&mut coordinator, sweep, grain, seconds),
@@ -84,7 +87,7 @@ fn rates_are_discarded_after_a_block_size_change() {
 #[test]
 fn long_sweep_reports_progress_while_it_runs() {
     let mut chain = coordinator().after("panels", 1_000);
-    // Rank 1 reports 7¼ sweeps of this run, after an earlier job has computed 1,000 panels.
+    // An earlier start of the job has filled 1,000 panels, and rank 1 reports that it has filled 7¼ panels in this run.
     chain.on_message(1, ToCoordinator::Done(7.25), Duration::ZERO).unwrap();
     let progress = chain.progress((4, 0.5), false);
     assert_eq!(
@@ -94,7 +97,7 @@ fn long_sweep_reports_progress_while_it_runs() {
     assert_eq!((progress.what, &progress.rest[..]), ("panels", ""));
     let until = chain.progress((4, 0.5), true);
     assert_eq!((until.total, &until.rest[..]), (None, "at most 2000"));
-    // Rank 0 has ended its last sweep, and rank 1 has not.
+    // Rank 0 has finished the last sweep, but rank 1 has not.
     let ahead = chain.progress((1_000, 0.0), false);
     assert_eq!((ahead.done, ahead.part, &ahead.rest[..]), (1_007, 0.25, "waits for rank 1"));
     chain.on_message(1, ToCoordinator::Total(RankReport::default()), Duration::ZERO).unwrap();

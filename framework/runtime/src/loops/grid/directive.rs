@@ -3,20 +3,20 @@
 use armature_planner::loops::BlockMove;
 use serde::{Deserialize, Serialize};
 
-/// Directive to all ranks with rows. Rank 0 sends it down the chain before it begins a sweep.
+/// Directive of rank 0 to all ranks with rows, issued before rank 0 begins a sweep. Each rank forwards it to the rank below.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     /// Number of the sweep that rank 0 is about to begin.
     pub(super) sweep: u64,
-    /// Sweep after which ranks report their measurements; [`NEVER`] if this directive ends the loop before a sweep.
+    /// Sweep after which ranks report their measurements to rank 0; [`NEVER`] if this directive ends the loop early.
     pub(super) report_after: u64,
     /// Movement of rows, if there is one.
     pub(super) movement: Option<Movement>,
-    /// Sweep before which ranks write their rows to a checkpoint.
+    /// Sweep before which ranks write their rows to a checkpoint, if one is due.
     pub(super) save_before: Option<u64>,
 }
 
-/// Value of [`Directive::report_after`] if the loop ends before the ranks report again.
+/// Value of [`Directive::report_after`] in a directive that ends the loop before the ranks report again.
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl Directive {
@@ -31,11 +31,11 @@ impl Directive {
 pub(super) struct Movement {
     /// Sweep before which the rows move.
     pub(super) before: u64,
-    /// Rows to move, in rounds. In a round no rank sends rows that it receives in the same round.
+    /// Rows to move, in rounds: a rank that receives rows and passes them on sends them in a later round.
     pub(super) rounds: Vec<Vec<BlockMove>>,
 }
 
-/// Direction in which rows cross the border between two ranks.
+/// Direction in which rows move between two neighbouring ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// Rows move to the rank with the lower number.
@@ -45,7 +45,8 @@ pub(super) enum Direction {
 }
 
 impl Movement {
-    /// Returns the direction in which rows cross the border between ranks `lower` and `lower + 1`. A movement crosses each border in one direction.
+    /// Returns the direction in which the movement sends rows between the ranks `lower` and `lower + 1`; `None` if it sends none between them. No
+    /// movement sends rows in both directions.
     pub(super) fn direction(&self, lower: usize) -> Option<Direction> {
         let across = self.rounds.iter().flatten().find(|m| m.from.min(m.to) == lower)?;
         Some(if across.from == lower { Direction::Down } else { Direction::Up })

@@ -104,12 +104,13 @@ pub trait DoAcross: Send {
 #[must_use = "a loop does nothing until it is run"]
 pub struct DoAcrossLoop<U: DoAcross> {
     pub(super) grid_loop: GridLoop<U::Value>,
-    /// On rank 0, the choice of the strip width.
+    /// On rank 0, the state of the choice of a strip width, which is kept for the next run.
     strip_width: Option<StripWidth>,
     user: U,
 }
 
-/// Parts of a run that only some kinds of loops have: an end at convergence, and results of user code that are written to checkpoints (findings).
+/// Arguments of a run that only some kinds of loops have: a condition for convergence, and results of user code that are written to checkpoints
+/// (findings).
 pub(super) struct Extras<'e, R> {
     pub(super) until: Option<UntilDone<'e>>,
     pub(super) findings: Option<Findings>,
@@ -217,7 +218,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         })
     }
 
-    /// Runs the loop; `after` is called after each piece of a sweep.
+    /// Runs the loop; `after` is called after each call of user code in a sweep.
     pub(super) fn run_passes(
         &mut self,
         session: &mut Session,
@@ -231,7 +232,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         let strip_width =
             self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
         let kept = &mut self.strip_width;
-        // In a simulation rows are computed in one call: a simulated processor has no caches, and each call of user code costs the simulator time.
+        // In a simulation, all rows of a strip are computed in one call: simulated processors have no caches, and each call of user code costs the
+        // simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
             session,
@@ -254,7 +256,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         )
     }
 
-    /// Returns the body of the loop.
+    /// Returns the body of the loop: the value that implements [`DoAcross`].
     pub fn body(&self) -> &U {
         &self.user
     }

@@ -1,4 +1,5 @@
-//! Findings: results that user code has gathered from a rank's rows, for the checkpoints of tables, which do not keep all their columns.
+//! Findings: results that user code has gathered from a rank's rows of a table. Checkpoints contain them, because ranks do not keep all columns of a
+//! table.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +7,8 @@ use super::neighbours::Position;
 use crate::error::{BoxError, Result};
 use crate::persist::snapshot::{Checkpoint, Manifest, Piece, load_rank_data};
 
-/// Function that passes a checkpoint to user code: the number of sweeps done, and the results of user code (findings) on the ranks at that time.
+/// Function that informs user code of a checkpoint from which the job resumes: it gets the number of sweeps done, and results of user code
+/// (findings) that ranks had saved.
 pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError> {}
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}
@@ -16,17 +18,18 @@ pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(),
     Ok(())
 }
 
-/// Results of user code up to the end of a sweep (findings). The thread that runs user code stores them, and the thread that communicates writes them
-/// to checkpoints.
+/// Findings of a rank: results of user code up to the end of a sweep. The thread that runs user code stores them, and the thread that communicates
+/// writes them to checkpoints.
 #[derive(Clone, Debug)]
 pub(super) struct Findings {
-    /// Number of columns of the table, for a check of the checkpoint. The rows do not show it, because a rank keeps only a panel of them.
+    /// Number of columns of the table. It is saved with the results and checked when the job resumes, because the saved rows contain only one panel
+    /// of columns.
     columns: u64,
     bytes: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Findings {
-    /// Creates empty findings of a table with `columns` columns.
+    /// Creates the storage for results of user code (findings) of a table with `columns` columns.
     pub(super) fn new(columns: usize) -> Self {
         Findings { columns: columns as u64, bytes: Arc::default() }
     }
@@ -36,13 +39,14 @@ impl Findings {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    /// Returns the stored results of user code as a piece of a checkpoint, which has no rows.
+    /// Returns the stored results of user code in the form of a piece of a checkpoint with zero rows.
     pub(super) fn piece(&self) -> Piece {
         let found = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         (0, 0, [&self.columns.to_le_bytes()[..], &found].concat())
     }
 
-    /// Loads the results of user code that the ranks of the earlier job have saved. Each of them is taken by one rank of this job.
+    /// Loads the results of user code that the ranks of the earlier job have saved. They are distributed over the ranks of this job; each is
+    /// returned on one rank only.
     ///
     /// # Errors
     /// If the checkpoint is of a table with another number of columns, or of another kind of loop.

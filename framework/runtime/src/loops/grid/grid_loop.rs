@@ -22,8 +22,8 @@ use crate::user_code;
 
 pub(super) use self::state::{LoopState, Passes};
 
-/// Rows of a loop over a grid, and the state of the loop. The code of runs, in [`LoopState`], does not depend on the type of the values; only the
-/// rows and the user code know it.
+/// This rank's rows of a loop over a grid, and the state of the loop. [`LoopState`], which executes the runs, does not depend on the type of the
+/// values; only the rows and the user code know it.
 #[derive(Debug)]
 pub(super) struct GridLoop<T> {
     pub(super) state: LoopState,
@@ -34,9 +34,9 @@ pub(super) struct GridLoop<T> {
 /// User code that prepares a rank before the first sweep.
 pub(super) struct Begin<'u, U, R, S> {
     pub(super) user: &'u mut U,
-    /// Function that fills a row that is in no checkpoint.
+    /// Function that computes the initial values of a row that is not read from a checkpoint.
     pub(super) row: R,
-    /// Function that receives the number of sweeps that an earlier job has done, and the results (findings) of some of its ranks.
+    /// Function that gets the number of sweeps that an earlier job has done, and results of user code (findings) that some of its ranks had saved.
     pub(super) resume: S,
 }
 
@@ -46,7 +46,8 @@ impl<T: Pod + Send> GridLoop<T> {
         GridLoop { state: LoopState::new(name, shape, kind, value), local: None }
     }
 
-    /// Runs the loop on all ranks. Each rank makes a worker of its rows, computes the worker's pieces with `work`, and gets its rows back with `end`.
+    /// Runs the loop on all ranks. `make` turns the rows of a rank into a worker, `work` computes a piece of a sweep with user code, and `end` turns
+    /// the worker into rows again.
     pub(super) fn run<U: Send, M: Worker>(
         &mut self,
         session: &mut Session,
@@ -109,7 +110,7 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 }
 
-/// Returns the bytes of unit `unit` from the loaded pieces of a checkpoint, if they contain it.
+/// Returns the bytes of unit `unit` if the pieces of a checkpoint that this rank has loaded contain it.
 fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     let unit = unit?;
     let piece = found.iter().find(|piece| piece.units.contains(&unit))?;

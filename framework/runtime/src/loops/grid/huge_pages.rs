@@ -44,7 +44,7 @@ impl<T: Pod> HugePages<T> {
 
 /// Maps at least `bytes` bytes of memory, in whole large pages. Returns `None` if the system has no memory.
 fn large(bytes: usize) -> Option<MmapMut> {
-    // Maps whole large pages, which the system aligns so that large pages can be used.
+    // Only whole large pages are mapped, so that the system aligns the memory to large pages.
     let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;
     // If the system refuses large pages, the memory is used with small pages.
     if let Err(error) = memory.advise(Advice::HugePage) {
@@ -104,7 +104,7 @@ mod tests {
         };
         let is_ours = |line: &&str| ends(line).is_some_and(|ends| ends.contains(&huge_pages.as_ptr().addr()));
         let flags = maps.lines().skip_while(|line| !is_ours(line)).find(|line| line.starts_with("VmFlags:"));
-        // Expects the flag for large pages (`hg`) only on systems with transparent huge pages.
+        // The system marks the memory with the flag `hg` only if it supports transparent huge pages.
         let can_be_had = std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists();
         assert_eq!(flags.unwrap().contains(" hg"), can_be_had, "{flags:?}");
     }

@@ -1,4 +1,5 @@
-//! User code of a loop over a grid on one rank. It computes one piece of a sweep per call, in rows that are passed to it.
+//! User code of a loop over a grid on one rank. In each call it computes a piece of a sweep (some rows or columns of the rank) in rows that are lent
+//! to it.
 
 use std::ops::Range;
 use std::thread::ThreadId;
@@ -13,32 +14,33 @@ use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// Piece of a sweep that user code must compute, with the rows.
+/// Piece of a sweep that user code must compute, with the rows that are lent to it.
 pub(super) struct Task {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
     pub(super) sweep: u64,
-    /// Duration of a piece of a sweep, if it has been measured since the last task.
+    /// Duration of an earlier piece of a sweep, if it was measured after the last task was created. It decides on which thread user code runs.
     pub(super) usual: Option<Duration>,
 }
 
-/// Piece of a sweep that user code has computed, with the rows.
+/// Piece of a sweep that user code has computed, with the rows that were lent to it.
 pub(super) struct Done {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
-    /// Duration of the piece, if a compute thread computed it; `None` if the thread that communicates did.
+    /// Duration of the piece if it was computed on a compute thread; `None` if it was computed on the thread that communicates.
     pub(super) time: Option<BlockTime>,
     usual: Option<Duration>,
 }
 
-/// Function that computes a piece of a sweep in rows whose type it knows.
+/// Function that computes a piece of a sweep, in rows that are passed without the type of their values.
 pub(super) type Work<'u> = dyn FnMut(&mut dyn Storage, &Range<usize>) -> Result<(), BoxError> + Send + 'u;
 
 /// User code of a loop over a grid.
 pub(super) struct Kernel<'u> {
     work: &'u mut Work<'u>,
     timer: BlockTimer,
-    /// Id of the thread that communicates. If it runs user code itself, it measures the time of several pieces of a sweep together.
+    /// Id of the thread that communicates. On that thread, the duration of single pieces of a sweep is not measured, but that of several pieces
+    /// together.
     home: ThreadId,
     /// Number of sweeps that an earlier job has done.
     before: u64,
@@ -56,8 +58,8 @@ impl UserCode for Kernel<'_> {
     type Task = Task;
     type Outcome = Done;
 
-    /// Maximum duration of a piece of a sweep on the thread that communicates. Halo rows and directives are sent and received only between pieces, so
-    /// during a piece other ranks wait for nothing but a heartbeat.
+    /// Maximum duration of a piece of a sweep on the thread that communicates; longer ones are computed on a compute thread. Since halo rows and
+    /// directives are exchanged only between pieces, a piece delays nothing but the heartbeat.
     const THREADED_ABOVE: Duration = HEARTBEAT_PERIOD.checked_div(2).expect("two is not zero");
 
     #[inline]
@@ -87,6 +89,6 @@ impl UserCode for Kernel<'_> {
 
     const KIND: &'static str = "unit";
 
-    /// Does nothing: the protocol of the rank measures the times of pieces of a sweep, for the summary and for the event log.
+    /// Does nothing, because [`Times`](super::times::Times) counts the pieces of a sweep for the event log.
     fn tally(_: &Done, _: &mut Tally) {}
 }

@@ -10,19 +10,18 @@ use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// New memory for a rank's rows has room for further rows at either end: for the rank's number of rows divided by this number, and at least for as
-/// many rows as have just arrived. Movements of rows go back and forth, so the room is used, and the system provides no memory for pages that are
-/// never written.
+/// When a rank's rows are copied to new memory, there is space for more rows before and after them: for the number of rows divided by this constant,
+/// and at least for as many rows as have just arrived. Rows move back and forth between ranks, so the space is used; until then the system provides
+/// no memory for it.
 const ROOM: usize = 2;
 
-/// Approximate size of a piece of a checkpoint in bytes.
+/// Approximate size in bytes of the pieces into which a rank's rows are divided for a checkpoint.
 const PIECE: usize = 1 << 20;
 
-/// Neighbouring rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below that belong to neighbours or are
-/// fixed edges.
+/// Consecutive rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below that belong to neighbouring ranks
+/// or are fixed edges.
 ///
-/// There is room before and after the rows, so that rows can leave without copying those that stay, and in most cases rows can be added in the same
-/// way.
+/// Unused memory before and after the rows allows rows to be removed without copying the others, and mostly also rows to be added.
 #[derive(Debug)]
 pub(super) struct LocalRows<T> {
     width: usize,
@@ -31,7 +30,7 @@ pub(super) struct LocalRows<T> {
     /// Kind of rows above the first and below the last row of the whole grid, such as fixed edges.
     edges: Edges,
     memory: HugePages<T>,
-    /// Number of unused rows in memory before the upper halo row.
+    /// Number of unused rows in the memory before the upper halo row.
     reserve: usize,
 }
 
@@ -54,12 +53,12 @@ impl<T: Pod> LocalRows<T> {
         Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, reserve })
     }
 
-    /// Returns the rows as part of a grid with the edges `edges`.
+    /// Returns the rows, with `edges` as the kind of rows at the ends of the whole grid.
     pub(super) fn between(self, edges: Edges) -> Self {
         LocalRows { edges, ..self }
     }
 
-    /// Moves the rows out with their memory. The numbers of the rows stay here, without values.
+    /// Moves the values out, for user code. Only the numbers of the rows stay here.
     #[inline]
     pub(super) fn lend(&mut self) -> Self {
         let without = LocalRows { rows: self.rows.clone(), memory: HugePages::none(), ..*self };
@@ -76,7 +75,7 @@ impl<T: Pod> LocalRows<T> {
         self.edges
     }
 
-    /// Returns the numbers in the whole grid of the rows `rows`, which are counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns the numbers in the whole grid of some of this rank's rows; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn numbers(&self, rows: &Range<usize>) -> Range<u64> {
         let first = self.edges.number(self.rows.start + rows.start as u64);
         first..first + rows.len() as u64
@@ -91,13 +90,13 @@ impl<T: Pod> LocalRows<T> {
         (self.rows.end - self.rows.start) as usize
     }
 
-    /// Returns the position in memory of the values of row `row`, where the upper halo row is number 0.
+    /// Returns the position in memory of the values of row `row` of this rank; number 0 is the upper halo row.
     fn position(&self, row: usize) -> Range<usize> {
         let begin = (self.reserve + row) * self.width;
         begin..begin + self.width
     }
 
-    /// Returns the position in memory of the values of the rows `rows`, where the upper halo row is number 0.
+    /// Returns the position in memory of the values of some rows of this rank; number 0 in `rows` is the upper halo row.
     fn several(&self, rows: Range<usize>) -> Range<usize> {
         (self.reserve + rows.start) * self.width..(self.reserve + rows.end) * self.width
     }
@@ -113,8 +112,8 @@ impl<T: Pod> LocalRows<T> {
         self.grid_of(&(0..self.len()))
     }
 
-    /// Returns the rows `rows` for writing, with the row above and the row below them, where `rows` counts from the first row after the upper halo
-    /// row.
+    /// Returns some of this rank's rows for writing, with the row above and the row below them. `rows` are their numbers, counted from 0 for the
+    /// first row of this rank.
     #[inline]
     pub(super) fn grid_of(&mut self, rows: &Range<usize>) -> Grid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
@@ -122,7 +121,7 @@ impl<T: Pod> LocalRows<T> {
         Grid { values: &mut self.memory[position], width: self.width, first }
     }
 
-    /// Returns the rows `rows` with the row above and the row below them; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns some of this rank's rows with the row above and the row below them; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
         OldGrid {
@@ -133,19 +132,19 @@ impl<T: Pod> LocalRows<T> {
         }
     }
 
-    /// Returns the rows `rows` for writing; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
+    /// Returns some of this rank's rows for writing; `rows` is counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
         let position = self.several(rows.start + 1..rows.end + 1);
         &mut self.memory[position]
     }
 
-    /// Returns all rows of this rank without the halo rows, except for the lower halo row if `with_lower` is true.
+    /// Returns the values of all rows of this rank without the halo rows, or with the lower halo row if `with_lower` is true.
     pub(super) fn all(&self, with_lower: bool) -> &[T] {
         &self.memory[self.several(1..self.len() + 1 + usize::from(with_lower))]
     }
 
-    /// Returns the rows without the halo rows as pieces of a checkpoint, of moderate size, so that a rank of a job that resumes need not read all
-    /// rows.
+    /// Returns the rows without the halo rows for a checkpoint. They are divided into pieces of moderate size, so that a rank that resumes with
+    /// other rows need not read all of them.
     pub(super) fn pieces(&self) -> Vec<Piece> {
         let rows = (PIECE / (self.width * size_of::<T>()).max(1)).max(1);
         let all = self.all(false).chunks(rows * self.width.max(1));
@@ -158,19 +157,17 @@ impl<T: Pod> LocalRows<T> {
         .collect()
     }
 
-    /// Returns the values of the rows `rows`, where the upper halo row is number 0.
+    /// Returns the values of some rows of this rank; number 0 in `rows` is the upper halo row.
     #[inline]
     pub(super) fn some(&self, rows: Range<usize>) -> &[T] {
         &self.memory[self.several(rows)]
     }
 
-    /// Returns the upper halo row.
     pub(super) fn upper(&mut self) -> &mut [T] {
         let position = self.position(0);
         &mut self.memory[position]
     }
 
-    /// Returns the lower halo row.
     pub(super) fn lower(&mut self) -> &mut [T] {
         let position = self.position(self.len() + 1);
         &mut self.memory[position]
@@ -184,17 +181,15 @@ impl<T: Pod> LocalRows<T> {
         self.memory.copy_within(first, lower.start);
     }
 
-    /// Returns the values of row `row`, where the upper halo row is number 0.
+    /// Returns the values of row `row` of this rank; number 0 is the upper halo row.
     pub(super) fn row(&self, row: usize) -> &[T] {
         &self.memory[self.position(row)]
     }
 
-    /// Returns the first row of this rank.
     pub(super) fn first(&self) -> &[T] {
         self.row(1)
     }
 
-    /// Returns the last row of this rank.
     pub(super) fn last(&self) -> &[T] {
         self.row(self.len())
     }
@@ -239,7 +234,7 @@ impl<T: Pod> LocalRows<T> {
         self.rows.end += rows as u64;
     }
 
-    /// Moves the rows to new memory with room for `front` more rows before them and `back` more rows after them.
+    /// Copies the rows to new memory with space for `front` more rows before them, `back` more rows after them, and a reserve at either end.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
         let reserve = ((count + front + back) / ROOM).max(front + back);
@@ -251,9 +246,8 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// Copies the rows to memory with at least as much room at either end, which occupies no memory until it is written. The rows of the copy begin one
-/// row further on in memory: if the old and the new rows of a step had the same offset in their large pages, they would evict each other's cache
-/// lines, and loads would wait for stores.
+/// Copies the rows to new memory, with as much unused space at either end. The copy is offset by one row relative to its memory: if the old and the
+/// new rows of a stencil had the same offset in their large pages, they would evict each other's cache lines, and loads would wait for stores.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);
@@ -324,11 +318,11 @@ mod tests {
     fn received_rows_reuse_spare_memory() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
-        // Half as many rows as the rank has fit at either end without a copy.
+        // Six rows fit before and after the ten rows of the rank without a copy.
         b.append_back(local(60..66).all(false));
         b.append_front(local(44..50).all(false));
         assert_eq!(b.memory.as_ptr(), memory);
-        // After a copy, there is room for as many rows as have just arrived.
+        // After a copy, the memory has space for as many further rows as have just arrived.
         b.append_back(local(66..72).all(false));
         let memory = b.memory.as_ptr();
         b.append_back(local(72..78).all(false));

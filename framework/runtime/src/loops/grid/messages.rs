@@ -22,23 +22,23 @@ messages! {
     /// Message of a grid loop that a rank has received.
     pub(super) enum Received;
     pub(super) enum Tag {
-        /// [`Rows`] for the coordinator, which gathers the whole grid.
+        /// [`Rows`] of a rank, sent to rank 0, which gathers the whole grid.
         Gather = 51,
     }
-    /// Message to a rank with neighbouring rows. `V` holds row values, which are borrowed by the sender and owned by the receiver.
+    /// Message to the rank that holds the next rows above or below. `V` holds row values, which the sender borrows and the receiver owns.
     pub(super) enum ToNeighbour<V: &[u8] => Bytes> {
-        /// Values of the sender's row that is next to the receiver's rows.
+        /// Values of the sender's first or last row, which is next to the receiver's rows.
         HaloRow(row: HaloRow<V>) = 50 raw,
-        /// Row at the sender's end of a grid with periodic rows, for the rank at the other end. That rank may be a neighbour as well, and then
-        /// receives both rows of the sender.
+        /// First row of the grid for the rank that holds the last row, or the reverse, in a grid with periodic rows. If the two ranks are also
+        /// neighbours, the receiver gets both kinds of rows from the sender.
         WrapRow(row: HaloRow<V>) = 55 raw,
         /// Directive of the coordinator, forwarded from rank to rank.
         Directive(directive: Directive) = 48,
-        /// Announces that rows follow which move to the receiver.
+        /// Announces that the next message contains rows that move to the receiver.
         RowsComing = 56,
         /// Rows that move to the receiver.
         Rows(rows: Rows) = 49 raw,
-        /// The sender of this message waits for rows that the receiver has announced, and can do nothing else.
+        /// The sender of this message waits for rows that the receiver of the message has announced, and cannot continue without them.
         Wanted = 53,
     }
     /// Message to or from the coordinator.
@@ -54,19 +54,19 @@ messages! {
 /// Report of a rank with rows to the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToCoordinator {
-    /// Measurements of the rank since its last report.
+    /// Measurements of the rank since its last report to the coordinator.
     Sample(Sample),
-    /// Pieces of a checkpoint that the rank has written, with the number of passes after which its rows were in that state.
+    /// Record of rows that the rank has written to a checkpoint, and number of passes done when the rows were in the written state.
     Saved(u64, Vec<Saved>),
-    /// Work of the rank in the whole run, at its end.
+    /// Work of the rank in the whole run. The rank sends it after its last sweep.
     Total(RankReport),
     /// Sweep before which a convergence check takes place, and residual of the rank since the last check.
     Residual(u64, f64),
-    /// Number of sweeps that the rank has done, including the part of the present sweep.
+    /// Number of sweeps that the rank has done. The fraction is its progress in the present sweep.
     Done(f64),
 }
 
-/// Way in which a worker sends messages to its neighbours.
+/// Interface through which a worker sends messages to neighbouring ranks.
 pub(super) trait Outgoing {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()>;
 }
@@ -81,13 +81,13 @@ header! {
 }
 
 header! {
-    /// Header of rows that move or are gathered.
+    /// Header of a message with whole rows, which move to another rank or are gathered.
     struct RowsHeader {
         first: u64,
     }
 }
 
-/// Values of some columns of a row, as they are after a sweep.
+/// Halo row: values of some columns of a row, as they are after a sweep.
 #[derive(Debug)]
 pub(super) struct HaloRow<V> {
     pub(super) sweep: u64,
@@ -124,8 +124,8 @@ impl Take for HaloRow<Bytes> {
 }
 
 impl HaloRow<Bytes> {
-    /// Copies the values to their columns of `row` and returns the column after the last one. The values must be of sweep `sweep` and begin at column
-    /// `start`.
+    /// Copies the received values to their columns in `row`. They must be of sweep `sweep` and begin at column `start`. Returns the column after the
+    /// last one.
     #[inline]
     pub(super) fn write<T: Pod>(
         &self,
@@ -156,7 +156,7 @@ impl HaloRow<Bytes> {
     }
 }
 
-/// Message with neighbouring rows of the whole grid.
+/// Message with consecutive rows of the whole grid.
 #[derive(Debug)]
 pub(super) struct Rows {
     /// Number of the first row in the whole grid.
@@ -170,7 +170,7 @@ impl Rows {
         Rows { first, values: Part::of(values) }
     }
 
-    /// Encodes the rows for the coordinator, which gathers the whole grid; `run` is the number of that run.
+    /// Encodes the rows as a message to rank 0, which gathers the whole grid; `run` is the number of that operation.
     pub(super) fn encode_gathered(self, run: u32) -> Result<Frame> {
         frame(run, Tag::Gather, 0, |head, parts| self.put(head, parts))
     }
@@ -200,7 +200,7 @@ impl Rows {
             let sent = format!("{length} bytes of the rows from {} on", self.first);
             return Err(unexpected(from, &sent, &format!("{wanted} bytes of the rows {rows:?}")));
         }
-        // Copies the values if the transport has not kept their alignment.
+        // Values that are not aligned in the received bytes are copied.
         Ok(self.values.into_values().unwrap_or_else(|part| copied(&part)))
     }
 }
@@ -229,7 +229,7 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, expected {expected}"))
 }
 
-/// For tests of workers without ranks: returns the message in the form in which the neighbour receives it.
+/// For simulated workers: returns a message in the form in which the receiver would get it from the transport.
 #[cfg(test)]
 pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
     use crate::comm::message::{Encode, received};

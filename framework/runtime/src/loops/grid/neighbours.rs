@@ -1,4 +1,4 @@
-//! Neighbours of a rank, and their messages that the rank has not processed yet.
+//! Neighbours of a rank, and the queues of messages that they have sent and that the rank has not processed.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::messages::ToNeighbour;
 use crate::error::Result;
 
-/// Position of a rank in the chain of ranks that hold rows.
+/// Position of a rank among the ranks that hold rows, which form a chain in the order of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) rank: usize,
@@ -26,7 +26,8 @@ impl Position {
         (self.rank + 1 < self.chain).then_some(self.rank + 1)
     }
 
-    /// Returns the rank at the other end of the chain, for a rank at an end. A rank that is alone is its own other end.
+    /// For the first or last rank of the chain, returns the rank at the opposite end; `None` for other ranks. If only one rank holds rows, it is its
+    /// own opposite end.
     pub(super) fn across(self) -> Option<usize> {
         match self.rank {
             0 => Some(self.chain - 1),

@@ -1,4 +1,4 @@
-//! Protocol of a rank that has rows: executes steps of the worker and user code, sends reports, and decides on rank 0.
+//! Protocol of a rank that has rows: calls the worker's state machine and user code, sends reports, and on rank 0 makes decisions.
 
 mod checking;
 mod reports;
@@ -34,7 +34,7 @@ impl ToNeighbours for Outgoing<'_> {
     }
 }
 
-/// State of a rank that has sent rows for which a neighbour waits. The rank polls until the rows have left.
+/// Set if a neighbour waits for rows that this rank has sent. The rank then polls until the transport has transferred them.
 struct PushOut {
     to: usize,
     since: Option<Duration>,
@@ -42,15 +42,15 @@ struct PushOut {
 
 /// Phase of a rank with rows in a run.
 enum Phase {
-    /// Rank 0 measures the time of messages to its neighbour.
+    /// Rank 0 measures the latency and bandwidth of messages to the rank below.
     Probing(LinkProbe),
     /// The rank computes sweeps.
     Sweeping,
-    /// The rank waits, before this sweep, for the verdict of rank 0: whether another sweep follows.
+    /// The rank waits for rank 0's verdict about convergence before the sweep with this number.
     Checking(u64),
-    /// Rank 0 processes reports and decides about movements before this sweep.
+    /// Rank 0 processes reports and decides about movements of rows before the sweep with this number.
     Deciding(u64),
-    /// The rank has done all its sweeps at this time, and ends the run.
+    /// The rank has done all its sweeps and ends the run, since this time.
     Ending(Duration),
 }
 
@@ -62,11 +62,11 @@ pub(super) struct Participant<'w, 'd> {
     size: usize,
     /// Maximum time that a disk may take to write the last checkpoint.
     peer_limit: Duration,
-    /// True if sent messages are delivered although sender and receiver do not poll, as in a simulator.
+    /// True if the transport delivers messages although sender and receiver do not poll, as in a simulator.
     leave_by_themselves: bool,
     times: Times,
     phase: Phase,
-    /// True while user code has the rows.
+    /// True while the rows are lent to user code.
     is_lent: bool,
     push_out: Option<PushOut>,
     coordinator: Option<GridCoordinator>,
@@ -112,13 +112,14 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Returns the coordinator on rank 0, the last measured duration of a piece of a sweep, the last verdict about convergence, and the block size.
+    /// Returns the results of the run: the coordinator on rank 0, the last measured duration of a piece of a sweep, the last verdict about
+    /// convergence, and the final block size.
     pub(super) fn finish(self) -> (Option<GridCoordinator>, Option<Duration>, Option<CheckResult>, u64) {
         let last = self.checks.and_then(|checks| checks.last());
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
-    /// Sends the next message of the measurement of message times. The sweeps begin after the last message.
+    /// Sends the next of the messages whose times are measured, or begins the sweeps if all have been answered.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.next_frame(now) {
@@ -130,14 +131,14 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(())
     }
 
-    /// Creates the task that passes a piece of a sweep and the rows to user code.
+    /// Creates a task for user code: the piece `piece` of the present sweep, with the rows.
     fn lend_to_user_code(&mut self, piece: Range<usize>, at: &Moment) -> Task {
         let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
         Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
     }
 
-    /// Advances the worker as far as possible without user code and without polling for messages.
+    /// Takes the next step of the worker's state machine, and further ones until user code must run or a message must arrive.
     fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         let step = self.worker.next(out)?;
         match step {
@@ -162,8 +163,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.advance(at, out)
     }
 
-    /// Takes the next action of the rank's present phase (measuring messages, computing, checking convergence, deciding, ending); returns what the
-    /// rank's driver does next: run user code or wait, for example.
+    /// Continues in the rank's present phase (measuring messages, computing, checking convergence, deciding, ending). Returns what the driver must
+    /// do next, such as running user code or waiting.
     fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
@@ -180,7 +181,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Sends a report and writes a checkpoint before sweep `sweep`, if they are due. On rank 0 decisions follow.
+    /// Before sweep `sweep`, sends a report and writes rows to a checkpoint if these are due, and begins a convergence check. On rank 0 a decision
+    /// about movements of rows follows.
     fn boundary(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.times.end_wait();
         let is_due = sweep > 0 && self.worker.report_after() == sweep - 1;
@@ -216,7 +218,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(())
     }
 
-    /// On rank 0, decides before sweep `sweep`, from all reports received. Returns `None` when the sweep can begin.
+    /// On rank 0, processes the reports received and decides about movements of rows before sweep `sweep`. Returns `None` when the sweep can begin.
     fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task>>> {
         if at.computed_since_poll {
             return Ok(Some(Next::PollAgain));
@@ -246,8 +248,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Ends the run, when all sweeps have been done since the time `since`: sends the last checkpoint and the last report, and on rank 0 waits for
-    /// the reports of the other ranks.
+    /// Ends the run after the last sweep, which ended at the time `since`: waits for the checkpoint writer and sends the final report. Rank 0 then
+    /// waits for the final reports of the other ranks.
     fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         while let Some(checkpoints) = &mut self.checkpoints {
             match checkpoints.last(self.clock.now().saturating_sub(since), self.peer_limit)? {
@@ -261,8 +263,8 @@ impl<'w, 'd> Participant<'w, 'd> {
             self.report(ToCoordinator::Total(report), out)?;
         }
         let Some(coordinator) = &mut self.coordinator else {
-            // A rank that ends the loop early waits for rank 0's message to all ranks that the job stops, which may arrive later than the directive
-            // along the chain that ends the loop.
+            // A rank of a stopped job leaves the loop only when it has rank 0's message that the job stops. That message may arrive after the
+            // directive that ends the loop, which takes another route: from rank to rank.
             let is_informed = !self.is_stopped || out.endpoint().is_run_stopped();
             return Ok(if is_informed { Next::Finished } else { Next::Wait });
         };
@@ -277,8 +279,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(Next::Finished)
     }
 
-    /// Returns true if all messages of this rank have left, including rows for which a neighbour waits. Without this wait, large messages would be
-    /// slow: MPI may transfer them only while both sides poll, and a rank that computes polls once in a millisecond.
+    /// Returns false as long as a neighbour waits for rows that this rank has sent and the transport has not transferred them. The rank must then
+    /// poll instead of computing: MPI may transfer large messages only while both sides poll, and a computing rank polls once in a millisecond.
     fn have_left(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Some(PushOut { to, since }) = self.push_out else { return Ok(true) };
         self.times.end_wait();
@@ -364,14 +366,14 @@ impl<'w> Protocol for Participant<'w, '_> {
         self.advance(at, out)
     }
 
-    /// Returns true if the next piece of a sweep follows without a poll for messages. The rank polls after every piece until rows for which a
-    /// neighbour waits have left.
+    /// Returns true if the rank computes the next piece of a sweep without polling for messages. If a neighbour waits for rows of this rank, the
+    /// rank polls after every piece.
     #[inline]
     fn may_skip_poll(&self) -> bool {
         self.times.is_within_stretch()
     }
 
-    /// The silence of a rank that has finished the run is not watched, because the rank may be in the caller's code.
+    /// A rank that has sent its final report is not monitored for silence, because it may be in the program's own code.
     fn watch(&self, rank: usize) -> Watch {
         match &self.coordinator {
             Some(coordinator) if coordinator.is_done(rank) => Watch::No,

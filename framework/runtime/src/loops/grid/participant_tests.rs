@@ -14,7 +14,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Driver as Choice;
 
-/// Action of the simulated rank.
+/// Action of the simulated rank: computing a piece, or polling for the end of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
     Computed,
@@ -23,7 +23,7 @@ enum Did {
 
 type Diary = Arc<Mutex<Vec<Did>>>;
 
-/// Transport that delivers given messages, and reports that a send has completed after `looks` polls.
+/// Transport that delivers given messages, and reports at poll number `looks` that all sends are complete.
 struct Slow {
     queues: VecDeque<(usize, Frame)>,
     looks: usize,
@@ -76,13 +76,13 @@ impl Transport for Slow {
     }
 }
 
-/// Worker that computes some pieces of a sweep. It waits once before it ends if `awaits_results` is true.
+/// Worker that computes `left` pieces of a sweep. If `awaits_results` is true, it waits once before it ends.
 struct Pieces {
     left: u32,
     awaits_results: bool,
 }
 
-/// Rows of a worker whose user code computes nothing.
+/// Placeholder for the rows of a worker, because user code computes nothing in these tests.
 struct Nothing;
 
 impl Storage for Nothing {
@@ -150,8 +150,8 @@ impl Worker for Pieces {
     }
 }
 
-/// Runs rank 1, which first receives the given message of rank 0, if any, and whose sends complete after `looks` polls. Returns the actions of rank 1
-/// and its measurements.
+/// Simulates rank 1. It first receives the message `first` of rank 0, if any, and its sends complete at poll number `looks`. Returns its actions and
+/// its measurements.
 fn run(
     first: Option<Frame>,
     looks: usize,
@@ -188,8 +188,8 @@ fn run(
     Ok((did, participant.times.metrics.report(1)))
 }
 
-/// Runs rank 1 until it has computed two pieces. Rank 1 has sent rows for which rank 0 waits, and the send completes after `looks` polls. Returns the
-/// actions of rank 1.
+/// Simulates rank 1 while it computes two pieces of a sweep. Rank 0 waits for rows that rank 1 has sent, and the send completes at poll number
+/// `looks`. Returns the actions of rank 1.
 fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let wanted = ToNeighbour::Wanted.encode(0)?;
     run(Some(wanted), looks, Pieces { left: 2, awaits_results: false }, config).map(|(did, _)| did)

@@ -39,7 +39,7 @@ fn fill(row: u64, values: &mut [u64]) {
     }
 }
 
-/// Returns a number between 0 and 1 that differs after each step.
+/// Residual for convergence tests: returns a number between 0 and 1, computed from the last column, that differs after each step.
 fn change(values: &[u64], width: usize) -> f64 {
     let last = values.chunks_exact(width).map(|row| row[width - 1] % 1_000);
     last.max().unwrap_or(0) as f64 / 1_000.0
@@ -181,7 +181,7 @@ fn periodic_grid_resumes_from_its_checkpoint_on_any_rank_count() {
 
 #[test]
 fn error_names_the_rows_of_a_periodic_grid() {
-    /// Stencil that fails to create row 99, and fails in a step that ends at row 7.
+    /// Stencil that fails to create row 99, and that fails in the call of `step` whose last row is row 7.
     struct Broken;
     impl Stencil for Broken {
         type Value = u8;

@@ -1,4 +1,4 @@
-//! Computation of a strip of columns a few rows at a time, while the next rows are fetched from memory.
+//! Computation of a strip of columns in bands: a few rows per call of user code, while the cache lines of the next rows are fetched from memory.
 
 use std::ops::Range;
 
@@ -8,24 +8,24 @@ use prefetch_index::prefetch_index;
 use super::local_rows::LocalRows;
 use super::view::Grid;
 
-/// Bytes of a strip that user code computes per call (a *band*): enough to make the cost of the call negligible, and few enough that the first-level
-/// cache has room for the cache lines of the next band as well, which are being fetched.
+/// Size in bytes of a *band*, the rows that user code computes per call: large enough to make the cost of the call negligible, and small enough that
+/// the first-level cache also holds the cache lines of the next band, which are being fetched.
 const BAND: usize = 1 << 10;
 /// Number of bands (calls of user code) by which prefetches are ahead, so that the cache lines have arrived when they are used.
 const AHEAD: usize = 2;
-/// Bytes of a row within a strip from which on the processor's own prefetcher detects the access pattern, so that bands are not needed.
+/// Width of a strip in bytes from which on the processor's own prefetcher detects the access pattern, so that bands are not needed.
 const WIDE: usize = 2 << 10;
-/// Bytes of a rank's rows up to which they stay in a core's cache from sweep to sweep, so that bands are not needed.
+/// Size in bytes of a rank's rows up to which they stay in a core's cache from sweep to sweep, so that bands are not needed.
 const SMALL: usize = 128 << 10;
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Calls `work` for all rows of the block, to compute `columns`. If that is faster, `work` gets a few neighbouring rows at a time, from top to
-/// bottom, while the next rows are prefetched.
+/// Calls `work` for all rows of the rank, to compute `columns`: once for all rows, or, if that is faster, in bands of a few rows from top to bottom,
+/// while the next rows are prefetched.
 ///
-/// The parts of the rows in a strip are far from each other in memory. No processor predicts that the next row follows after a few values, so each
-/// row would begin with a wait for memory. The values behind those of the strip, which processors fetch instead, are evicted from the cache before
-/// the next strip if there are many rows. The time of a value would then depend on the number of rows on the rank, and each movement of rows would
+/// The rows of a strip are far from each other in memory, and each has only a few values in the strip. The processor's own prefetcher does not fetch
+/// the next row, so each row would begin with a wait for memory. It fetches values behind the strip instead, which are evicted before the next strip
+/// needs them if the rank has many rows. The time per value would then grow with the number of rows of the rank, and each movement of rows would
 /// gain less than predicted.
 pub(super) fn in_bands<T: Pod, E>(
     local: &mut LocalRows<T>,
@@ -39,7 +39,7 @@ pub(super) fn in_bands<T: Pod, E>(
     }
     let band = BAND.div_ceil(part);
     for first in (0..rows).step_by(band) {
-        // Limits the prefetched rows to the lower halo row, which is row `rows`, counted without the upper halo row.
+        // Prefetching ends at the lower halo row, which has the number `rows`.
         let ahead = |from: usize| (from + AHEAD * band).min(rows + 1);
         fetch(local, ahead(first)..ahead(first + band), columns);
         work(local.grid_of(&(first..(first + band).min(rows))))?;

@@ -1,4 +1,4 @@
-//! A rank's part of a movement of rows.
+//! State machine that sends and receives a rank's rows in a movement of rows.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use crate::error::Result;
 
-/// Task of a rank in a round of a movement: rows to send to, or to receive from, a neighbour.
+/// Step of a rank in a movement: rows to send to a neighbour, or to receive from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Send { to: usize, units: Range<u64> },
     Receive { from: usize, units: Range<u64> },
 }
 
-/// State machine for a rank's part of a movement: sends and receives rows, round by round.
+/// One rank's part of a movement of rows: the rows that it sends and receives, in order.
 #[derive(Debug)]
 pub(super) struct RowMigration {
-    /// Rows to send and to receive, in order; in each round sends precede receives.
+    /// Steps of the rank, in the order of the movement's rounds; in each round it sends before it receives.
     tasks: Vec<Task>,
     next: usize,
     /// True if a neighbour has announced the rows that this rank receives next.
@@ -41,8 +41,8 @@ impl RowMigration {
         RowMigration { tasks, next: 0, is_announced: false, sent: 0, received: 0 }
     }
 
-    /// Sends and receives rows as far as possible. Returns true when the rank has done its part of the movement. A directive that arrived before the
-    /// rows stays in the queue, because the caller has to process it first.
+    /// Sends and receives rows until a message is missing. Returns true when the rank has sent and received all its rows. A directive in front of
+    /// the rows stays in the queue, and the caller must process it first.
     pub(super) fn advance<T: Pod + Send>(
         &mut self,
         position: Position,
@@ -66,7 +66,7 @@ impl RowMigration {
                         return Err(unexpected(0, &what, &format!("rows at one end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
-                    // Announces the rows, because the receiver counts the time from this message on as their transfer time.
+                    // The announcement tells the receiver when the transfer begins, so that it does not count earlier waiting as transfer time.
                     out.send(*to, ToNeighbour::RowsComing)?;
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
@@ -76,8 +76,8 @@ impl RowMigration {
                     let queue = if is_above { &mut queues.above } else { &mut queues.below };
                     let sent = match queue.pop_front() {
                         None => return Ok(false),
-                        // Leaves a directive in the queue. The sender of the rows may forward directives while it waits for rows that it has to
-                        // receive before it sends.
+                        // The caller processes a directive that arrives before the rows. The sender of the rows may forward directives while it
+                        // still waits for rows that it has to pass on.
                         Some(directive @ ToNeighbour::Directive(_)) if !self.is_announced => {
                             queue.push_front(directive);
                             return Ok(false);
@@ -111,7 +111,7 @@ impl RowMigration {
         Ok(true)
     }
 
-    /// Returns true if the rank waits for rows that their sender has not announced.
+    /// Returns true if the rank waits for rows whose sender has not begun to send them (has not announced them).
     pub(super) fn awaits_sender(&self) -> bool {
         !self.is_announced && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
@@ -141,7 +141,7 @@ mod tests {
     use super::super::messages::delivered;
     use super::*;
 
-    /// Records the messages that a rank sends, instead of sending them.
+    /// Transport that records the messages that a rank sends.
     #[derive(Default)]
     struct Wire(Vec<ToNeighbour<Bytes>>);
 
@@ -152,7 +152,8 @@ mod tests {
         }
     }
 
-    /// The receiver of rows sends `Wanted` once the rows were announced, and only once. Before the announcement it waits for the sender to begin.
+    /// A rank that waits for announced rows sends `Wanted` to their sender, once. Before the announcement it sends nothing, because the sender may
+    /// be busy with a sweep.
     #[test]
     fn receiver_requests_announced_rows_once() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };

@@ -53,14 +53,15 @@ impl Shape {
 
 /// Kind of rows above the first and below the last computed row of a grid.
 ///
-/// Inside the loops, rows are counted from the row above unit 0, whatever it is, so that unit `u` is row `u + 1`.
+/// Inside the framework, rows are counted from the row above unit 0, even if that row is not part of the grid, so that unit `u` is row `u + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edges {
     /// The first and the last row of the grid, which are constant and not computed.
     Fixed,
     /// The rows form a ring of this number of rows: the last row is above the first.
     Periodic(u64),
-    /// Values above the first row that are not part of the grid, like the values to the left of the first column; nothing lies below the last row.
+    /// Values above the first row that are not part of the grid, as in a table: user code supplies them, like those to the left of the first column.
+    /// Nothing lies below the last row.
     Above,
 }
 
@@ -81,7 +82,7 @@ impl Edges {
         }
     }
 
-    /// Returns the number in the whole grid of the row that is unit 0.
+    /// Returns the number, in the whole grid, of the row that is unit 0.
     pub(super) fn first(self) -> u64 {
         match self {
             Edges::Fixed => 1,
@@ -89,12 +90,12 @@ impl Edges {
         }
     }
 
-    /// Returns the number of a row in the whole grid; `row` is counted from the row above unit 0.
+    /// Converts the number of a row, counted from the row above unit 0, to its number in the whole grid.
     pub(super) fn number(self, row: u64) -> u64 {
         match self {
             Edges::Fixed => row,
             Edges::Periodic(rows) => (row + rows - 1) % rows,
-            // Wraps around for the row above the first row of a table, which has no number.
+            // The row above a table has no number in the whole grid; its number wraps around.
             Edges::Above => row.wrapping_sub(1),
         }
     }
@@ -103,8 +104,7 @@ impl Edges {
     /// ranks keep of their rows.
     pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
         match self {
-            // Counts columns of a table from the first column of the panel that the sweep fills; ranks keep one more column, to the left of the
-            // panel.
+            // In a table, column 0 of the stored columns is to the left of the panel that the sweep fills.
             Edges::Above => {
                 let first = sweep * (width as u64 - 1);
                 let column = |column: usize| first + column as u64 - 1;

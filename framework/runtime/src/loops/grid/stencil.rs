@@ -212,7 +212,7 @@ impl<U: Stencil> StencilLoop<U> {
         )
     }
 
-    /// Returns the body of the loop.
+    /// Returns the body of the loop: the value that implements [`Stencil`].
     pub fn body(&self) -> &U {
         &self.user
     }

@@ -25,7 +25,7 @@ pub(super) struct OldAndNew<T> {
 }
 
 impl<T: Pod> OldAndNew<T> {
-    /// Returns the rows `rows` for user code: the old values with the row above and the row below, and the new values to be computed.
+    /// Returns the rows `rows` for user code: their old values, with the row above and the row below, and their new values, which user code writes.
     pub(super) fn band(&mut self, rows: &Range<usize>) -> (OldGrid<'_, T>, &mut [T]) {
         (self.old.around(rows), self.new.band(rows))
     }
@@ -41,7 +41,7 @@ impl<T: Pod + Send> Storage for OldAndNew<T> {
 #[derive(Debug)]
 pub(super) struct StencilStep<T> {
     position: Position,
-    /// Rank at the other end of the chain, for a rank at an end of a grid with periodic rows.
+    /// Rank that holds the row at the opposite end of a grid with periodic rows, if this rank holds the first or the last row.
     across: Option<usize>,
     /// Rows of this rank before the sweep, with halo rows.
     pub(super) old: LocalRows<T>,
@@ -49,13 +49,14 @@ pub(super) struct StencilStep<T> {
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,
-    /// Phase of the worker. In a sweep it contains the next piece: 0 for the first row, 1 for the last row, 2 for the rows between them.
+    /// Phase of the worker. Within a sweep it contains the piece that user code computes next: 0 for the first row, 1 for the last row, 2 for the
+    /// rows between them.
     phase: Phase<usize>,
-    /// True if the upper halo row of `old` is of the same sweep as the rows. `below_ready` is true if the lower halo row is.
+    /// True if the upper halo row of `old` has been received for the present sweep.
     above_ready: bool,
     below_ready: bool,
     queues: Neighbours,
-    /// Rows received from the rank at the other end of a grid with periodic rows.
+    /// Halo rows received from the rank at the opposite end of a grid with periodic rows.
     wrapped: VecDeque<HaloRow<Bytes>>,
     movement: Option<Movement>,
     report_after: u64,
@@ -64,7 +65,7 @@ pub(super) struct StencilStep<T> {
 }
 
 impl<T: Pod + Send> StencilStep<T> {
-    /// Creates the worker. Both halo rows of `local` must be of the same sweep as its rows.
+    /// Creates the worker. Both halo rows of `local` must be up to date.
     pub(super) fn new(position: Position, local: LocalRows<T>, sweeps: u64) -> Self {
         StencilStep {
             position,
@@ -85,7 +86,7 @@ impl<T: Pod + Send> StencilStep<T> {
         }
     }
 
-    /// Copies the neighbours' rows, as they are after the previous sweep, to the halo rows. Returns false if a row has not arrived.
+    /// Receives the halo rows of the present sweep (the neighbours' rows after the previous sweep). Returns false if one has not arrived.
     fn take_halo(&mut self, out: &mut dyn Outgoing) -> Result<bool> {
         while let Some(from) = self.position.above()
             && !self.above_ready
@@ -118,7 +119,7 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Copies a received row, which must be a whole row, to the upper halo row if `is_above` is true and to the lower one otherwise.
+    /// Copies a received row to the upper halo row if `is_above` is true, and to the lower one otherwise. The message must contain all columns.
     fn fill(&mut self, row: &HaloRow<Bytes>, from: usize, is_above: bool) -> Result<bool> {
         let width = self.old.width();
         let halo = if is_above { self.old.upper() } else { self.old.lower() };
@@ -129,8 +130,8 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Sends the first and the last row of `rows` to the ranks that need them as halo rows. If `crossed` is true, the rows are sent across borders
-    /// that the movement before the next sweep crosses, and otherwise across all other borders.
+    /// Sends the first and the last row of `rows` to the neighbours as their halo rows. If `crossed` is true, sends them only to neighbours with
+    /// which the movement before the next sweep exchanges rows, and otherwise only to the other neighbours.
     fn send_ends(
         &self,
         rows: &LocalRows<T>,
@@ -154,7 +155,7 @@ impl<T: Pod + Send> StencilStep<T> {
         {
             out.send(below, ToNeighbour::HaloRow(HaloRow::of(sweep, 0..width, rows.last())))?;
         }
-        // The border between the two ends of the grid counts as not crossed, because rows never move across it.
+        // No rows ever move between the two ends of a grid with periodic rows.
         if let Some(across) = self.other_end()
             && !crossed
         {
@@ -164,12 +165,12 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(())
     }
 
-    /// Returns the rank at the other end of a grid with periodic rows, if it is not this rank.
+    /// For an end of a grid with periodic rows, returns the rank at the opposite end, if it is another rank.
     fn other_end(&self) -> Option<usize> {
         self.across.filter(|&across| across != self.position.rank)
     }
 
-    /// Returns the rows of piece `band` of a sweep: the first row, the last row, or the rows between them.
+    /// Returns the rows of piece `band` of a sweep: 0 is the first row, 1 the last row, 2 all rows between them.
     fn rows_of(&self, band: usize) -> Range<usize> {
         let len = self.old.len();
         match band {
@@ -179,7 +180,7 @@ impl<T: Pod + Send> StencilStep<T> {
         }
     }
 
-    /// Advances the rank's part in a movement of rows. Returns the numbers of rows sent and received, or `None` if the rank has to wait.
+    /// Sends and receives the rows of a movement. Returns the numbers of rows sent and received, or `None` if the rank has to wait for rows.
     fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
         let migrated = loop {
             let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
@@ -196,8 +197,8 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // Sends halo rows across the borders that the movement has crossed. They were not sent after the sweep, because the movement changes the rows
-        // there.
+        // Neighbours with which rows were exchanged get their halo rows now, and not at the end of the sweep, because the movement has changed the
+        // first or last row.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -255,7 +256,8 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
-        // Sends the first and the last row when both are done: after the second piece, or after the first piece if the rank has a single row.
+        // The halo rows of the neighbours are sent as soon as the first and the last row are computed: after piece 1, or after piece 0 if the rank
+        // has a single row.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }
@@ -264,7 +266,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             return Ok(());
         }
         match self.across {
-            // Copies the fixed rows at the ends of the grid to the halo rows after the sweep, because only the old rows have them.
+            // The fixed rows at the ends of the grid are halo rows that no neighbour sends, so they are copied from the old to the new rows.
             None => {
                 if self.position.above().is_none() {
                     self.new.upper().copy_from_slice(self.old.upper());
@@ -330,8 +332,8 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     }
 
     fn delay(&self) -> u64 {
-        // Each rank can be one sweep ahead of the rank above, which forwards directives to it. So rows move as many sweeps after the directive as
-        // there are ranks with rows.
+        // A rank can begin a sweep before a directive of the rank above reaches it, so it can be one sweep ahead of that rank. Rows therefore move
+        // as many sweeps after rank 0 issues the directive as there are ranks with rows.
         self.position.chain as u64
     }
 

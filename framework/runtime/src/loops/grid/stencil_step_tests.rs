@@ -42,12 +42,12 @@ fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     old
 }
 
-/// Returns both kinds of edges to test: fixed edges and periodic rows.
+/// Returns the kinds of edges to test: fixed edges, and periodic rows.
 fn both(shape: Shape) -> [Edges; 2] {
     [Edges::Fixed, Edges::Periodic(shape.rows)]
 }
 
-/// Runs a chain of workers twice, the second time from the state after the first, and compares the values with the serial loop.
+/// Simulates two runs of a loop, the second from the state after the first, and compares the values with the serial loop.
 fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, edges.units(shape), ranks);

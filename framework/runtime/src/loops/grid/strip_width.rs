@@ -1,33 +1,33 @@
-//! Choice of the strip width of a DOACROSS loop: number of columns between two messages to the rank below.
+//! Choice of the strip width of a DOACROSS loop: number of columns that a rank computes between two messages to the rank below.
 
 use armature_planner::loops::{ShiftCost, Sweep};
 
 use crate::observe::number_format::seconds;
 
-/// Initial strip width in columns. Strips of about this width suit kernels in which each value has to wait for the previous one: the processor works
-/// on several rows of a narrow strip at the same time, which no model describes.
+/// Initial strip width in columns. Narrow strips suit kernels in which each value has to wait for the previous one: the processor then works on
+/// several rows of a strip at the same time, which no cost model describes.
 const NARROW: u64 = 16;
-/// Minimum number of sweeps to judge a strip width: with three sweeps, the median ignores a slow one.
+/// Minimum number of sweeps from which the median time for a strip width is taken; with three, one slow sweep has no effect.
 const LEAST: usize = 3;
-/// Maximum number of sweeps to judge a strip width, because otherwise the times of thousands of very short sweeps would be sorted.
+/// Maximum number of sweeps from which the median time for a strip width is taken. It limits the sorting of times when sweeps are very short.
 const MOST: usize = 48;
-/// Total time in seconds of the sweeps that suffice to judge a strip width. In experiments this time was enough to tell widths apart that differ by
-/// one or two per cent.
+/// Total time in seconds of the sweeps that are enough to judge a strip width: in experiments, widths that differ by one or two per cent could be
+/// told apart.
 const LONG: f64 = 24e-3;
-/// A strip width is rejected early if its median time of a sweep is this many times that of another width. In experiments no median of three sweeps
-/// was wrong by this factor.
+/// Factor of the median times of two strip widths from which on the slower one is rejected after the minimum number of sweeps. In experiments no
+/// median of three sweeps was wrong by this factor.
 const HOPELESS: f64 = 1.15;
-/// Strip widths whose sweeps take up to this many times as long as those of the best width count as equally good, because medians cannot tell them
-/// apart. The narrowest of them is chosen: when a rank gets more rows, wide strips no longer fit in the cache, narrow ones still do.
+/// Factor of the median times up to which two strip widths count as equally good, because medians cannot tell them apart. The narrowest of the
+/// equally good widths is chosen: when a rank gets more rows, wide strips no longer fit in the cache, narrow ones still do.
 const ALIKE: f64 = 1.01;
-/// Factor between neighbouring strip widths that are compared last.
+/// Ratio of neighbouring strip widths in the last and finest comparison.
 const FINE: f64 = std::f64::consts::SQRT_2;
-/// Strip widths that are tried are multiples of this number of columns, a vector of doubles, except for the narrowest widths and the width of all
-/// columns.
+/// Strip widths that are tried are multiples of this number of columns (a vector register of doubles). Exceptions are widths below it and the full
+/// width.
 const STEP: f64 = 4.0;
 
-/// Tries strip widths in real sweeps, each width once, and keeps the best one. The widths are near the one that model (10) of Siegell and Steenkiste
-/// (1997) predicts from the measured costs of messages, and near a narrow one.
+/// Tries strip widths in real sweeps and keeps the best one. The tried widths are near [`NARROW`] and near the width that model (10) of Siegell and
+/// Steenkiste (1997) predicts from the measured costs of messages.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StripWidth {
     /// Number of columns that a sweep computes.
@@ -38,7 +38,7 @@ pub(super) struct StripWidth {
     candidates: Vec<Candidate>,
     /// Times in seconds of the sweeps with the present strip width.
     sweeps: Vec<f64>,
-    /// True if the next sweep is not measured, because its time depends on the state in which the previous sweep has left the chain.
+    /// True if the next sweep is not measured, because its time also depends on the strip width or the movement of rows before it.
     skips: bool,
     settled: bool,
 }
@@ -67,12 +67,11 @@ impl StripWidth {
         }
     }
 
-    /// Returns the strip width of the next sweep.
     pub(super) fn width(&self) -> u64 {
         self.width
     }
 
-    /// Returns true if the choice of the strip width needs measured costs of messages.
+    /// Returns true if the next strip width can be chosen only with measured costs of messages.
     pub(super) fn wants_shift(&self) -> bool {
         !self.settled && self.ranks > 1 && self.shift.is_none()
     }
@@ -82,14 +81,14 @@ impl StripWidth {
         self.shift = Some(shift);
     }
 
-    /// Discards the times of the sweeps with the present width so far, and of the next sweep, because other events, such as a movement of rows, have
+    /// Discards the measured times for the present strip width, and that of the next sweep, because another event, such as a movement of rows, has
     /// affected them.
     pub(super) fn disturb(&mut self) {
         self.sweeps.clear();
         self.skips = true;
     }
 
-    /// Starts the trials of strip widths again after a change of the loop, beginning with the present width and those near it.
+    /// Tries strip widths again after a change of the loop, beginning with the present width and those near it.
     pub(super) fn restart(&mut self) {
         if self.candidates.len() > 1 {
             self.disturb();
@@ -98,7 +97,7 @@ impl StripWidth {
         }
     }
 
-    /// Adds a sweep of `took` seconds. Returns the reason when a strip width is chosen and no further one will be tried.
+    /// Adds the time `took` of a sweep, in seconds. When this ends the trials, returns the reason for the strip width that is chosen.
     pub(super) fn on_sweep(&mut self, took: f64) -> Option<String> {
         if self.settled {
             return None;
@@ -154,7 +153,7 @@ impl StripWidth {
     }
 }
 
-/// Rounds the strip width so that all strips begin at the same offset in cache lines and vectors.
+/// Rounds a strip width to a multiple of [`STEP`], so that all strips begin at the same offset in cache lines and vectors.
 fn even(width: f64) -> u64 {
     let step = if width < 2.0 * STEP { 1.0 } else { STEP };
     ((width / step).round() * step) as u64
@@ -200,8 +199,8 @@ mod tests {
             let (width, sweeps) = choose(&mut strip_width, cost);
             let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
             assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
-            // In the loop where the strip width has no effect, a sweep takes 1 ms. Ten widths are measured for 24 ms each, after one sweep each that
-            // is not measured.
+            // Where the strip width has no effect, sweeps take 1 ms, and each of ten widths is measured in 24 sweeps. One more sweep per width is
+            // not measured.
             assert!(sweeps <= 10 * 25, "{sweeps}");
             assert_eq!(strip_width.on_sweep(1.0), None, "chosen for good");
         }
@@ -237,7 +236,8 @@ mod tests {
     fn much_worse_width_is_abandoned_early() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 1e-3 } else { 2e-3 });
-        // The first strip width is measured in 24 sweeps and each other width in three. For each width, one more sweep is not measured.
+        // The initial width is measured in 24 sweeps, and each of the others, which are much slower, in three. For each width, one more sweep is not
+        // measured.
         assert_eq!((width, sweeps), (NARROW, 25 + 4 * (strip_width.candidates.len() - 1)), "{strip_width:?}");
     }
 
@@ -245,7 +245,7 @@ mod tests {
     fn long_sweeps_are_timed_three_times() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 0.015 } else { 0.012 });
-        // Each strip width is measured in three sweeps, after one sweep that is not measured.
+        // Each strip width is measured in three sweeps, because these are long enough. One more sweep per width is not measured.
         assert!(
             width != NARROW && sweeps == 4 * strip_width.candidates.len(),
             "{width} {sweeps} {strip_width:?}"
@@ -255,7 +255,8 @@ mod tests {
     #[test]
     fn narrowest_of_equally_good_widths_is_chosen() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
-        // Sweep times from a strip width of 20 columns on: each doubling of the width saves a thousandth. Narrower strips take twice as long.
+        // Sweep times of this simulated loop: from a strip width of 20 columns on, each doubling of the width saves a thousandth; narrower strips
+        // take twice as long.
         let flat =
             |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.001 * (width as f64 / 20.0).log2() };
         let (width, _) = choose(&mut strip_width, flat);

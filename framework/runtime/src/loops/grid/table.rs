@@ -121,14 +121,15 @@ impl<T> fmt::Debug for Line<'_, T> {
     }
 }
 
-/// Table as a loop of sweeps. Each sweep fills a panel of columns; the stored column before the panel holds the values to the left of it.
+/// A table in the form of a DOACROSS loop. Each sweep fills a panel of columns; the stored column before the panel contains the values to the left
+/// of it.
 pub(super) struct Panels<U> {
     pub(super) user: U,
     columns: u64,
     /// Number of the present panel, from 0. `width` is the number of columns of a panel.
     panel: u64,
     width: usize,
-    /// End of the columns of the present panel that have been filled, or 0 if none has been filled.
+    /// End of the columns that have been filled in the present panel, counted as stored columns; 0 if none has been filled.
     until: usize,
 }
 
@@ -143,13 +144,13 @@ impl<U: Table> Panels<U> {
         self.columns.div_ceil(width.max(1) as u64)
     }
 
-    /// Resumes after `panels` panels that an earlier job has filled, and restores the results of user code (findings) of some of its ranks.
+    /// Continues after `panels` panels that an earlier job has filled. `found` are results of user code (findings) that ranks of that job had saved.
     pub(super) fn resume(&mut self, panels: u64, found: Vec<Vec<u8>>) -> Result<(), BoxError> {
         self.panel = panels;
         found.iter().try_for_each(|saved| self.user.restore(saved))
     }
 
-    /// Ends a strip of columns, in all rows of the rank. After the last strip of a panel the results of user code (findings) are stored for
+    /// Called when all rows of the rank are filled in a strip of columns. At the end of a panel, saves the results of user code (findings) for
     /// checkpoints.
     pub(super) fn end_strip(&mut self, findings: Option<&Findings>) -> Result<(), BoxError> {
         if self.until < self.width + 1 {
@@ -170,17 +171,17 @@ impl<U: Table> Panels<U> {
 impl<U: Table> DoAcross for Panels<U> {
     type Value = U::Value;
 
-    /// Does nothing: a row of a table has no values before it is filled.
+    /// A row of a table has no initial values.
     fn row(&mut self, _: u64, _: &mut [U::Value]) -> Result<(), BoxError> {
         Ok(())
     }
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // Column of the table that is stored as the second column of this rank's rows.
+        // Column of the table that is stored as column 1; column 0 holds the values to the left of the panel.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
-        // The range of columns may be empty, because the last panel may have fewer columns than the others.
+        // The last panel may have fewer columns than the others, so that nothing is left to fill in a strip.
         if filled.is_empty() {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use crate::session::{Config, run};
 
 const SHAPE: Shape = Shape { rows: 23, columns: 400 };
 
-/// Table of test values that continues from a checkpoint, or fails as soon as there is a checkpoint.
+/// Table of test values that saves its results in checkpoints. If `dies_of` is set, it fails as soon as that directory holds a checkpoint.
 struct Kept {
     mixed: Mixed,
     dies_of: Option<PathBuf>,
@@ -40,7 +40,7 @@ impl Table for Kept {
             if dir.join("manifest").exists() {
                 return Err("enough".into());
             }
-            // Pauses, to give the disk time to write a checkpoint.
+            // Slows the loop down, so that a checkpoint is complete before the last panel.
             std::thread::sleep(PAUSE);
         }
         self.mixed.fill(cells)
@@ -74,7 +74,8 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
     assert!(error.to_string().contains("loop mixed: enough (in rows"), "{error}");
 }
 
-/// Restarts the job from its checkpoint. Returns the number and the sum of the values that this job and the jobs before it have filled.
+/// Restarts the job from its checkpoint. Returns the number and the sum of the values filled by this job and, according to the checkpoint, by the
+/// jobs before it.
 fn resume(ranks: usize, shape: Shape, settings: &Settings) -> Result<((u64, u64), Summary)> {
     let (total, summary) = run(&Config::new().ranks(ranks), |session| {
         let mut table = TableLoop::new("mixed", shape, Kept::new(shape)).settings(settings.clone());
@@ -98,7 +99,7 @@ fn table_resumes_from_its_checkpoint_on_any_rank_count() {
         let (total, summary) = resume(after, SHAPE, &settings).unwrap();
         assert_eq!(total, expected, "{before} ranks, then {after}");
         assert!(summary.passes < 200, "{summary}");
-        // The restarted job has left a later checkpoint, from which a third start continues.
+        // The restarted job has written a later checkpoint, from which another start of the job continues.
         let (again, last) = resume(2, SHAPE, &settings).unwrap();
         assert!(again == expected && last.passes <= summary.passes, "{last}");
     }

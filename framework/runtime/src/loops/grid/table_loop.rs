@@ -102,7 +102,7 @@ impl<U: Table> TableLoop<U> {
         self.sweeps.run_passes(session, panels, extras, after).map(|end| Outcome::of(end.summary))
     }
 
-    /// Returns the store for results of user code (findings) that are written to checkpoints, if the loop has checkpoints.
+    /// Returns the storage for results of user code (findings) that are written to checkpoints, if the loop has checkpoints.
     fn findings(&self, session: &mut Session) -> Result<Option<Findings>> {
         let LoopState { settings, shape, .. } = &self.sweeps.grid_loop.state;
         if settings.checkpoint.is_none() {
@@ -132,7 +132,7 @@ impl<U: Table> TableLoop<U> {
         error
     }
 
-    /// Returns the body of the loop, with the results gathered from this rank's rows.
+    /// Returns the body of the loop: the value that implements [`Table`], with the results gathered from this rank's rows.
     pub fn body(&self) -> &U {
         &self.sweeps.body().user
     }
@@ -163,7 +163,7 @@ impl<U: Table> TableLoop<U> {
         Ok(self.inner(&rows))
     }
 
-    /// Checks that ranks keep all columns of the table.
+    /// Returns an error unless ranks keep all columns of the table.
     fn check_kept(&self, session: &mut Session) -> Result<()> {
         let (width, columns) =
             (self.sweeps.grid_loop.state.width(), self.sweeps.grid_loop.state.shape.columns);
@@ -177,7 +177,7 @@ impl<U: Table> TableLoop<U> {
         Err(self.misused(session, text))
     }
 
-    /// Returns the values of `rows` without the column to the left of the first column of the table.
+    /// Returns the values of `rows` without their first stored column, which holds the values to the left of the table.
     fn inner(&self, rows: &[U::Value]) -> Vec<U::Value> {
         rows.chunks_exact(self.sweeps.grid_loop.state.width()).flat_map(|row| &row[1..]).copied().collect()
     }

@@ -9,7 +9,7 @@ use crate::error::{BoxError, Error, ErrorKind};
 use crate::loops::Settings;
 use crate::session::{Balance, Config, run};
 
-/// Combines three values and a position to a value that depends on each bit of each of them.
+/// Hashes three neighbouring values and a position to a value that depends on each bit of them.
 pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> u64 {
     (before ^ above.rotate_left(9) ^ left.rotate_left(23))
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -17,12 +17,12 @@ pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> 
         .rotate_left(31)
 }
 
-/// Returns the value at a position above or to the left of the table.
+/// Returns the value that the test table has outside its first row or column; `None` stands for the row above or the column to the left.
 pub(super) fn edge(row: Option<u64>, column: Option<u64>) -> u64 {
     mix(7, row.map_or(3, |row| row + 11), column.map_or(5, |column| column + 13), 0, 0)
 }
 
-/// Table of test values, with statistics of the rows of this rank.
+/// Table of test values, which also counts and sums the values that this rank has filled.
 pub(super) struct Mixed {
     pub(super) shape: Shape,
     /// Number of values that were filled.
@@ -70,7 +70,7 @@ impl Table for Mixed {
     }
 }
 
-/// Returns the values of the table in row order.
+/// Returns the values of the test table, computed serially, row by row.
 pub(super) fn serial(shape: Shape) -> Vec<u64> {
     let columns = shape.columns as u64;
     let mut table: Vec<u64> = Vec::new();

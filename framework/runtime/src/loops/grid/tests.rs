@@ -8,9 +8,9 @@ use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Settings, Summary};
 use crate::session::{Balance, Config, run};
 
-/// Body of a loop for successive over-relaxation.
+/// Body of a loop for successive over-relaxation, which can fail on purpose.
 pub(super) struct Sor {
-    /// Sweep and row in which the body fails; the last value is true if it panics.
+    /// Sweep and row in which user code fails; the last value is true if it panics.
     fails: Option<(u64, u64, bool)>,
     sweep: u64,
 }
@@ -141,7 +141,7 @@ fn large_blocks_are_computed_in_bands_of_rows() {
             Ok(sor.collect(session)?)
         });
         assert!(same(&grid.unwrap().unwrap(), &serial(shape, 30)), "{ranks} ranks");
-        // User code may receive all rows at once only on a rank with fewer than 110 rows; on other ranks it receives a few rows per call.
+        // With 110 rows or more, a rank computes its rows in several calls of user code, a few rows per call.
         assert!(most.load(Ordering::Relaxed) < 110, "{most:?} rows at a time");
     }
 }
@@ -208,7 +208,7 @@ fn strip_may_exceed_the_silence_limit() {
 
 #[test]
 fn missing_report_is_named() {
-    // With the inline driver, rank 1 computes on the thread that would send a heartbeat, so rank 0 waits too long for the heartbeat.
+    // With the inline driver, rank 1 computes on the thread that sends heartbeats. Rank 0 therefore misses the heartbeat and reports a timeout.
     let error = run_slow(std::time::Duration::from_millis(300), crate::Driver::Inline).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{text}");

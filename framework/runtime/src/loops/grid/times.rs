@@ -7,27 +7,29 @@ use crate::loops::POLL_INTERVAL;
 use crate::loops::metrics::{BlockTime, Metrics, StartTimes};
 use crate::observe::Tally;
 
-/// Maximum number of pieces of a sweep between two polls for messages, even if the clock measures almost no time for them.
+/// Maximum number of pieces of a sweep that are computed between two polls for messages, even if they take almost no time.
 const MOST: u32 = 1 << 14;
 
-/// Times of a rank's part of a movement of rows in progress.
+/// Times of this rank in a movement of rows in progress.
 struct Moving {
     since: Duration,
-    /// Time in which the rank waited for other ranks that had not begun to send rows.
+    /// Time in which this rank waited for ranks that had not begun to send rows.
     waited: Duration,
 }
 
-/// Stretch: pieces of a sweep that are computed one after the other, without a wait or a poll in between, and timed together.
+/// Stretch: consecutive pieces of a sweep on the thread that communicates, without a wait or a poll in between. They are timed together, because
+/// reading the clock for each would be slow.
 struct Stretch {
     start: StartTimes,
     units: f64,
     pieces: u32,
 }
 
-/// Wait of the rank for other ranks or for rows, from its beginning until its end is recorded.
+/// Wait of the rank in progress, for messages of other ranks.
 struct Wait {
     since: Duration,
-    /// True if the rank waits for rows in transit, which counts as part of a movement. Any other wait counts as waiting for other ranks.
+    /// True if the rank waits for rows that are being sent to it, which counts as cost of the movement. Any other wait counts as waiting for other
+    /// ranks.
     is_transfer: bool,
 }
 
@@ -36,15 +38,14 @@ pub(super) struct Times {
     clock: Clock,
     pub(super) metrics: Metrics,
     stretch: Option<Stretch>,
-    /// Number of pieces of a sweep between two polls for messages.
+    /// Number of pieces of a sweep that are computed and timed together, between two polls for messages.
     pieces: u32,
-    /// Last measured duration of a piece of a sweep. `is_new_time` is true if the executor of user code has not received it.
+    /// Last measured duration of a piece of a sweep. `is_new_time` is true until it has been passed to the executor of user code.
     piece_time: Option<Duration>,
     is_new_time: bool,
     wait: Option<Wait>,
     moving: Option<Moving>,
-    /// Number of units computed since the last call of [`tally`](Times::tally), which counts units for the event log, and the time that the units
-    /// took.
+    /// Number of units computed since the last call of [`tally`](Times::tally), and the time that they took, for the event log.
     untallied: (f64, Duration),
 }
 
@@ -63,8 +64,7 @@ impl Times {
         }
     }
 
-    /// Adds the units that were computed since the last call, and the time of the pieces that are being timed, to the counts `tally` for the event
-    /// log.
+    /// Adds to `tally`, for the event log, the units computed since the last call, and the time of the pieces that are still being timed.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {
@@ -79,13 +79,12 @@ impl Times {
         self.untallied.1 += took;
     }
 
-    /// Returns the last measured duration of a piece of a sweep.
     pub(super) fn piece_time(&self) -> Option<Duration> {
         self.piece_time
     }
 
-    /// Begins a piece of a sweep, on this thread (`is_inline`) or on a compute thread. Returns the duration of a piece, if it has been measured since
-    /// the last piece began.
+    /// Begins a piece of a sweep, on this thread (`is_inline`) or on a compute thread. Returns the duration of an earlier piece, if it was measured
+    /// since the last call.
     #[inline]
     pub(super) fn begin_piece(&mut self, is_inline: bool) -> Option<Duration> {
         if !is_inline {
@@ -110,13 +109,13 @@ impl Times {
         }
     }
 
-    /// Returns true if the next piece of a sweep is timed together with the one that has just been computed (the same stretch).
+    /// Returns true if the next piece of a sweep is to be computed and timed in the same stretch as the last one, without a poll for messages.
     #[inline]
     pub(super) fn is_within_stretch(&self) -> bool {
         self.stretch.as_ref().is_some_and(|stretch| stretch.pieces + 1 < self.pieces)
     }
 
-    /// Ends the present stretch of pieces that are timed together, if it has its full number of pieces.
+    /// Ends the measurement of the present stretch of pieces, if the stretch has its full number of pieces.
     #[inline]
     pub(super) fn end_full_stretch(&mut self) {
         if self.stretch.as_ref().is_some_and(|stretch| stretch.pieces >= self.pieces) {
@@ -124,7 +123,8 @@ impl Times {
         }
     }
 
-    /// Ends the present stretch of pieces that are timed together. The next stretch has as many pieces as take about the time between two polls.
+    /// Ends the measurement of the present stretch of pieces. The number of pieces in the next stretch is chosen so that it takes about the time
+    /// between two polls.
     pub(super) fn end_stretch(&mut self) {
         let Some(Stretch { start, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
         else {
@@ -137,8 +137,8 @@ impl Times {
         (self.piece_time, self.is_new_time) = (Some(took / pieces), true);
     }
 
-    /// Begins a wait of the rank. In a movement the rank waits for rows in transit if `rows_are_sent` is true, and otherwise for a rank that has not
-    /// begun to send.
+    /// Begins a wait of the rank. During a movement of rows, `rows_are_sent` is true if the wait is for rows that are being sent to this rank, and
+    /// false if it is for a rank that has not begun to send.
     pub(super) fn wait(&mut self, rows_are_sent: bool) {
         let is_transfer = self.moving.is_some() && rows_are_sent;
         if self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer) {
@@ -155,7 +155,6 @@ impl Times {
         self.wait.is_some()
     }
 
-    /// Ends the rank's wait.
     #[inline]
     pub(super) fn end_wait(&mut self) {
         let Some(wait) = self.wait.take().filter(|wait| !wait.is_transfer) else { return };
@@ -166,15 +165,14 @@ impl Times {
         }
     }
 
-    /// Adds the time `took` in which the rank has polled until its messages had left. Within a movement that time already counts as part of the
-    /// movement.
+    /// Adds the time `took` in which the rank has polled until its sent rows were transferred. During a movement that time already counts as cost of
+    /// the movement.
     pub(super) fn waited_for_sends(&mut self, took: Duration) {
         if self.moving.is_none() {
             self.metrics.waited(took);
         }
     }
 
-    /// Begins the rank's part of a movement of rows.
     pub(super) fn begin_movement(&mut self) {
         self.end_wait();
         self.end_stretch();

@@ -18,10 +18,10 @@ use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Number of messages in which a rank sends its first row to the rank above. That rank can begin its next sweep after the first of them; each message
-/// has a cost.
+/// Number of messages in which a rank sends its first row to the rank above. After the first of them that rank can begin its next sweep, but each
+/// message has a cost.
 const SEGMENTS: usize = 4;
-/// Strip widths are tried again if the largest number of rows of a rank changes by more than this factor, because another width may then be best.
+/// Strip widths are tried again when the largest number of rows of a rank has changed by this factor, because another width may then be best.
 const MUCH: f64 = 1.5;
 
 /// One rank's part of a DOACROSS loop.
@@ -46,9 +46,9 @@ pub(super) struct Wavefront<T> {
     column: usize,
     /// Column at which the present strip ends.
     end: usize,
-    /// First column of the upper halo row whose value of this sweep has not arrived.
+    /// First column of the upper halo row whose value for this sweep has not been received.
     above_until: usize,
-    /// First column of the lower halo row whose value of the previous sweep has not arrived.
+    /// First column of the lower halo row whose value for this sweep (that after the previous sweep) has not been received.
     below_until: usize,
     /// First column of this rank's first row whose value has not been sent to the rank above in this sweep.
     sent_until: usize,
@@ -93,14 +93,13 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Returns the columns to send when the columns `columns` have been computed: the fixed columns at the ends of a row are included.
+    /// Returns the columns of a row to send when `columns` have been computed: `columns`, and the fixed columns next to them at the ends of the row.
     fn with_edges(&self, columns: Range<usize>) -> Range<usize> {
         let start = if columns.start == self.inner.start { 0 } else { columns.start };
         let end = if columns.end == self.inner.end { self.local.width() } else { columns.end };
         start..end
     }
 
-    /// Begins the sweep with number `self.sweep`.
     fn begin_sweep(&mut self) {
         self.column = self.inner.start;
         self.done = 0;
@@ -109,13 +108,15 @@ impl<T: Pod + Send> Wavefront<T> {
         self.phase = Phase::Sweeping(());
     }
 
-    /// Updates the state of the halo rows after a movement, and sends the first row to the rank above if rows have moved up.
+    /// Determines which halo rows are valid after a movement of rows, and sends the first row to the rank above if that rank has received rows from
+    /// this one.
     fn end_movement(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Some(movement) = self.movement.take() else { return Ok(()) };
         self.has_new_rows = true;
         if self.position.below().is_some() {
             self.below_until = match movement.direction(self.position.rank) {
-                // If rows moved down, the lower halo row is complete: it is the first row that moved, as it is after the previous sweep.
+                // The rank below has received rows from this rank. The first row that it received is the lower halo row of this rank, as it is after
+                // the previous sweep.
                 Some(Direction::Down) => self.local.width(),
                 Some(Direction::Up) | None => 0,
             };
@@ -129,8 +130,8 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(())
     }
 
-    /// Returns true if rows cross the border to the rank above before the next sweep. The rank above then does not need this rank's present first
-    /// row.
+    /// Returns true if rows move between this rank and the rank above before the next sweep. The rank above then does not need this rank's present
+    /// first row.
     fn is_above_moving(&self) -> bool {
         self.movement.as_ref().is_some_and(|movement| {
             movement.before == self.sweep + 1
@@ -138,8 +139,8 @@ impl<T: Pod + Send> Wavefront<T> {
         })
     }
 
-    /// Receives the part of the upper halo row that the strip needs; returns false if it has not arrived. Directives that arrived before it are
-    /// carried out, which includes sending them to the rank below.
+    /// Receives a message with columns of the upper halo row; returns false if none has arrived. Directives that arrive before it are processed and
+    /// forwarded to the rank below.
     #[inline]
     fn take_above(&mut self, from: usize, out: &mut dyn Outgoing) -> Result<bool> {
         loop {
@@ -156,7 +157,7 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Receives parts of the lower halo row of the previous sweep until column `until`; returns false if they have not arrived.
+    /// Receives columns of the lower halo row, as they are after the previous sweep, until column `until`; returns false if they have not arrived.
     #[inline]
     fn take_below(&mut self, until: usize) -> Result<bool> {
         let Some(from) = self.position.below() else { return Ok(true) };
@@ -173,7 +174,8 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(true)
     }
 
-    /// Returns the end of the strip that begins at `self.column`. If there is a rank above, that rank's last computed strip determines the end.
+    /// Returns the end of the strip that begins at `self.column`. Rank 0 chooses it; any other rank computes the columns that it has received from
+    /// the rank above.
     fn strip_end(&self) -> usize {
         let end = match self.position.above() {
             Some(_) => self.above_until,
@@ -182,7 +184,7 @@ impl<T: Pod + Send> Wavefront<T> {
         end.min(self.inner.end)
     }
 
-    /// Starts the movement of rows that is ordered before the present sweep, or otherwise the sweep.
+    /// Begins the movement of rows that is ordered before the present sweep, or, if there is none, the sweep itself.
     fn between(&mut self) -> Step {
         if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
             self.phase = Phase::Moving(RowMigration::new(movement, self.position));
@@ -291,7 +293,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         if let Some(below) = self.position.below() {
             out.send(below, ToNeighbour::Directive(directive.clone()))?;
         }
-        // A directive must arrive before its sweep begins, because it changes how the sweep is done.
+        // A directive changes how a sweep is done, so it must arrive before the rank begins the sweep.
         if directive.sweep != self.sweep || self.column != self.inner.start {
             let text = format!("a directive for sweep {} in sweep {}", directive.sweep, self.sweep);
             return Err(unexpected(0, &text, "a directive before the sweep begins"));
@@ -352,8 +354,8 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
     }
 
     fn delay(&self) -> u64 {
-        // One sweep between a directive and its movement is enough: a rank begins a sweep only when it has a halo row of that sweep, which follows
-        // rank 0's directive along the chain.
+        // Rows can move one sweep after the directive: a rank begins a sweep only when it has received a part of the upper halo row, which arrives
+        // after rank 0's directive, so no rank is ahead of a directive.
         1
     }
 

@@ -33,7 +33,7 @@ fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
     values
 }
 
-/// Runs a chain of workers twice, the second time from the state after the first, and compares the values with the serial loop.
+/// Simulates two runs of a loop, the second from the state after the first, and compares the values with the serial loop.
 fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, shape.units(), ranks);
@@ -121,7 +121,7 @@ fn rank_is_less_than_one_sweep_ahead_of_its_neighbour() {
     for seed in 0..40 {
         skew = skew.max(check(shape, 2, &Plan { sweeps: 20, delay: 1, movements: 0 }, seed).skew);
     }
-    // Rank 0 counts as two sweeps ahead, although it is less than one sweep ahead, because sweeps are counted when they begin.
+    // Sweeps are counted when they begin. Rank 0 therefore counts as two sweeps ahead of the last rank, although it is ahead by less than one sweep.
     assert_eq!(skew, 2);
 }
 

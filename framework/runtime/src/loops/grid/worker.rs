@@ -1,4 +1,4 @@
-//! Interface between a rank and its worker, for all loops over grids.
+//! Interface between the protocol of a rank and its worker, for all loops over grids.
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,17 +11,17 @@ use super::row_migration::RowMigration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Piece;
 
-/// Next step of a rank, as determined by its worker.
+/// Next step of a rank in the loop, as its worker determines it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// User code computes this piece of a sweep in the rows that [`Worker::lend`] returns. Then the rows are put back with [`Worker::take_back`], and
+    /// User code computes this piece of a sweep in the rows that [`Worker::lend`] returns. The rows are then returned by [`Worker::take_back`], and
     /// [`Worker::computed`] is called.
     Compute(Range<usize>),
-    /// The sweep with this number is about to begin. Reports are sent and directives are issued here.
+    /// The sweep with this number is about to begin. The rank sends a report if one is due, and rank 0 may issue a directive.
     Boundary(u64),
-    /// The rank begins its part of a movement of rows.
+    /// The rank begins to send and receive rows of a movement.
     Moving,
-    /// The rank has done its part of a movement, in which it has sent and received these numbers of rows.
+    /// The rank has sent and received all its rows of a movement, in these numbers.
     MovementDone { sent: u64, received: u64 },
     /// The rank can do nothing before a message arrives.
     Wait,
@@ -29,14 +29,14 @@ pub(super) enum Step {
     Done,
 }
 
-/// Phase of the worker of a rank with rows. `S` is its state within a sweep.
+/// Phase of the worker of a rank with rows. `S` is the worker's state within a sweep.
 #[derive(Debug)]
 pub(super) enum Phase<S> {
     /// The rank is between two sweeps, and may receive a directive that moves rows before the next one.
     Between,
     /// The rank sends and receives the rows that move before the next sweep.
     Moving(RowMigration),
-    /// The rank has done its part of a movement; next, it is at the boundary of a sweep.
+    /// The rank has sent and received its rows of a movement and next begins a sweep.
     MovementDone,
     /// The rank computes a sweep.
     Sweeping(S),
@@ -44,7 +44,8 @@ pub(super) enum Phase<S> {
     Closing,
 }
 
-/// Rows in which user code computes, without the type of their values. Only user code, the worker and the gathering of the grid know the type.
+/// Rows in which user code computes, as a trait object without the type of their values. Only user code, the worker and the gathering of the grid
+/// know the type.
 pub(super) trait Storage: Any + Send {
     /// Describes rows and columns of piece `piece` of sweep `sweep`, for error messages.
     fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String;
@@ -61,7 +62,7 @@ fn of_another_type() -> Error {
     Error::new(ErrorKind::Panic, "in the framework itself: rows of another type")
 }
 
-/// Box in which rows travel to user code and back. It is reused, so that a piece costs no allocation.
+/// Box in which rows are passed to user code and back. It is reused, so that a call of user code costs no allocation.
 #[derive(Debug)]
 pub(super) struct Carrier<S>(Option<Box<S>>);
 
@@ -77,7 +78,7 @@ impl<S: Storage> Carrier<S> {
         carrier
     }
 
-    /// Returns the rows that were lent to user code, so that they can be moved out of the box.
+    /// Returns the rows that come back from user code, for moving them out of the box.
     #[inline]
     pub(super) fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<&mut S> {
         let storage: Box<dyn Any> = storage;
@@ -89,26 +90,26 @@ impl<S: Storage> Carrier<S> {
 /// Worker: a rank's part in a loop over a grid, without clock and transport. It receives messages, and returns steps and sends messages. A *piece* is
 /// the part of a sweep that user code computes in one call: a range of rows or of columns.
 pub(super) trait Worker {
-    /// Returns the next step of the rank, after doing everything that needs no user code.
+    /// Returns the next step of the rank, after all work that needs no user code, such as receiving halo rows.
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step>;
 
-    /// Moves the rows out, so that user code can compute a piece. The worker keeps the numbers of the rows, but not their values.
+    /// Lends the rows to user code, which computes a piece in them. The worker keeps the numbers of the rows, but not their values.
     fn lend(&mut self) -> Box<dyn Storage>;
 
-    /// Puts the rows back after user code has computed a piece. The worker keeps the box for the next piece.
+    /// Takes back the rows that were lent to user code, and keeps their box for the next piece.
     fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()>;
 
-    /// Records that user code has computed the piece.
+    /// Continues after user code has computed a piece: sends halo rows and advances to the next piece or sweep.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
 
     /// Processes a message of a neighbour: a halo row, rows that move, or a directive.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
-    /// Issues a directive to all ranks, on rank 0 before it begins a sweep; other ranks call this to process a directive and to forward it.
+    /// On rank 0, issues a directive before a sweep begins. On other ranks, processes a directive of rank 0. Either way it is sent to the rank
+    /// below.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Returns true if the rank is in its part of a movement and waits for a sender that has not begun to send. Neither this wait nor a wait for a
-    /// halo row counts as a cost of the movement.
+    /// Returns true if the rank waits, in a movement, for a neighbour that has not begun to send rows. This wait is no cost of the movement.
     fn awaits_sender(&self) -> bool;
 
     /// Returns the sweep after which the rank reports its measurements.
@@ -139,8 +140,7 @@ pub(super) trait Worker {
     /// Returns the size of a block for the summary: columns of a strip, or rows.
     fn block_size(&self) -> u64;
 
-    /// Returns the number of sweeps between a directive and the movement that it orders. Every rank receives the directive before it reaches the
-    /// sweep of the movement.
+    /// Returns the number of sweeps between a directive and the movement of rows that it orders. In that time the directive reaches every rank.
     fn delay(&self) -> u64;
 
     /// Returns the sweep before which the rows must be written to a checkpoint, if a checkpoint is due.
@@ -157,7 +157,8 @@ pub(super) trait Worker {
     /// Returns the number of rows that this rank holds.
     fn held(&self) -> u64;
 
-    /// Returns the number of units in a piece: the piece's fraction of the computed values of a row, times the number of its rows.
+    /// Returns the number of units that a piece of a sweep is equivalent to: the fraction of a row's computed values that the piece contains, times
+    /// the number of its rows.
     fn units(&self, piece: &Range<usize>) -> f64;
 
     /// Returns the number of the present sweep.

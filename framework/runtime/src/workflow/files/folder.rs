@@ -1,4 +1,4 @@
-//! Directory in which the commands of a rank run, with the rank's copies of files.
+//! Directory in which the commands of a rank run, with files that were received from other ranks.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -15,22 +15,22 @@ use super::{Piece, PieceHead, PieceRequest};
 use crate::comm::Part;
 use crate::session::output_file;
 
-/// Bits of a file's mode that are sent: the permissions to read, write and execute.
+/// Bits of a file's mode that are sent with the file: the permissions to read, write and execute.
 const PERMISSIONS: u32 = 0o777;
 
 /// Directory in which the commands of a rank run.
 #[derive(Debug)]
 pub(in crate::workflow) struct Folder {
     path: PathBuf,
-    /// Directory that this rank has created for the run and removes after it; `None` on rank 0.
+    /// Directory that this rank has created for the run and will remove; `None` on rank 0.
     own: Option<PrivateDir>,
     /// Random part of the names of incomplete files, so that no other user can guess them.
     token: String,
 }
 
 impl Folder {
-    /// Opens the directory of a rank: `directory` itself on rank 0; a new directory within it on any other rank, because several ranks may
-    /// run on one host.
+    /// Opens the directory of a rank: on rank 0 `directory` itself, and on any other rank a new directory within it, because several ranks may run
+    /// on one host.
     pub(super) fn new(directory: &Path, rank: usize) -> Result<Self, String> {
         let wrong =
             |error: io::Error| format!("cannot use the directory {} for files: {error}", directory.display());
@@ -47,7 +47,6 @@ impl Folder {
         Ok(Folder { path, own: Some(own), token: fresh() })
     }
 
-    /// Returns the directory in which commands run.
     pub(in crate::workflow) fn path(&self) -> &Path {
         &self.path
     }
@@ -57,7 +56,7 @@ impl Folder {
         self.own.as_ref().map(|own| own.path().join("output"))
     }
 
-    /// Returns the path of the file `name` in the directory. Fails if a symbolic link on the path leads out of the directory.
+    /// Returns the path of the file `name` in the directory, or an error if a symbolic link on the path leads out of the directory.
     fn place(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         let parent = path.parent().unwrap_or(&self.path);
@@ -75,8 +74,8 @@ impl Folder {
         for name in names {
             let path = self.path.join(name);
             let parent = path.parent().unwrap_or(&self.path);
-            // The parent directories are created only if the existing part of the path lies in the directory. Only the existing part can contain
-            // symbolic links, so it shows whether the rest would be created in the directory.
+            // Symbolic links can be only in the part of the path that exists already. If that part lies in the directory, so do the parent
+            // directories that are created.
             let there = parent.ancestors().find_map(|above| above.canonicalize().ok());
             let created = match there.is_some_and(|there| there.starts_with(&self.path)) {
                 true => fs::create_dir_all(parent),
@@ -87,7 +86,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes files of an earlier try or run, so that only files of the next try count.
+    /// Removes the files `names` that an earlier try or run has left, so that they are not taken for outputs of the next try.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -120,7 +119,7 @@ impl Folder {
         })
     }
 
-    /// Returns the part of the file `name` that another rank has requested.
+    /// Returns the piece of the file `name` that another rank has requested.
     pub(in crate::workflow) fn read(&self, name: &str, request: PieceRequest) -> Piece {
         let piece = self.place(name).and_then(|path| read(&path, Links::Refused, request));
         piece.unwrap_or_else(|error| Piece::refused(request, format!("cannot read {name:?}: {error}")))
@@ -133,7 +132,7 @@ impl Folder {
         piece.unwrap_or_else(|error| Piece::refused(request, error.to_string()))
     }
 
-    /// Writes a piece of a file to an incomplete copy. After the last piece the copy is renamed to the name of the file.
+    /// Writes a received piece of a file to an incomplete copy. After the last piece the copy is renamed to the name of the file.
     pub(in crate::workflow) fn write(
         &self,
         name: &str,
@@ -156,7 +155,7 @@ impl Folder {
     }
 
     pub(in crate::workflow) fn forget(&self, name: &str, file: usize) {
-        // The error is ignored: if no piece of the file has arrived, there is no incomplete copy to remove.
+        // An error is ignored: there is no incomplete copy if no piece of the file has arrived.
         let _ = fs::remove_file(self.incomplete_path(&self.path.join(name), file));
     }
 
@@ -165,8 +164,8 @@ impl Folder {
         path.with_file_name(format!("{OURS}part-{}-{file}", self.token))
     }
 
-    /// Writes a piece of the standard output of a rank's commands to a file in `directory`. A file from an earlier run is kept; the new file gets
-    /// another name.
+    /// Writes a received piece of the standard output of a rank's commands to a file in `directory`. If a file of an earlier run exists, the new
+    /// file gets another name.
     pub(in crate::workflow) fn write_output(
         &self,
         directory: &Path,
@@ -208,7 +207,7 @@ fn write(part: &Path, path: &Path, head: &PieceHead, bytes: &[u8]) -> io::Result
     let mut options = OpenOptions::new();
     options.write(true);
     if head.offset == 0 {
-        // An incomplete copy that exists when the first piece arrives is removed: it may be left by a transfer from a rank that died.
+        // An incomplete copy that exists already is left from a transfer that was not completed, for example because the sender died.
         let _ = fs::remove_file(part);
         options.create_new(true);
     }

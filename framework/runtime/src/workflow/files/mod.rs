@@ -21,7 +21,7 @@ pub(super) use pieces::{Piece, PieceHead, PieceRequest};
 pub(super) use table::FileTable;
 pub(super) use transfers::{Settled, Transfers};
 
-/// Files of the commands of a rank, and the tries of commands that wait for the transfer of files.
+/// State of file transfers on a rank: its files, and the tries of commands that wait for transfers.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) table: Arc<FileTable>,
@@ -31,14 +31,14 @@ pub(super) struct Files {
     pub(super) starting: BTreeMap<usize, Started>,
     /// By task: ended tries on this rank whose output files rank 0 is still fetching.
     pub(super) reported: BTreeMap<usize, Try>,
-    /// On rank 0, by task: ended tries on other ranks whose output files are being fetched.
+    /// On rank 0, by task: ended tries on other ranks whose output files rank 0 is fetching.
     pub(super) arriving: BTreeMap<usize, Try>,
-    /// On rank 0: true if it has requested the standard output of the commands of other ranks.
+    /// On rank 0: true if it has requested the standard output of other ranks' commands.
     pub(super) has_requested_output: bool,
 }
 
 impl Files {
-    /// Creates the state of a rank whose commands run in `directory`, or, on a rank other than 0, in a new directory within it.
+    /// Creates the state of file transfers on rank `rank`. Its commands run in `directory` or, unless it is rank 0, in a new directory within it.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the directory cannot be used.
@@ -84,7 +84,7 @@ impl Files {
         Ok(())
     }
 
-    /// Returns a text that names the files for which the rank waits; `None` if it waits for no file.
+    /// Describes the files for which the rank waits; `None` if it waits for no file.
     pub(super) fn state(&self) -> Option<String> {
         let arriving = self.transfers.arriving().map(|(file, from)| match self.table.name_of(file) {
             Some(name) => format!("{name} from rank {from}"),

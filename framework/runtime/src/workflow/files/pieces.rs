@@ -1,4 +1,4 @@
-//! Pieces of files as messages.
+//! Messages with pieces of files.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,12 @@ use crate::comm::message::{Body, Put, Take};
 use crate::error::Result;
 use crate::wire;
 
-/// Maximum size in bytes of a piece of a file: large enough that requests cost little, small enough that the pieces in transit are small compared
-/// with the memory of a rank.
+/// Maximum size in bytes of a piece of a file. Large pieces need few requests; the size is limited because pieces in transit occupy memory.
 pub(super) const PIECE: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workflow) struct PieceRequest {
-    /// Number of the file. The standard output of the commands of rank `r` has the number of files of the workflow plus `r`.
+    /// Number of the file in the table of files. The standard output of the commands of rank `r` has the number of files in the table plus `r`.
     pub(in crate::workflow) file: usize,
     pub(in crate::workflow) offset: u64,
 }
@@ -26,11 +25,11 @@ pub(in crate::workflow) struct PieceHead {
     pub(in crate::workflow) total: u64,
     /// Permission bits of the file.
     pub(in crate::workflow) mode: u32,
-    /// Reason why the piece cannot be sent; `None` for a piece that is sent.
+    /// Reason why the sender cannot send the piece; `None` if it sends it.
     pub(in crate::workflow) refusal: Option<String>,
 }
 
-/// Answer to a [`PieceRequest`]: a header, and the bytes of the piece.
+/// Reply to a [`PieceRequest`]: a header, and the bytes of the piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) struct Piece {
     pub(in crate::workflow) head: PieceHead,
@@ -38,7 +37,7 @@ pub(in crate::workflow) struct Piece {
 }
 
 impl Piece {
-    /// Creates the answer for a piece that cannot be read.
+    /// Creates the reply for a piece that cannot be sent.
     pub(in crate::workflow) fn refused(request: PieceRequest, why: String) -> Self {
         let PieceRequest { file, offset } = request;
         let head = PieceHead { file, offset, total: 0, mode: 0, refusal: Some(why) };

@@ -10,11 +10,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// Prefix of file names that armature uses for its own files, so that no command may use it.
 pub(super) const OURS: &str = ".armature-";
 
-/// File that a command reads.
+/// Input file of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::workflow) struct Input {
     pub(in crate::workflow) file: usize,
-    /// Task that writes the file; `None` if the file is on rank 0 before the run.
+    /// Task that writes the file; `None` if the file exists on rank 0 before the run.
     pub(in crate::workflow) maker: Option<usize>,
 }
 
@@ -22,7 +22,7 @@ pub(in crate::workflow) struct Input {
 #[derive(Debug)]
 pub(in crate::workflow) struct FileTable {
     names: Vec<String>,
-    /// Files that each command reads, by task; `outputs` holds the files that each command writes.
+    /// By task: input files of its command. `outputs` contains the numbers of its output files.
     inputs: Vec<Vec<Input>>,
     outputs: Vec<Vec<usize>>,
 }
@@ -115,7 +115,7 @@ impl FileTable {
     }
 }
 
-/// Checks that a name is that of one file in the directory of each rank: no absolute name, no `.` or `..`, and no reserved prefix.
+/// Checks that a file name is valid: relative, without `.` and `..`, and without the prefix of armature's own files.
 fn check(task: &Task, name: &str) -> Result<(), String> {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..");
     match name.split('/').all(is_plain) && !name.split('/').any(|part| part.starts_with(OURS)) {

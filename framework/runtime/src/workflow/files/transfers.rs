@@ -1,39 +1,39 @@
-//! Transfers of files to a rank: the files that it has, the files in transit with their sources, and the readers that wait for them. This
-//! module uses no file and no clock; requests are its output.
+//! Transfers of files to a rank: files that it has, files that it is receiving, and commands that wait for them. This module reads and writes no
+//! files and has no clock; it produces requests, which its caller sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{PieceHead, PieceRequest};
 
-/// Maximum number of files in transit from one rank: while a piece of one file is written, the next piece of another file is read at its source.
-/// Each file occupies the memory of one piece on both ranks.
+/// Maximum number of files that a rank receives from one other rank at a time: while it writes a piece of one file, the sender reads a piece of
+/// another one. Each file occupies the memory of one piece on both ranks.
 const AT_ONCE: usize = 2;
 
-/// Reason for which a file is fetched.
+/// Purpose for which a file is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reader {
-    /// The command of this task begins when all its input files are on this rank.
+    /// The command of this task waits for its input files.
     Task(usize),
-    /// On rank 0: this task counts as completed when all its output files are on rank 0.
+    /// On rank 0: this task counts as completed when rank 0 has all its output files.
     Completed(usize),
-    /// On rank 0: the run ends when the standard output of the commands of this rank is on rank 0.
+    /// On rank 0: the run ends when rank 0 has the standard output of the commands of this rank.
     Output(usize),
 }
 
-/// Transfer of a file, or of all files of a task, that has ended.
+/// Result of a transfer that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workflow) enum Settled {
-    /// All input files of the command of this task are on this rank, or one of them cannot be fetched for the given reason.
+    /// This rank has all input files of the command of this task, or cannot get one of them for the given reason.
     Task(usize, Result<(), String>),
-    /// On rank 0: all output files of this task are on rank 0, or one of them cannot be fetched for the given reason.
+    /// On rank 0: rank 0 has all output files of this task, or cannot get one of them for the given reason.
     Completed(usize, Result<(), String>),
-    /// On rank 0: the standard output of the commands of a rank is on rank 0, or cannot be fetched for the given reason.
+    /// On rank 0: rank 0 has the standard output of the commands of a rank, or cannot get it for the given reason.
     Output(Result<(), String>),
-    /// The transfer of the file with this number was given up; its incomplete copy can be removed.
+    /// The transfer of the file with this number was given up. The caller removes the incomplete copy.
     Abandoned(usize),
 }
 
-/// File that is being fetched, or waits until fewer files are in transit from its source.
+/// File that this rank receives or will receive from another rank.
 #[derive(Debug)]
 struct Transfer {
     from: usize,
@@ -41,7 +41,7 @@ struct Transfer {
     offset: u64,
     /// Size of the file in bytes, once it is known.
     total: Option<u64>,
-    /// True if the file is one of the at most [`AT_ONCE`] files in transit from its source.
+    /// True if the rank receives the file at present; false if it waits because it receives [`AT_ONCE`] other files from the same rank.
     has_started: bool,
     is_requested: bool,
     readers: BTreeSet<Reader>,
@@ -51,13 +51,13 @@ struct Transfer {
 #[derive(Debug)]
 pub(in crate::workflow) struct Transfers {
     rank: usize,
-    /// By number of the file: true if this rank has the file.
+    /// By number of the file: true if this rank has the complete file.
     is_here: Vec<bool>,
     transfers: BTreeMap<usize, Transfer>,
-    /// For each reason to fetch files: number of files that are still missing.
+    /// For each purpose for which files are fetched: number of files that are still missing.
     waiting: BTreeMap<Reader, usize>,
     settled: Vec<Settled>,
-    /// Ranks that have died.
+    /// Ranks that are considered dead.
     lost: BTreeSet<usize>,
 }
 
@@ -74,8 +74,8 @@ impl Transfers {
         }
     }
 
-    /// Fetches the input files of a command that this rank does not have. `inputs` holds the number of each file and the rank that created it: rank
-    /// 0 has the outputs of all completed tasks. Returns true if this rank has all input files.
+    /// Fetches the input files of a command that this rank does not have. `inputs` are the number of each file and the rank that has written it;
+    /// rank 0 has a copy of each. Returns true if this rank has all input files.
     pub(in crate::workflow) fn need(
         &mut self,
         task: usize,
@@ -92,20 +92,20 @@ impl Transfers {
         missing.is_empty()
     }
 
-    /// Fetches the output files of a task from the rank that ran it to rank 0. Returns true if the task has no output files.
+    /// On rank 0, fetches the output files of a task from rank `from`, which ran its command. Returns true if the task has no output files.
     pub(in crate::workflow) fn fetch_outputs(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
-        // Pieces of the output files that have already arrived belong to an earlier try, so they are abandoned.
+        // Transfers of these files in progress are of an earlier try of the task, and are abandoned.
         files.iter().for_each(|&file| self.abandon(file));
         files.iter().for_each(|&file| self.fetch(file, from, Reader::Completed(task)));
         files.is_empty()
     }
 
-    /// Fetches the standard output of the commands of rank `from` to rank 0.
+    /// On rank 0, fetches the standard output of the commands of rank `from`.
     pub(in crate::workflow) fn want_output(&mut self, from: usize) {
         self.fetch(self.is_here.len() + from, from, Reader::Output(from));
     }
 
-    /// Returns true if rank 0 is not fetching the standard output of any commands.
+    /// Returns true if rank 0 does not wait for standard output of other ranks' commands.
     pub(in crate::workflow) fn has_outputs(&self) -> bool {
         !self.waiting.keys().any(|reader| matches!(reader, Reader::Output(_)))
     }
@@ -125,12 +125,12 @@ impl Transfers {
         }
     }
 
-    /// Records that this rank and rank 0 have the files `files`, which a task on this rank has written.
+    /// Records that this rank has the files `files`, which a command on this rank has written and rank 0 has fetched.
     pub(in crate::workflow) fn have(&mut self, files: &[usize]) {
         files.iter().for_each(|&file| self.is_here[file] = true);
     }
 
-    /// Returns the requests for pieces that can be sent now, each with the rank that receives it.
+    /// Returns the requests for pieces of files that can be sent now, each with its receiver.
     pub(in crate::workflow) fn take_requests(&mut self) -> Vec<(usize, PieceRequest)> {
         let mut started: BTreeMap<usize, usize> = BTreeMap::new();
         for transfer in self.transfers.values().filter(|transfer| transfer.has_started) {
@@ -151,8 +151,8 @@ impl Transfers {
         requests
     }
 
-    /// Handles a piece of a file of `bytes` bytes from rank `from`. Returns true if the piece has to be written to the file; afterwards the caller
-    /// calls [`written`](Transfers::written) or [`fail`](Transfers::fail).
+    /// Handles the arrival of a piece with `bytes` bytes from rank `from`. If it returns true, the caller writes the piece and calls
+    /// [`written`](Transfers::written), or [`fail`](Transfers::fail) if that fails.
     pub(in crate::workflow) fn on_piece(&mut self, from: usize, head: &PieceHead, bytes: u64) -> bool {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return false };
         if (transfer.from, transfer.offset) != (from, head.offset) || !transfer.is_requested {
@@ -168,14 +168,14 @@ impl Transfers {
         let why = head.refusal.clone().unwrap_or_else(has_changed);
         let is_for_tasks = transfer.readers.iter().all(|reader| matches!(reader, Reader::Task(_)));
         match from != 0 && is_for_tasks {
-            // An input file that its rank cannot send is requested from rank 0, which has a copy.
+            // If another rank cannot send an input file, it is requested from rank 0, which has a copy.
             true => self.restart(head.file),
             false => self.fail(head.file, &why),
         }
         false
     }
 
-    /// Records that a piece of a file has been written to the incomplete copy.
+    /// Records that a piece of a file has been written. After the last piece, the transfer is complete.
     pub(in crate::workflow) fn written(&mut self, head: &PieceHead, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return };
         transfer.offset += bytes;
@@ -196,7 +196,7 @@ impl Transfers {
         }
     }
 
-    /// Gives up the transfer of a file that cannot be fetched.
+    /// Gives up the transfer of a file for the reason `why`, and all that waits for the file.
     pub(in crate::workflow) fn fail(&mut self, file: usize, why: &str) {
         let Some(Transfer { readers, .. }) = self.transfers.remove(&file) else { return };
         self.settled.push(Settled::Abandoned(file));
@@ -215,7 +215,7 @@ impl Transfers {
         }
     }
 
-    /// Removes a reason to fetch files, and abandons the transfers for which no other reason exists.
+    /// Removes a purpose for which files are fetched, and abandons the transfers that have no other purpose.
     fn forget(&mut self, reader: Reader) {
         self.waiting.remove(&reader);
         let left = |transfer: &mut Transfer| transfer.readers.remove(&reader) && transfer.readers.is_empty();
@@ -241,8 +241,7 @@ impl Transfers {
         }
     }
 
-    /// Handles the death of a rank. Inputs of commands that were fetched from it are fetched from rank 0, which has them. Rank 0 abandons
-    /// files that only the dead rank had.
+    /// Handles the death of a rank. Input files that it was to send are requested from rank 0, which has copies. Rank 0 itself abandons them.
     pub(in crate::workflow) fn on_lost(&mut self, rank: usize) {
         self.lost.insert(rank);
         let from_it = self.transfers.iter().filter(|(_, transfer)| transfer.from == rank);
@@ -264,7 +263,7 @@ impl Transfers {
         std::mem::take(&mut self.settled)
     }
 
-    /// Returns the files in transit to this rank, each with the rank that sends it.
+    /// Returns the files that this rank receives at present, each with the rank that sends it.
     pub(super) fn arriving(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let started = self.transfers.iter().filter(|(_, transfer)| transfer.has_started);
         started.map(|(&file, transfer)| (file, transfer.from))
@@ -283,7 +282,7 @@ mod tests {
         PieceRequest { file, offset }
     }
 
-    /// Passes a piece of a file to the transfers and reports that the piece was written.
+    /// Simulates that a piece of a file arrives and is written.
     fn arrives(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
         assert!(transfers.on_piece(from, head, bytes), "{head:?}");
         transfers.written(head, bytes);
@@ -294,7 +293,7 @@ mod tests {
         let mut transfers = Transfers::new(1, 3);
         assert!(!transfers.need(7, [(0, 2), (1, 2)]));
         assert_eq!(transfers.take_requests(), [(2, request(0, 0)), (2, request(1, 0))]);
-        // Task 8 needs file 0, which is already in transit for task 7, and file 2, which has to wait: two files are in transit from rank 2.
+        // Task 8 needs file 0, which is being received for task 7, and file 2. File 2 has to wait, because two files are being received from rank 2.
         assert!(!transfers.need(8, [(0, 2), (2, 2)]));
         assert_eq!(transfers.take_requests(), []);
         arrives(&mut transfers, 2, &head(0, 0, 10), 6);
@@ -324,7 +323,7 @@ mod tests {
         assert!(!transfers.on_piece(0, &refusal, 0));
         let failed = Settled::Task(7, Err("it is gone".into()));
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1), failed]);
-        // Rank 2, which created the file, is dead, so the file is requested from rank 0.
+        // Rank 2, which has written the file, is dead, so the file is requested from rank 0.
         assert!(!transfers.need(8, [(1, 2)]));
         assert_eq!(transfers.take_requests(), [(0, request(1, 0))]);
     }
@@ -339,7 +338,7 @@ mod tests {
         assert!(!transfers.on_piece(0, &head(0, 6, 9), 3));
         let why = "it changed while rank 0 sent it";
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(0), Settled::Task(7, Err(why.into()))]);
-        // An empty piece is refused before the end of the file: without progress the transfer would never end.
+        // An empty piece before the end of the file is refused, because the transfer would never end without progress.
         transfers.need(7, [(0, 0)]);
         transfers.take_requests();
         assert!(!transfers.on_piece(0, &head(0, 0, 10), 0));
@@ -357,7 +356,7 @@ mod tests {
         arrives(&mut transfers, 1, &head(0, 0, 1), 1);
         transfers.on_lost(1);
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1)], "the try is no more");
-        // After the failed try, the task is run again on another rank, and rank 0 fetches the output files of the new try.
+        // The try has failed with the death of rank 1. The task is repeated on rank 2, from which rank 0 fetches the output files again.
         assert!(!transfers.fetch_outputs(2, 7, &[0, 1]));
         transfers.take_requests();
         transfers.fail(0, "no room");

@@ -1,4 +1,4 @@
-//! Failed tasks: they are retried on another rank, or given up with all tasks that depend on them.
+//! Failed tries of tasks in a workflow: the master retries the task on another rank, or gives up the task and all tasks that depend on it.
 
 use armature_text::shown;
 
@@ -27,8 +27,8 @@ impl Master {
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {
-            // No try is counted, because the rank refused the task for lack of memory before it began. The task is made urgent, because orders of
-            // other tasks may wait for its value.
+            // The rank refused the task for lack of memory and has not begun it, so no try is counted. The task becomes urgent, because dispatched
+            // tasks may wait for its value.
             self.tasks[task].is_urgent = true;
             if !self.order(task, larger) {
                 self.order_again(task);
@@ -47,7 +47,7 @@ impl Master {
         }
         let kind = match failure.reason {
             Reason::Error | Reason::MemoryLimit => ErrorKind::User,
-            // A command that exceeds its limit has been ended and may be tried with more time.
+            // A command that exceeds its time limit has been ended, and its next try gets more time.
             Reason::TimeLimit if self.graph.needs(task).is_command => ErrorKind::User,
             Reason::Panic => ErrorKind::Panic,
             Reason::Memory => ErrorKind::Config,
@@ -64,7 +64,7 @@ impl Master {
         self.fail(failed)
     }
 
-    /// Describes the next try of a task after a failed one.
+    /// Describes for the log how a task is retried after a failed try.
     fn retry(&self, task: usize, rank: usize, failure: &Failure) -> String {
         let (needs, exceeded) = (self.graph.needs(task), self.tasks[task].exceeded);
         let with = match failure.reason {
@@ -86,7 +86,7 @@ impl Master {
         )
     }
 
-    /// Gives up a task that has failed for good.
+    /// Gives up a task that has failed in its last try, and all tasks that depend on it.
     ///
     /// # Errors
     /// An error of the kind of the failure if more tasks have failed for good than allowed.
@@ -105,13 +105,14 @@ impl Master {
         Err(Error::new(kind, description).at_rank(rank).on_item(task).in_workflow(&self.graph.name))
     }
 
-    /// Returns the rank with the most memory among those that may try the task; `None` if `rank`, which refused the task, has as much memory.
+    /// Returns the rank with the most memory among those that may run the task; `None` if it has no more memory than `rank`, which has refused the
+    /// task.
     fn larger_than(&self, rank: usize, task: usize) -> Option<usize> {
         let largest = self.ranks_for(task).max_by_key(|&other| self.ranks[other].memory)?;
         (self.ranks[largest].memory > self.ranks[rank].memory).then_some(largest)
     }
 
-    /// Takes a task back from the rank on which it was ordered: the task waits again.
+    /// Withdraws a task from the rank to which it was dispatched. The task then waits to be dispatched again.
     pub(super) fn withdraw(&mut self, task: usize, rank: usize) {
         self.ranks[rank].outstanding.remove(&task);
         self.release(task);
@@ -123,7 +124,7 @@ impl Master {
         }
     }
 
-    /// Cancels the order of a task on a rank: deletes the order if it has not been sent, and sends a cancellation otherwise.
+    /// Cancels the dispatch of a task to a rank: deletes the order if it has not been sent, and otherwise sends a cancellation.
     pub(super) fn cancel(&mut self, task: usize, rank: usize) {
         let orders = &mut self.ranks[rank].orders;
         if !orders.forget(task) {
@@ -131,7 +132,7 @@ impl Master {
         }
     }
 
-    /// Makes a task urgent, so that it is ordered before all others, because orders of other tasks may wait for its value.
+    /// Makes a task urgent: it is dispatched before all others, because dispatched tasks may wait for its value.
     pub(super) fn order_again(&mut self, task: usize) {
         self.tasks[task].is_urgent = true;
         self.consider(task);

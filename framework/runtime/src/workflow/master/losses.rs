@@ -1,5 +1,5 @@
-//! Deaths of ranks: the orders of the dead rank are run again, and so are the tasks whose values existed only on the dead rank. Completed commands
-//! are not run again, because their files are not lost.
+//! Deaths of ranks in a workflow. The master repeats the tasks that were dispatched to the dead rank, and those whose values only the dead rank had.
+//! Completed commands are not repeated, because their files are not lost.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Master {
             self.release(task);
             self.count(task, lost, 0);
             if self.journalled[task] {
-                // The task counts as done: its value arrived at rank 0 before the rank died, and only the rank's report of the task is missing.
+                // The value of the task had arrived at rank 0 before the rank died. Only the rank's report is missing, so the task counts as done.
                 self.tasks[task].state = State::Done(lost);
                 self.left -= 1;
                 self.fewer_readers(task);
@@ -50,8 +50,8 @@ impl Master {
                 _ => continue,
             }
             self.count(task, lost, 0);
-            // A completed command is not run again. Its value only means that its files exist: in a shared directory, or on rank 0, which has the
-            // files of all completed commands.
+            // A completed command is not repeated. Its value is empty and only means that its files exist: in a shared directory, or on rank 0,
+            // which has fetched them.
             if self.journalled[task] || graph.needs(task).is_command {
                 let is_read = self.tasks[task].readers > 0;
                 self.tasks[task].state = if is_read { State::Done(0) } else { State::Dropped };
@@ -75,8 +75,8 @@ impl Master {
         }
         let count = again.len() as u64;
         for &task in &again {
-            // The rank with the order stops waiting for the dead rank. The new source of the input is sent when the task that computes it is
-            // ordered again.
+            // The task that computes the input is dispatched again later, and the rank that waits for the input then gets its new source. Until then
+            // it is its own source, so that it does not wait for the dead rank.
             for child in graph.children(task) {
                 if let State::Ordered(reader) = self.tasks[child].state {
                     self.ranks[reader].orders.changed_sources.push((task, reader));
@@ -95,9 +95,9 @@ impl Master {
         Ok(count)
     }
 
-    /// Withdraws orders that hold named limits (amounts that concurrent tasks share) and can no longer run, because the tasks that they wait for may
-    /// need the same limits. A rank that has received an order may have begun its task with copies of the lost values: the order is then recalled,
-    /// and its limits are held until the rank answers. Returns the tasks whose orders had not been sent.
+    /// Withdraws dispatched tasks that occupy shared resources (named limits) but cannot run because inputs were lost: the tasks that recompute the
+    /// inputs may need the same resources. A rank that has received an order may have begun the task with copies of the inputs; it is asked to
+    /// return the task, and the resources stay occupied until it replies. Returns the tasks whose orders had not been sent.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
@@ -119,11 +119,11 @@ impl Master {
         taken
     }
 
-    /// Returns the closures in one of which the rank `lost` may have died; if there is none, the first command that may have been running on the
-    /// rank.
+    /// Returns the tasks that may have caused the death of rank `lost`: closures that may have been running on it or, if there is none, the first
+    /// command that may have.
     fn suspect_tasks(&self, lost: usize, last: LastActivity) -> Vec<usize> {
-        // All closures ordered on the dead rank may have been running, even if their parents are not reported as done: values go directly between
-        // ranks, so a closure may have run before the reports arrived.
+        // Each closure dispatched to the dead rank may have been running, even if its parents are not reported as done: values go directly between
+        // ranks, and may arrive before the reports.
         let outstanding = self.ranks[lost].outstanding.iter().copied().filter(|&task| !self.journalled[task]);
         let (commands, closures): (Vec<usize>, Vec<usize>) =
             outstanding.partition(|&task| self.graph.needs(task).is_command);
@@ -136,7 +136,7 @@ impl Master {
             LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
             LastActivity::Unrecorded(_) => Vec::new(),
             LastActivity::Behind(_) if !began.is_empty() => began,
-            // A closure that is already suspected did not begin on the dead rank, because the rank would have reported its beginning.
+            // A closure that is suspect because of an earlier death had not begun on the dead rank: the rank would have reported its beginning.
             LastActivity::Behind(_) => of(&|task| !self.tasks[task].attempts.is_suspect()),
         };
         match suspect_tasks.is_empty() {
@@ -145,8 +145,8 @@ impl Master {
         }
     }
 
-    /// Counts a death as a try of the task in which the rank died, or, if several tasks may be the cause, as a suspicion of each. A command is not
-    /// suspected: it runs in separate processes, so the rank that tries it next is not in danger.
+    /// Counts the death of a rank as a failed try of the task that has caused it or, if several tasks may have caused it, makes each of them
+    /// suspect. A command is never suspect: it runs in separate processes, so it does not endanger the rank that tries it next.
     fn blame(&mut self, suspect_tasks: &[usize], lost: usize) {
         self.deaths.last += 1;
         let blame = if suspect_tasks.len() == 1 { Blame::Guilty } else { Blame::Suspect(1) };
@@ -158,7 +158,7 @@ impl Master {
             (blamed.attempts, blamed.failed_on) = (Attempts { suspicion, ..attempts }, Some(lost));
             self.retried += u64::from(blame == Blame::Guilty && !attempts.is_exhausted(needs.tries));
         }
-        // A task that is no longer suspected of an earlier death is retried, if possible, on another rank than rank 0.
+        // A task that turns out not to have caused an earlier death is retried on another rank than rank 0 if possible.
         let explained = std::mem::take(&mut self.deaths.explained);
         for task in &mut self.tasks {
             if task.attempts.clear(&explained) {
@@ -167,8 +167,8 @@ impl Master {
         }
     }
 
-    /// Records that a suspected task has begun on a rank. All other closures ordered on the rank are marked as not running, because a closure ends
-    /// before the next closure of its rank begins.
+    /// Records that a suspect task has begun on a rank. If it is a closure, all other closures dispatched to the rank are marked as not running,
+    /// because a rank runs one closure at a time.
     pub(in crate::workflow) fn on_started(&mut self, rank: usize, task: usize) {
         if self.tasks[task].state != State::Ordered(rank) {
             return;
@@ -190,9 +190,9 @@ impl Master {
         self.ranks.iter().skip(1).filter(|rank| !rank.is_lost).count()
     }
 
-    /// Restores the attempts that an earlier run of the job noted in the journal for tasks in which ranks died. A task that had used all its tries
-    /// gets [new tries](Attempts::renewed): the earlier run reported its failure, and the job was started again nevertheless. Has to be called before
-    /// [`begin`](Master::begin).
+    /// Restores the numbers of tries and deaths that an earlier run of the job has noted in the journal for tasks in which ranks died. A task that
+    /// had used all its tries gets [new tries](Attempts::renewed): the earlier run reported its failure, and the job was started again nevertheless.
+    /// Must be called before [`begin`](Master::begin).
     ///
     /// # Errors
     /// Tasks that no rank of this run may try have failed for good, and they are more than allowed.
@@ -206,15 +206,16 @@ impl Master {
             if self.tasks[task].state == State::Waiting {
                 let is_exhausted = attempts.is_exhausted(self.graph.needs(task).tries);
                 let attempts = if is_exhausted { attempts.renewed(others) } else { attempts };
-                // A suspected task is made urgent, so that the master sends it to a rank that may try it, not to the next idle rank.
+                // A suspect task becomes urgent, so that the master chooses a rank that may run it. Otherwise the next idle rank, which may be rank
+                // 0, would get it.
                 (self.tasks[task].attempts, self.tasks[task].is_urgent) = (attempts, attempts.is_suspect());
             }
         }
         self.abandon_hopeless(None)
     }
 
-    /// Gives up tasks that have used all their tries, and tasks that no remaining rank may try because ranks died in them. `lost` is the
-    /// rank that has just died; `None` if the deaths happened in an earlier run of the job.
+    /// Gives up tasks that have used all their tries, and tasks that no remaining rank may run because ranks died in them. `lost` is the rank that
+    /// has just died; `None` if the deaths happened in an earlier run of the job.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.
@@ -232,7 +233,7 @@ impl Master {
         Ok(())
     }
 
-    /// Returns tasks whose values rank 0 has to restore: values that are in the journal, and the empty values of commands.
+    /// Returns the tasks whose values rank 0 must restore after the death of a rank: values in the journal, and the empty values of commands.
     pub(in crate::workflow) fn take_to_restore(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.to_restore)
     }

@@ -1,5 +1,5 @@
-//! State of a workflow's run on rank 0: the state of each task, the location of its value, and the orders of each rank. It has no clock and
-//! no thread; orders are its output. `README.md` in the workflow's module describes the protocol.
+//! State of a workflow's run on rank 0 (the master): the state of each task, the rank that holds its value, and the tasks dispatched to each rank.
+//! It has no clock and no thread; it produces orders, which its caller sends. `README.md` in the workflow's module describes the protocol.
 
 mod failures;
 mod losses;
@@ -31,9 +31,9 @@ use time_left::TimeLeft;
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The task has to be run, and is not ordered on any rank.
+    /// The task is to be run, and is not dispatched to a rank.
     Waiting,
-    /// The task is ordered on this rank, which may have begun it.
+    /// The task is dispatched to this rank, which may have begun it.
     Ordered(usize),
     /// The task is done, and this rank holds its value.
     Done(usize),
@@ -46,7 +46,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Returns true if a rank holds the value of the task, or has an order for it.
+    /// Returns true if the task is dispatched to a rank, or done with its value on a rank.
     fn is_placed(self) -> bool {
         matches!(self, State::Ordered(_) | State::Done(_))
     }
@@ -56,27 +56,27 @@ impl State {
 struct Task {
     state: State,
     attempts: Attempts,
-    /// Numbers of tries of the task that exceeded their memory limit or their time limit.
+    /// Numbers of tries of the task that exceeded their memory limit, and their time limit.
     exceeded: Exceeded,
     /// Number of parents that are not done.
     undone: u32,
-    /// Number of parents that are neither done nor ordered.
+    /// Number of parents that are neither done nor dispatched.
     unplaced: u32,
     /// Number of children that have not ended and therefore still need the value of the task.
     readers: u32,
-    /// True if orders of other tasks wait for the task, so that it is ordered before all others.
+    /// True if dispatched tasks may wait for this task, so that it is dispatched before all others.
     is_urgent: bool,
     /// Rank on which the last try of the task failed.
     failed_on: Option<usize>,
-    /// True if the rank with the order has reported that the task has begun. Ranks report the beginning of suspected tasks only.
+    /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for suspect tasks.
     has_started: bool,
-    /// Bytes that the master counts for the value of the task on its rank: the expected size while the task is ordered, the real size when it is
+    /// Bytes that the master counts for the value of the task on its rank: the expected size while the task is dispatched, the real size when it is
     /// done.
     counted: u64,
-    /// Rank to which the task is announced, until it is ordered.
+    /// Rank to which the task is announced (the rank knows that it will run the task), until it is dispatched.
     announced_to: Option<usize>,
-    /// True if the task has been recalled for an idle rank. A task is recalled only once, because it may be ordered again on the rank from
-    /// which it was recalled.
+    /// True if the master has asked the task's rank to return it, for an idle rank. This is done once per task, because the task may be dispatched
+    /// to the same rank again.
     was_recalled: bool,
 }
 
@@ -86,22 +86,22 @@ struct Rank {
     is_lost: bool,
     /// Maximum number of bytes that values and running tasks may occupy on the rank.
     memory: u64,
-    /// Bytes of the values that were computed on the rank and are still needed, plus the expected bytes of the values of its ordered tasks.
+    /// Bytes of the values that were computed on the rank and are still needed, plus the expected bytes of the values of tasks dispatched to it.
     values: u64,
-    /// Tasks that are ordered on the rank and not reported as ended.
+    /// Tasks that are dispatched to the rank and not reported as ended.
     outstanding: BTreeSet<usize>,
-    /// Number of tasks announced to the rank.
+    /// Number of tasks that are announced to the rank (the rank knows that it will run them) and not dispatched.
     announced: usize,
     /// Orders that have not been sent to the rank yet.
     orders: Orders,
 }
 
-/// Divisor of a rank's memory. If more than this part of the memory is in use, the rank prefers tasks that free memory. With a larger divisor ranks
-/// would read values of other ranks long before memory is short; with a smaller one too little memory would be left for inputs from other ranks.
+/// If more than the memory of a rank divided by this number is in use, the rank gets tasks that free memory first. With a larger divisor ranks would
+/// read values of other ranks long before memory is short; with a smaller one too little memory would be left for inputs from other ranks.
 const FULL_PART: u64 = 2;
 
 impl Rank {
-    /// Returns true if half of the rank's memory is in use, or will be when its ordered tasks are done.
+    /// Returns true if half of the rank's memory is in use, or will be when its dispatched tasks are done.
     fn is_short_of_memory(&self) -> bool {
         self.values >= (self.memory / FULL_PART).max(1)
     }
@@ -125,18 +125,19 @@ pub(super) struct Master {
     pub(super) retried: u64,
     pub(super) again: u64,
     pub(super) skipped: u64,
-    /// True if the job was asked to stop. No further task is ordered then.
+    /// True if the job was asked to stop. Then no further task is dispatched.
     is_stopping: bool,
     deaths: Deaths,
-    /// Tasks whose lost values have to be restored on rank 0.
+    /// Tasks whose values were on a dead rank and have to be restored on rank 0.
     to_restore: Vec<usize>,
-    /// By task: true if rank 0 has the value in the journal, or the files of the command, so that the death of another rank loses nothing.
+    /// By task: true if rank 0 has the task's value in the journal, or the output files of its command, so that the death of another rank does not
+    /// lose the result.
     journalled: Vec<bool>,
     /// By task: run time and memory of the completed try; `None` if the task was not run.
     pub(super) measured: Vec<Option<Measured>>,
-    /// Plan and measurements from which a new plan may follow; `None` without a plan.
+    /// Plan and measurements from which the need for a new plan is determined; `None` without a plan.
     replanning: Option<Replanning>,
-    /// Time left for tasks, if the job has a time limit.
+    /// Remaining time for tasks, if the job has a time limit.
     time_left: Option<TimeLeft>,
 }
 
@@ -208,19 +209,20 @@ impl Master {
         unneeded
     }
 
-    /// Begins the run: orders tasks on all ranks.
+    /// Begins the run: dispatches the first tasks to all ranks.
     pub(super) fn begin(&mut self) {
         self.recount();
         self.fill();
     }
 
-    /// Activates a plan, which assigns a rank to each task, and the sequence of the tasks.
+    /// Activates a plan: each task is assigned to a rank, and the tasks have a sequence.
     pub(super) fn plan(&mut self, processor_of: &[usize], sequence: &[usize]) {
         self.take_announcements_back();
         self.supply.plan(&self.graph, processor_of, sequence);
     }
 
-    /// Recounts for each task the parents that are not done and those that are not ordered, and offers all tasks that can be ordered to the supply.
+    /// Recounts for each task the parents that are not done and those that are not dispatched, and adds all tasks that can be dispatched to the
+    /// supply.
     fn recount(&mut self) {
         self.supply.clear();
         let graph = self.graph.clone();
@@ -292,7 +294,7 @@ impl Master {
         self.fewer_readers(task);
     }
 
-    /// Counts one reader less for each parent of a task that has ended. Returns the parents whose values no task needs any more.
+    /// Called when a task has ended: decrements the number of readers of each parent. Returns the parents whose values no task needs any more.
     fn fewer_readers(&mut self, task: usize) -> Vec<usize> {
         let graph = self.graph.clone();
         let mut unneeded = Vec::new();
@@ -306,7 +308,7 @@ impl Master {
         unneeded
     }
 
-    /// Drops the value of a task, which no other task needs any more.
+    /// Drops the value of a task, which no task needs any more, and informs the rank that holds it.
     fn drop_value(&mut self, task: usize) {
         if let State::Done(rank) = self.tasks[task].state {
             self.tasks[task].state = State::Dropped;
@@ -317,7 +319,7 @@ impl Master {
         }
     }
 
-    /// Records that the journal holds the value of the task, or that rank 0 has the files of its command.
+    /// Records that the journal contains the value of the task, or that rank 0 has the output files of its command.
     pub(super) fn has_journalled(&mut self, task: usize) {
         self.journalled[task] = true;
     }
@@ -326,7 +328,7 @@ impl Master {
         self.ranks[rank].is_lost
     }
 
-    /// Stops the run: no more tasks are ordered, and ranks return the orders that they have not begun.
+    /// Stops the run: dispatches no more tasks, and asks ranks to return those that they have not begun.
     pub(super) fn stop(&mut self) {
         if std::mem::replace(&mut self.is_stopping, true) {
             return;
@@ -348,7 +350,7 @@ impl Master {
         self.is_stopping && self.left > 0
     }
 
-    /// Returns true if all tasks have ended, or no rank has an order in a run that was stopped.
+    /// Returns true if all tasks have ended, or if the run was stopped and no rank runs a task.
     pub(super) fn is_finished(&self) -> bool {
         let is_idle = |rank: &Rank| rank.is_lost || rank.outstanding.is_empty();
         self.left == 0 || (self.is_stopping && self.ranks.iter().all(is_idle))
@@ -359,8 +361,8 @@ impl Master {
         (self.tasks.len() - self.left, self.tasks.len())
     }
 
-    /// Returns the time in seconds of the longest chain of tasks that have not ended, estimated from the work in the description and the
-    /// measured time per work; `None` before the first task is done.
+    /// Returns the estimated time in seconds of the remaining critical path: the longest chain of tasks that have not ended. It is computed from the
+    /// tasks' work in the description and the measured time per work; `None` before the first task is done.
     pub(super) fn critical_path(&self) -> Option<f64> {
         let work: f64 = (0..self.tasks.len())
             .filter(|&task| self.measured[task].is_some())
@@ -377,12 +379,11 @@ impl Master {
         (work > 0.0).then(|| left * Duration::from_nanos(self.took.0).as_secs_f64() / work)
     }
 
-    /// Returns true if the task is done.
     pub(super) fn is_done(&self, task: usize) -> bool {
         matches!(self.tasks[task].state, State::Done(_) | State::Dropped)
     }
 
-    /// Returns true if the task is done and its value is needed by other tasks.
+    /// Returns true if the task is done and other tasks still need its value.
     pub(super) fn is_needed(&self, task: usize) -> bool {
         matches!(self.tasks[task].state, State::Done(_))
     }
@@ -391,14 +392,14 @@ impl Master {
         &self.failed
     }
 
-    /// Removes and returns the orders that have to be sent, by rank.
+    /// Removes and returns the orders that must be sent, by rank.
     pub(super) fn take_orders(&mut self) -> impl Iterator<Item = (usize, Orders)> + '_ {
         let has_urgent_change = |(_, rank): &(usize, &mut Rank)| !rank.orders.is_empty() && !rank.is_lost;
         let ranks = self.ranks.iter_mut().enumerate().filter(has_urgent_change);
         ranks.map(|(rank, state)| (rank, std::mem::take(&mut state.orders)))
     }
 
-    /// Returns a text that names the ranks with ordered tasks and one task of each, for messages about a run that makes no progress.
+    /// Describes which ranks run tasks, with one task of each, for messages about a run that makes no progress.
     pub(super) fn waits_for(&self) -> String {
         let held = |(rank, state): (usize, &Rank)| {
             let first = state.outstanding.iter().next()?;

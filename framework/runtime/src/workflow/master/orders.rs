@@ -1,34 +1,34 @@
-//! Dispatch of tasks: each rank gets orders in advance, as many as keep it busy until its next report.
+//! Dispatch of tasks by the master of a workflow: each rank gets several tasks in advance, as many as keep it busy until its next report.
 //!
-//! With a plan, ranks also learn early which tasks they will run, so that some inputs arrive while others are still being computed. An
-//! *announcement* is not an order. It can be withdrawn at any time, because no rank begins an announced task.
+//! With a plan, ranks also learn early which tasks they will run later (*announcements*), so that inputs arrive while other tasks are computed. The
+//! master can withdraw an announcement at any time, because no rank begins an announced task.
 //!
-//! Without a plan, queued tasks are *recalled* from busy ranks so that idle ranks can run them. A rank receives orders in advance, also for
-//! tasks that read the value of a task that runs on the rank. Without recalls, three long tasks with a common parent would all stay on the
-//! rank of the parent.
+//! Without a plan, the master *recalls* tasks that wait on busy ranks, so that idle ranks can run them. The tasks that read a value are dispatched
+//! in advance to the rank that computes it. Without recalls, three long tasks with a common parent would all stay on the rank of the parent.
 
 use super::{Master, Rank, State, Task};
 use crate::workflow::messages::{ANNOUNCED, Exceeded, Order};
 
-/// Minimum number of tasks that are ordered on a rank, for each task that the rank runs at once: the running task, and one more, so that the rank
-/// need not wait for an order.
+/// Minimum number of tasks that are dispatched to a rank, per task that the rank runs at once: the running task and one more, so that the rank need
+/// not wait for an order.
 const LEAST_AHEAD: usize = 2;
-/// Work in nanoseconds for which tasks are ordered on a rank in advance: much longer than a message takes, so that the rank always has an ordered
-/// task, and short enough that no rank waits long for another at the end of the run.
+/// Work in nanoseconds that is dispatched to a rank in advance: much longer than a message takes, so that the rank always has a task, and short
+/// enough that no rank waits long for another at the end of the run.
 const AHEAD: f64 = 2e6;
-/// Maximum number of tasks ordered on a rank. Even with very short tasks, more orders per message would not save noticeable time.
+/// Maximum number of tasks that are dispatched to a rank in advance. Even with very short tasks, more tasks per message would not save noticeable
+/// time.
 const MOST_AHEAD: usize = 1024;
 
 impl Master {
-    /// Makes a waiting task available to be ordered on a rank, if all its parents are ordered or done.
+    /// Makes a waiting task available for dispatch if all its parents are dispatched or done.
     pub(super) fn consider(&mut self, task: usize) {
         let Task { state, undone, unplaced, is_urgent, .. } = self.tasks[task];
         if state != State::Waiting || unplaced > 0 {
             return;
         }
         let is_ready = undone == 0;
-        // A task that holds a named limit is not ordered before all its parents are done, because it would keep other tasks from the limit while it
-        // waits for them.
+        // A task that needs a shared resource (named limit) is dispatched only when all its parents are done, because it would occupy the resource
+        // while it waits for them.
         if !is_ready && !self.graph.needs(task).limits.is_empty() {
             return;
         }
@@ -58,17 +58,17 @@ impl Master {
         best.map(|(_, rank)| rank)
     }
 
-    /// Returns the number of tasks that are ordered on a rank if tasks are not short.
+    /// Returns the number of tasks that are dispatched to a rank if tasks are not short.
     fn least_ahead(&self) -> usize {
         LEAST_AHEAD * self.at_once
     }
 
-    /// Returns true if tasks are so short that many of them are ordered on a rank in advance.
+    /// Returns true if tasks are so short that a rank gets more than the minimum number of them in advance.
     fn are_short(&self) -> bool {
         self.ahead() > self.least_ahead()
     }
 
-    /// Returns the number of tasks that are ordered on a rank in advance, the running tasks included.
+    /// Returns the number of tasks that are dispatched to a rank at a time, running ones included.
     fn ahead(&self) -> usize {
         let least = self.least_ahead();
         match self.took {
@@ -80,7 +80,7 @@ impl Master {
         }
     }
 
-    /// Orders tasks on all ranks that have fewer orders than they should have in advance.
+    /// Dispatches tasks to all ranks that have fewer tasks than they should have in advance.
     pub(super) fn fill(&mut self) {
         if self.is_stopping {
             return;
@@ -95,7 +95,7 @@ impl Master {
                 self.supply.urgent.push(task);
             }
         }
-        // Every rank gets one order before any rank gets several, and fills its cores before any rank gets orders in advance.
+        // Every rank gets one task before any rank gets several, and tasks for all its cores before any rank gets tasks in advance.
         for several in [1, self.at_once] {
             (0..self.ranks.len()).for_each(|rank| {
                 self.fill_rank(rank, several);
@@ -107,7 +107,7 @@ impl Master {
             for rank in 0..self.ranks.len() {
                 has_ordered |= self.fill_rank(rank, ahead);
             }
-            // The new orders may allow further tasks to be ordered.
+            // Newly dispatched tasks may make their children available, so the loop continues until nothing can be dispatched.
             if !has_ordered {
                 self.recall();
                 return self.announce();
@@ -115,11 +115,11 @@ impl Master {
         }
     }
 
-    /// Orders tasks on a rank until `ahead` tasks are ordered on it. Returns true if any task was ordered.
+    /// Dispatches tasks to a rank until it has `ahead` tasks. Returns true if any task was dispatched.
     fn fill_rank(&mut self, rank: usize, ahead: usize) -> bool {
         let has = |master: &Master| master.ranks[rank].outstanding.len();
-        // A rank with many orders gets new ones only when half of them are done: one message with several orders is cheaper than several messages,
-        // which matters if tasks are short.
+        // A rank with many tasks gets new ones only when half of them are done, because one message with several orders is cheaper than several
+        // messages.
         let enough = if ahead > self.least_ahead() { ahead / 2 } else { ahead - 1 };
         if self.ranks[rank].is_lost || has(self) > enough {
             return false;
@@ -134,7 +134,7 @@ impl Master {
                 self.supply.take(rank, is_idle, is_waiting)
             };
             let Some(task) = next else { break };
-            // The task is skipped if one of its parents has to be run again. It becomes available again when that parent is ordered.
+            // A task one of whose parents must be repeated is skipped. It becomes available again when the parent is dispatched.
             let Task { state, unplaced, .. } = self.tasks[task];
             if state != State::Waiting || unplaced > 0 || self.is_too_long(task) {
                 continue;
@@ -152,7 +152,7 @@ impl Master {
         has_ordered
     }
 
-    /// Gives back the named limits that a task held, and makes the tasks available that waited for them.
+    /// Releases the shared resources (named limits) of a task, and makes tasks available for dispatch that have waited for them.
     pub(super) fn release(&mut self, task: usize) {
         let graph = self.graph.clone();
         for woken in self.supply.release_limits(&graph.needs(task).limits) {
@@ -160,19 +160,20 @@ impl Master {
         }
     }
 
-    /// Returns the living ranks that may try a task: all ranks, except rank 0 if a rank may have died in the task.
+    /// Returns the living ranks that may run a task: all, or all except rank 0 if a rank may have died because of the task.
     pub(super) fn ranks_for(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
         let first = usize::from(self.tasks[task].attempts.is_suspect());
         (first..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost)
     }
 
-    /// Returns the rank with the fewest ordered tasks among those that may try a task, preferably not the rank on which the task has failed.
+    /// Returns the rank with the fewest tasks among those that may run a task, preferably not the rank on which the task has failed.
     fn least_busy(&self, task: usize) -> Option<usize> {
         let failed_on = self.tasks[task].failed_on;
         self.ranks_for(task).min_by_key(|&rank| (Some(rank) == failed_on, self.ranks[rank].outstanding.len()))
     }
 
-    /// Orders a task on a rank, unless the task needs more of a named limit than is left. Returns true if the task was ordered.
+    /// Dispatches a task to a rank, unless the task needs more of a shared resource (named limit) than is available. Returns true if the task was
+    /// dispatched.
     pub(super) fn order(&mut self, task: usize, rank: usize) -> bool {
         let graph = self.graph.clone();
         if !self.supply.take_limits(&graph.needs(task).limits) {
@@ -188,8 +189,8 @@ impl Master {
         let sources = sources.collect();
         let (attempt, is_suspect) = (attempts.failed, attempts.is_suspect());
         let order = Order { task, attempt, exceeded, place, is_announced: false, is_suspect, sources };
-        // The order of a task that was announced to this rank replaces the announcement. If the task was announced to another rank, that
-        // announcement is withdrawn.
+        // If the task was announced to this rank, the order replaces the announcement. If it was announced to another rank, that announcement is
+        // withdrawn.
         if self.tasks[task].announced_to == Some(rank) {
             self.tasks[task].announced_to = None;
             self.ranks[rank].announced -= 1;
@@ -222,25 +223,25 @@ impl Master {
         true
     }
 
-    /// Counts `bytes` for the value of a task on `rank`, instead of the bytes that were counted for it before. A value counts on the rank that
-    /// computes it: the master does not know the copies on ranks that read it, and each rank starts tasks according to the memory that is really in
-    /// use.
+    /// Counts `bytes` for the value of a task on `rank`, instead of the bytes that were counted for it before. A value is counted only on the rank
+    /// that computes it, because the master does not know which ranks have copies. Ranks themselves start tasks according to the memory that is
+    /// really in use.
     pub(super) fn count(&mut self, task: usize, rank: usize, bytes: u64) {
         let before = std::mem::replace(&mut self.tasks[task].counted, bytes);
         self.ranks[rank].values = self.ranks[rank].values.saturating_sub(before).saturating_add(bytes);
     }
 
-    /// Returns true if a task frees memory when it ends: its inputs, each divided by the number of tasks that still read that input, are larger
-    /// than its value.
+    /// Returns true if a task frees memory when it ends: its value is smaller than its inputs, where an input that several tasks still read counts
+    /// only in part.
     fn frees_memory(&self, task: usize) -> bool {
         let share = |parent: usize| self.tasks[parent].counted / u64::from(self.tasks[parent].readers.max(1));
         let inputs: u64 = self.graph.parents(task).map(share).fold(0, u64::saturating_add);
         inputs > self.graph.output(task)
     }
 
-    /// Announces the next tasks of the plan to ranks that have few announced tasks, so that the ranks can fetch inputs before the tasks are ordered.
+    /// Announces tasks of the plan to ranks that have few announcements, so that the ranks can request inputs before the tasks are dispatched.
     fn announce(&mut self) {
-        // Nothing is announced if tasks are short: short tasks are ordered far in advance, so announcements would add nothing.
+        // Short tasks are dispatched far in advance, so announcements would add nothing.
         if !self.supply.is_planned() || self.are_short() {
             return;
         }
@@ -286,7 +287,7 @@ impl Master {
         self.tasks[task].announced_to = Some(rank);
     }
 
-    /// Withdraws the announcement that a rank will run a task, if there is one.
+    /// Withdraws the announcement that a rank will run the task, if there is one.
     pub(super) fn take_announcement_back(&mut self, task: usize) {
         if let Some(rank) = self.tasks[task].announced_to.take() {
             self.ranks[rank].announced -= 1;
@@ -294,14 +295,14 @@ impl Master {
         }
     }
 
-    /// Withdraws all announcements, because the plan is replaced or discarded.
+    /// Withdraws all announcements of tasks to ranks, because the plan is replaced or discarded.
     pub(super) fn take_announcements_back(&mut self) {
         (0..self.tasks.len()).for_each(|task| self.take_announcement_back(task));
     }
 
-    /// Recalls ordered tasks from busy ranks, as many as idle ranks could begin at once. A rank returns only tasks that have not begun.
+    /// Asks busy ranks to return tasks that they have not begun, as many as idle ranks could begin at once.
     fn recall(&mut self) {
-        // Nothing is recalled if tasks are short, because they end before a recall pays, or with a plan, because the plan decides which rank waits.
+        // Short tasks end before a recall pays. With a plan, the plan decides which rank waits.
         if self.supply.is_planned() || self.are_short() {
             return;
         }
@@ -317,7 +318,7 @@ impl Master {
         }
     }
 
-    /// Returns the rank with the most ordered tasks whose inputs exist, and the last of these tasks; `None` if no rank has more of them than it
+    /// Returns the rank with the most dispatched tasks whose inputs exist, and the last of these tasks; `None` if no rank has more of them than it
     /// runs at once.
     fn last_of_the_fullest(&self) -> Option<(usize, usize)> {
         let able = |rank: usize| {

@@ -1,4 +1,4 @@
-//! Tests of announcements and recalls.
+//! Tests of announcements (a rank learns which tasks it will run later) and of recalls (a rank returns tasks that it has not begun).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn done(task: usize, took: u64) -> Report {
     Report { done: vec![done], ..Report::default() }
 }
 
-/// Returns the master of a workflow with a parent and three children, on three ranks that each run `at_once` tasks at a time.
+/// Returns the master of a workflow with one parent task and three children, on three ranks that each run `at_once` tasks at a time.
 fn fan(at_once: usize) -> Master {
     let mut builder = Description::builder("fan");
     for name in ["parent", "a", "b", "c"] {
@@ -124,7 +124,7 @@ fn task_is_recalled_once_and_may_have_begun() {
     all_orders(&mut master);
     master.on_report(0, done(0, LONG)).unwrap();
     assert_eq!(all_orders(&mut master)[&0].recalled, [3]);
-    // Task 3 has begun on rank 0, so the rank does not return the recalled order.
+    // Rank 0 has begun task 3, so it does not return the task although it was asked to.
     for task in [1, 3, 2] {
         master.on_report(0, done(task, LONG)).unwrap();
         assert!(all_orders(&mut master).values().all(|orders| orders.recalled.is_empty()));

@@ -12,8 +12,8 @@ use crate::workflow::forecast::Forecast;
 use crate::workflow::planning::{Clusters, ReplanQuestion, TaskProgress};
 
 impl Master {
-    /// Activates the first plan at time `now`. `clusters` describes the ranks as the planner modelled them, and `takes` is the expected time to
-    /// compute a new plan.
+    /// Activates the first plan at time `now`. `clusters` are the ranks as the planner modelled them, and `takes` is the expected time to compute a
+    /// further plan.
     pub(in crate::workflow) fn has_planned(
         &mut self,
         plan: Plan,
@@ -22,7 +22,7 @@ impl Master {
         now: Duration,
     ) {
         let lost = self.lost().last().copied();
-        // The plan is not activated if a rank has died while it was computed.
+        // A plan is not activated if one of its ranks died while the plan was computed.
         if lost.is_none() {
             self.plan(&plan.processor_of, &plan.sequence);
         }
@@ -45,15 +45,15 @@ impl Master {
         self.supply.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
     }
 
-    /// Returns a question for the planner at time `now` and the cause for a new plan, if there is a cause and planning is fast enough. The planning
-    /// time is compared with the time since the planner was last asked or answered, and with the remaining time of the run.
+    /// Returns, at time `now`, a request to the planner for a new plan and the reason for it, if there is a reason and planning is fast enough: the
+    /// expected planning time is compared with the time since the last request and with the remaining time of the run.
     pub(in crate::workflow) fn replan_question(
         &mut self,
         now: Duration,
     ) -> Option<(Cause, Box<ReplanQuestion>)> {
         let replanning = self.replanning.as_mut().filter(|replanning| replanning.requested.is_none())?;
         let cause = match replanning.lost {
-            // After the loss of a rank the time since the last plan is not checked, because no plan is active.
+            // After the death of a rank no plan is active, so a new plan is requested without regard to the time since the last one.
             Some(rank) => Cause::Lost(rank),
             None if is_affordable(replanning.takes, now.saturating_sub(replanning.at)) => {
                 Cause::Deviation(replanning.forecast.deviation()?)
@@ -65,7 +65,7 @@ impl Master {
         let replanning = self.replanning.as_ref()?;
         let left = self.left_at_least(replanning);
         if left.is_zero() || !is_affordable(replanning.takes, left) {
-            // No new plan is computed, because the remaining run is too short for it: ranks run any task that is ready.
+            // The remaining run is too short for a new plan. Without a plan, ranks run any task that is ready.
             self.replanning.as_mut()?.lost = None;
             return None;
         }
@@ -84,7 +84,7 @@ impl Master {
         Some((cause, Box::new(request)))
     }
 
-    /// Handles the planner's answer, which arrives at time `now`; the planner needed the time `takes`.
+    /// Handles the planner's reply, which arrives at time `now`. The planner has needed the time `takes`.
     pub(in crate::workflow) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -97,11 +97,11 @@ impl Master {
         let is_stale = replanning.requested.take() != Some(lost);
         let Replanned { plan, kept } = match found {
             Ok(found) if !is_stale => found,
-            // An answer for ranks of which one was lost meanwhile is discarded. The loss is the cause of another question.
+            // A reply that was computed for ranks of which one has died is discarded. The death leads to a new request.
             _ => return Change::None,
         };
         let makespan = plan.makespan;
-        // After a loss no plan is active, so that even a kept plan has to be activated again.
+        // After the death of a rank no plan is active. So even if the planner keeps the earlier plan, it must be activated again.
         if !kept || !self.supply.is_planned() {
             self.plan(&plan.processor_of, &plan.sequence);
             self.recount();
@@ -132,7 +132,7 @@ impl Master {
             State::Waiting => TaskProgress::Waiting,
             State::Ordered(rank) => TaskProgress::Ordered(rank),
             State::Done(rank) => TaskProgress::Ended(rank),
-            // The task counts as ended on rank 0. The rank does not matter, because no task reads the value any more.
+            // For the planner, the task has ended on rank 0. The rank does not matter, because no task reads the value any more.
             State::Dropped | State::Failed | State::Skipped => TaskProgress::Ended(0),
         }
     }

@@ -1,4 +1,4 @@
-//! State of replanning: the current plan, the measurements that may require a new one, and the reason for it.
+//! State of replanning in a workflow's run: the current plan, the measurements that may contradict it, and the reason for a new plan.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::workflow::planning::Clusters;
 /// Reason for computing a new plan during a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::workflow) enum Cause {
-    /// This rank is lost, so the plan, which has tasks for it, is no longer used.
+    /// This rank has died, so the plan, which has tasks for it, cannot be used any more.
     Lost(usize),
     /// Measurements of tasks or ranks differ from the assumptions of the plan.
     Deviation(Deviation),
@@ -27,34 +27,34 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Plan of a run, and everything on which the decision about a new plan depends.
+/// Plan of a run, with everything that determines whether a new plan is needed.
 #[derive(Debug)]
 pub(super) struct Replanning {
     pub(super) forecast: Forecast,
     pub(super) clusters: Arc<Clusters>,
     pub(super) plan: Arc<Plan>,
-    /// Time at which the planner was last asked or answered. `takes` is the expected time to compute a new plan.
+    /// Time of the last request to the planner or of its last reply. `takes` is the expected time to compute a new plan.
     pub(super) at: Duration,
     pub(super) takes: Duration,
     pub(super) lost: Option<usize>,
-    /// Number of lost ranks when the planner was asked; `None` if no answer is outstanding.
+    /// Number of dead ranks at the time of the request to which the planner has not replied; `None` if there is no such request.
     pub(super) requested: Option<usize>,
 }
 
-/// Result of asking the planner for a new plan during a run.
+/// Result of a request for a new plan during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) enum Change {
-    /// A new plan replaces the current one. The number is the predicted time to the end of the run in seconds.
+    /// A new plan replaces the current one. The number is the predicted remaining time of the run in seconds.
     Fresh(f64),
-    /// The current plan stays, because no other plan ends the run sufficiently earlier. The number is the predicted time to the end of the run in
+    /// The current plan stays, because no new plan ends the run sufficiently earlier. The number is the predicted remaining time of the run in
     /// seconds.
     Kept(f64),
-    /// The planner's answer is not used: the planner found no plan, or a rank was lost meanwhile.
+    /// The planner's reply is not used: the planner found no plan, or a rank died while it was computing.
     None,
 }
 
 impl Replanning {
-    /// Records the loss of a rank as the reason for a new plan.
+    /// Records the death of a rank as the reason for a new plan.
     pub(super) fn on_lost(&mut self, rank: usize) {
         self.lost = Some(rank);
     }

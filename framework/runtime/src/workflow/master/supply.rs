@@ -1,22 +1,22 @@
-//! Tasks that can be ordered: one pool for each rank, one for tasks that any rank may run, urgent tasks, and tasks that wait for a named
-//! limit. Concurrent tasks use at most the total amount of each limit.
+//! Tasks that the master of a workflow can dispatch: one pool for each rank, one for tasks that any rank may run, urgent tasks, and tasks that wait
+//! for a shared resource (named limit), of which concurrent tasks use at most the total amount.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use crate::workflow::graph::Graph;
 
-/// Sort key of a task: its priority, its place in the plan or, without a plan, in the order by the longest path to the end, and its number.
+/// Sort key of a task: priority, position in the plan (without a plan, in the order of the longest paths to the end), and number of the task.
 pub(super) type Key = (Reverse<i64>, usize, usize);
 
-/// Tasks that can be ordered now and that belong to one rank, by the plan or by their inputs.
+/// Tasks that can be dispatched now and that belong to one rank, by the plan or by their inputs.
 #[derive(Clone, Debug, Default)]
 struct Pool {
     /// Tasks whose parents are all done.
     ready: BTreeSet<Key>,
     /// Tasks whose parents are all done and that free memory when they end.
     freeing: BTreeSet<Key>,
-    /// Tasks whose parents are all ordered or done, at least one of them not done.
+    /// Tasks whose parents are all dispatched or done, at least one of them not done.
     ahead: BTreeSet<Key>,
 }
 
@@ -25,35 +25,36 @@ struct Pool {
 struct Planned {
     /// By task: its rank in the plan.
     rank_of: Vec<usize>,
-    /// By rank: tasks of the plan that have not been ordered, in the sequence of the plan.
+    /// By rank: tasks of the plan that have not been dispatched, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
-    /// By rank: tasks of the plan that have not been considered for an announcement, in the sequence of the plan.
+    /// By rank: tasks of the plan of which the rank may still be informed before they are dispatched (announcements), in the sequence of the plan.
     unannounced: Vec<VecDeque<usize>>,
 }
 
-/// Tasks that can be ordered, and the state of named limits: amounts that concurrent tasks share, such as database connections.
+/// Tasks that can be dispatched, and the state of shared resources (named limits), such as a number of database connections.
 #[derive(Debug)]
 pub(in crate::workflow) struct Supply {
     /// Sort key of each task.
     keys: Vec<Key>,
     planned: Option<Planned>,
-    /// Number of places given out by all plans so far: each planned task has one. Places of a later plan are higher, so that tasks ordered under an
+    /// Number of positions that all plans so far have assigned to tasks. The positions of a new plan are higher, so that tasks dispatched under an
     /// earlier plan run first.
     places: usize,
     pools: Vec<Pool>,
-    /// Tasks that any rank may run, because no rank holds an input of them.
+    /// Tasks that any rank may run, because none of their inputs is on a rank.
     anywhere: BTreeSet<Key>,
-    /// Tasks that are ordered before all others, because orders of other tasks wait for their values. A task stays in this list while it waits for a
-    /// named limit.
+    /// Tasks that are dispatched before all others, because dispatched tasks wait for their values. A task stays in this list while it waits for a
+    /// shared resource (named limit).
     pub(super) urgent: Vec<usize>,
-    /// By named limit: the amount that running and ordered tasks leave, and the tasks that wait for more.
+    /// By named limit: amount of the resource that is not in use, and tasks that wait for more.
     limits: Vec<(u64, BTreeSet<Key>)>,
-    /// Tasks that have begun to wait for a named limit since the last call of `take_held`, with the limit; `None` if there is no event log.
+    /// Tasks that have begun to wait for a shared resource since the last call of `take_held`, each with the number of its named limit; `None`
+    /// without an event log.
     held: Option<Vec<(usize, usize)>>,
 }
 
 impl Supply {
-    /// Creates an empty supply without a plan: tasks are sorted by the length of the path to the end, longest first.
+    /// Creates an empty supply without a plan. Tasks are sorted by the length of their path to the end of the workflow, longest first.
     pub(super) fn new(graph: &Graph, ranks: usize) -> Self {
         let mut levels = vec![0.0_f64; graph.len()];
         for &task in graph.dag.topological_order().iter().rev() {
@@ -78,7 +79,8 @@ impl Supply {
         supply
     }
 
-    /// Activates a plan: tasks run on the ranks and in the sequence of the plan. Removes all tasks from the supply; the caller adds them again.
+    /// Activates a plan: each task belongs to its rank in the plan, in the sequence of the plan. Removes all tasks from the supply; the caller adds
+    /// them again.
     pub(super) fn plan(&mut self, graph: &Graph, processor_of: &[usize], sequence: &[usize]) {
         self.clear();
         let mut rest = vec![BTreeSet::new(); self.pools.len()];
@@ -92,13 +94,13 @@ impl Supply {
         self.planned = Some(Planned { rank_of: processor_of.to_vec(), rest, unannounced });
     }
 
-    /// Discards the plan, after which every rank may run every task.
+    /// Discards the plan; then any rank may run any task.
     pub(super) fn unplan(&mut self, graph: &Graph) {
         self.planned = None;
         self.keys.iter_mut().for_each(|key| key.0 = Reverse(graph.needs(key.2).priority));
     }
 
-    /// Returns the place of a task in the plan, if there is one. A rank begins its tasks in the order of their places.
+    /// Returns the position of a task in the plan, if there is one. A rank begins its tasks in the order of their positions.
     pub(super) fn place(&self, task: usize) -> Option<usize> {
         self.planned.as_ref().map(|_| self.keys[task].1)
     }
@@ -108,12 +110,12 @@ impl Supply {
         self.planned.as_ref().map(|planned| planned.rank_of[task])
     }
 
-    /// Returns the next task of a rank that may be announced, in the sequence of the plan. Each task is returned once.
+    /// Returns the next task, in the sequence of the plan, of which a rank may be informed before it is dispatched (announced). Each task is
+    /// returned once.
     pub(super) fn next_to_announce(&mut self, rank: usize) -> Option<usize> {
         self.planned.as_mut()?.unannounced[rank].pop_front()
     }
 
-    /// Returns true if a plan is active.
     pub(super) fn is_planned(&self) -> bool {
         self.planned.is_some()
     }
@@ -122,7 +124,6 @@ impl Supply {
         self.keys[task]
     }
 
-    /// Removes all tasks from the supply of tasks that can be ordered.
     pub(super) fn clear(&mut self) {
         self.pools.fill(Pool::default());
         self.anywhere.clear();
@@ -130,7 +131,8 @@ impl Supply {
         self.limits.iter_mut().for_each(|(_, waiting)| waiting.clear());
     }
 
-    /// Takes the amounts of named limits that a task needs from what concurrent tasks leave: all amounts or none. Returns true if they were taken.
+    /// Occupies the shared resources (named limits) that a task needs: all `amounts` or, if one is not available, none. Returns true if they were
+    /// available.
     pub(super) fn take_limits(&mut self, amounts: &[(usize, u64)]) -> bool {
         let fits = self.short_of(amounts).is_none();
         if fits {
@@ -139,12 +141,12 @@ impl Supply {
         fits
     }
 
-    /// Returns the first named limit of which less is left than a task needs, according to the `amounts` of its needs.
+    /// Returns the first named limit whose available amount is smaller than a task needs; `amounts` are the needs of the task.
     fn short_of(&self, amounts: &[(usize, u64)]) -> Option<usize> {
         amounts.iter().find(|&&(limit, amount)| self.limits[limit].0 < amount).map(|&(limit, _)| limit)
     }
 
-    /// Adds a task to those that wait for the first named limit of which less is left than the task needs.
+    /// Adds a task to those that wait for a named limit: the first whose available amount is smaller than the task needs.
     pub(super) fn wait(&mut self, task: usize, amounts: &[(usize, u64)]) {
         let Some(limit) = self.short_of(amounts) else { return };
         self.limits[limit].1.insert(self.keys[task]);
@@ -153,8 +155,8 @@ impl Supply {
         }
     }
 
-    /// Gives back the amounts of named limits that a task held. Returns tasks that wait for these limits, at most as many as can run with the
-    /// returned amounts.
+    /// Releases the shared resources (named limits) of a task. Returns tasks that have waited for them, at most as many as can run with the released
+    /// amounts.
     pub(super) fn release_limits(&mut self, amounts: &[(usize, u64)]) -> Vec<usize> {
         let mut woken = Vec::new();
         for &(limit, amount) in amounts {
@@ -173,13 +175,13 @@ impl Supply {
         self.held = Some(Vec::new());
     }
 
-    /// Returns the tasks that have begun to wait for a named limit since the last call, with the limit.
+    /// Returns the tasks that have begun to wait for a shared resource since the last call, each with the number of the named limit.
     pub(in crate::workflow) fn take_held(&mut self) -> Vec<(usize, usize)> {
         self.held.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Adds a task whose parents are all ordered or done, or moves it to the ready tasks when all parents are done. `home` is the rank with most of
-    /// the task's inputs; `is_freeing` is true if the task frees memory when it ends.
+    /// Adds a task whose parents are all dispatched or done, or moves it to the ready tasks when all parents are done. `home` is the rank with most
+    /// of the task's inputs; `is_freeing` is true if the task frees memory when it ends.
     pub(super) fn add(&mut self, task: usize, is_ready: bool, is_freeing: bool, home: Option<usize>) {
         let key = self.keys[task];
         let home = self.planned.as_ref().map(|planned| planned.rank_of[task]).or(home);
@@ -199,8 +201,8 @@ impl Supply {
         }
     }
 
-    /// Removes and returns the next task to be ordered on a rank. With a plan, this is the first task in the rank's sequence for which `is_waiting`
-    /// returns true, if that task can be ordered now. Without a plan, a rank that `is_idle` may take a task that belongs to another rank.
+    /// Removes and returns the next task to dispatch to a rank. With a plan, this is the first task in the rank's sequence for which `is_waiting`
+    /// returns true, if it can be dispatched now. Without a plan, a rank that `is_idle` may take a task that belongs to another rank.
     pub(super) fn take(
         &mut self,
         rank: usize,
@@ -209,7 +211,8 @@ impl Supply {
     ) -> Option<usize> {
         if let Some(key) = self.first(rank) {
             if let Some(Planned { rest, .. }) = &mut self.planned {
-                // Tasks in the sequence of the plan that do not wait are skipped: they were ordered, have failed, or were done by an earlier run.
+                // Tasks earlier in the rank's sequence that are no longer waiting are skipped: they were dispatched, have failed, or were done by an
+                // earlier run.
                 while let Some(&next) = rest[rank].first()
                     && (next.1 < key.1 || next == key)
                 {
@@ -243,13 +246,13 @@ impl Supply {
         }
     }
 
-    /// Returns the first task, by sort key, that can be ordered on the rank: of those that belong to the rank and those that any rank may run.
+    /// Returns the first task, by sort key, among those that belong to the rank and those that any rank may run.
     fn first(&self, rank: usize) -> Option<Key> {
         let Pool { ready, ahead, .. } = &self.pools[rank];
         [ready.first(), ahead.first(), self.anywhere.first()].into_iter().flatten().min().copied()
     }
 
-    /// Removes a task from those that can be ordered on `rank`, and returns the number of the task.
+    /// Removes a task from the supply, and returns its number. `rank` is the rank to which the task belongs, if it belongs to one.
     fn remove(&mut self, rank: usize, key: Key) -> usize {
         let pool = &mut self.pools[rank];
         pool.freeing.remove(&key);
@@ -258,7 +261,7 @@ impl Supply {
     }
 }
 
-/// Returns the tasks in the sequence of a plan, with tasks of higher priority moved forward as far as each task stays behind its parents.
+/// Returns the tasks in the sequence of a plan, but with tasks of higher priority moved forward, as far as they stay behind their parents.
 fn by_priority(graph: &Graph, sequence: &[usize]) -> Vec<usize> {
     let mut place = vec![0; graph.len()];
     sequence.iter().enumerate().for_each(|(at, &task)| place[task] = at);

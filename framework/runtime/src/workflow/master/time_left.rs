@@ -1,24 +1,24 @@
-//! Time left for the tasks of a workflow, and the measured times of tasks.
+//! Remaining time for the tasks of a workflow, if the job has a time limit, and measured run times of tasks.
 
 use std::time::Duration;
 
-/// Run times of the completed tasks of a kind, in seconds.
+/// Sums of the run times in seconds of completed tasks, for one kind of task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) measured: f64,
-    /// Sum of the times in the description of the tasks that have one.
+    /// Sum of the run times in the description, over the completed tasks that have one.
     pub(super) described: f64,
     pub(super) tasks: f64,
 }
 
-/// Time left for tasks.
+/// Remaining time for the tasks of a workflow.
 #[derive(Debug)]
 pub(super) struct TimeLeft {
     /// Time by which tasks have to end, on the clock of rank 0.
     pub(super) end_by: Duration,
     pub(super) now: Duration,
-    /// By kind of task.
+    /// By kind of task: run times of completed tasks.
     pub(super) times: Vec<Times>,
-    /// Tasks that cannot end in the time left.
+    /// Tasks that were not dispatched because they cannot end in the remaining time.
     pub(super) held_back: Vec<usize>,
 }

@@ -1,4 +1,5 @@
-//! Time limit of the job: no task is ordered that cannot end before the limit, by its description and the times of completed tasks.
+//! Time limit of the job: a task is dispatched only if it can end before the limit, according to its description and to the run times of completed
+//! tasks.
 
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use super::{Master, State};
 use crate::observe::number_format::seconds;
 
 impl Master {
-    /// Sets the time by which tasks have to end, at time `now`.
+    /// Sets the time `end_by` before which all tasks have to end; `now` is the present time.
     pub(in crate::workflow) fn ends_by(&mut self, end_by: Duration, now: Duration) {
         let times = vec![Times::default(); self.graph.kinds.len()];
         self.time_left = Some(TimeLeft { end_by, now, times, held_back: Vec::new() });
     }
 
-    /// Sets the time on the clock of rank 0. Returns why no task can begin in the time left, if no rank has an order for that reason.
+    /// Sets the present time. If no rank has a task, because each waiting task needs more than the remaining time, returns this reason as a text.
     pub(in crate::workflow) fn check_time(&mut self, now: Duration) -> Option<String> {
         let time = self.time_left.as_mut()?;
         time.now = now;
@@ -21,7 +22,6 @@ impl Master {
         if self.is_stopping || !is_idle || self.left == 0 {
             return None;
         }
-        // The task that needs least time.
         let needs = |&task: &usize| self.run_time(task);
         let held_back = self.time_left.iter().flat_map(|time| &time.held_back);
         let waiting = held_back.filter(|&&task| self.tasks[task].state == State::Waiting);
@@ -36,7 +36,7 @@ impl Master {
         Some(time.end_by.saturating_sub(time.now).as_secs_f64())
     }
 
-    /// Counts the run time of a completed task.
+    /// Records the run time of a completed task, for estimates of other tasks of its kind.
     pub(super) fn count_time(&mut self, task: usize, took: Duration) {
         let described = self.graph.run_time(task);
         if let Some(time) = &mut self.time_left {
@@ -47,8 +47,8 @@ impl Master {
         }
     }
 
-    /// Returns the run time of a task in seconds, as far as it is known: that of its description, corrected by completed tasks of its kind, or their
-    /// mean.
+    /// Returns the estimated run time of a task in seconds, if there is an estimate: the run time in its description, corrected by the completed
+    /// tasks of its kind, or the mean run time of those.
     fn run_time(&self, task: usize) -> Option<f64> {
         let times = self.time_left.as_ref()?.times[self.graph.kind_of[task]];
         match self.graph.run_time(task) {
@@ -58,7 +58,7 @@ impl Master {
         }
     }
 
-    /// Returns true if a task cannot end in the time left. The task is considered again when reports arrive.
+    /// Returns true if a task needs more than the remaining time. The task is then considered again after further reports.
     pub(super) fn is_too_long(&mut self, task: usize) -> bool {
         let (needs, left) = (self.run_time(task), self.seconds_left());
         let is_too_long = needs.is_some_and(|needs| left.is_some_and(|left| needs > left));
@@ -68,7 +68,7 @@ impl Master {
         is_too_long
     }
 
-    /// Returns true if a task cannot end in the time left after the tasks that are ordered on the rank.
+    /// Returns true if a task cannot end in the remaining time because other tasks dispatched to the rank run before it.
     pub(super) fn is_too_late_on(&self, rank: usize, task: usize) -> bool {
         let (Some(left), Some(needs)) = (self.seconds_left(), self.run_time(task)) else { return false };
         let ordered =
@@ -77,7 +77,7 @@ impl Master {
         before / self.at_once as f64 + needs > left
     }
 
-    /// Considers the tasks that were held back, because estimates may have changed.
+    /// Considers tasks for dispatch again that needed more than the remaining time: the estimates of their run times may have changed.
     pub(super) fn consider_held_back(&mut self) {
         let held_back = self.time_left.as_mut().map(|time| std::mem::take(&mut time.held_back));
         held_back.into_iter().flatten().for_each(|task| self.consider(task));

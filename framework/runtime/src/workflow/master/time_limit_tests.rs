@@ -1,4 +1,4 @@
-//! Tests of the time limit of the job, and of the limits of commands that are tried again.
+//! Tests of the job's time limit, and of the time and memory limits of commands that are retried.
 
 use armature_planner::workflow::TaskMemory;
 use armature_workflow_files::{Action, Description, Task};
@@ -9,7 +9,7 @@ use crate::tasks::LastActivity;
 use crate::workflow::graph::Graph;
 use crate::workflow::messages::{Done, Exceeded, Failure, Order, Reason, Report};
 
-/// Returns a master with independent commands of these kinds and described run times, on two ranks.
+/// Returns a master on two ranks, with independent commands of the given kinds and described run times.
 fn master(tasks: &[(&str, Option<f64>)]) -> Master {
     let mut builder = Description::builder("times");
     for (number, &(kind, run_time)) in tasks.iter().enumerate() {
@@ -63,7 +63,7 @@ fn tasks_that_cannot_end_in_the_time_left_are_not_ordered() {
 
 #[test]
 fn measured_times_correct_those_of_the_description() {
-    // Tasks take three times as long as described, so the last one does not fit although its description does.
+    // By their described run times (2, 2 and 8 s), all tasks can end before the limit of 20 s, so task 2 is dispatched at the start.
     let mut master = master(&[("kind", Some(2.0)), ("kind", Some(2.0)), ("kind", Some(8.0))]);
     master.ends_by(at(20), at(0));
     master.begin();

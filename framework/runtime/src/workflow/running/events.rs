@@ -14,7 +14,7 @@ use crate::workflow::root::{Answered, Root};
 use crate::workflow::user_code::too_long;
 
 impl Running<'_, '_> {
-    /// Opens the event log in `directory`; `None` means that there is no event log.
+    /// Opens the event log in `directory`; there is no event log if it is `None`.
     pub(in crate::workflow) fn log_events(&mut self, directory: Option<&Path>, endpoint: &Endpoint) {
         let Some(directory) = directory else { return };
         let offset = -endpoint.clock().now().as_secs_f64();
@@ -26,14 +26,14 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Sets the time at which the worker records its next events.
+    /// Passes the present time to the worker, which records events with it.
     pub(super) fn set_event_time(&mut self, at: &Moment) {
         if self.events.is_on() {
             self.worker.trace.set_time(at.now());
         }
     }
 
-    /// Handles the death of a rank. Rank 0 also sends a message about the death to all living ranks.
+    /// Handles the death of rank `lost` on this rank: stops transfers from and to it. Rank 0 also informs all living ranks.
     pub(super) fn report_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.lose_files(lost, out)?;
         if let Some(root) = &self.root {
@@ -44,7 +44,7 @@ impl Running<'_, '_> {
         self.worker.on_lost(lost, out)
     }
 
-    /// Writes the recorded events to the event log.
+    /// Writes the events that the worker has recorded to the event log.
     pub(super) fn log(&mut self, at: &Moment) {
         if !self.events.is_on() {
             return;
@@ -60,7 +60,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Writes the event of a planner's answer to the event log, and the plan if it is a new one.
+    /// Writes the result of a request to the planner to the event log, and the plan if it is a new one.
     pub(super) fn log_planned(&mut self, event: Event, at: &Moment) {
         if !self.events.is_on() {
             return;
@@ -72,7 +72,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Handles the measured speed of a rank, or a rank's answer to a message that measures a link.
+    /// Handles the measured speed of a rank (`speed`), or a rank's reply to a message that measures a link.
     pub(super) fn on_probe_answer(
         &mut self,
         from: usize,

@@ -1,5 +1,4 @@
-//! Transfer of files on a rank: the inputs of a command arrive before it begins, and rank 0 fetches its outputs before its task counts as
-//! done.
+//! Transfer of files on a rank. A command begins when its input files are on the rank, and its task counts as done when rank 0 has its output files.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::workflow::files::{Files, Piece, PieceRequest, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
-    /// Begins a command at once, or when its input files have arrived.
+    /// Starts a command at once if its input files are on this rank, and otherwise when they have arrived.
     pub(super) fn begin_command(
         &mut self,
         task: usize,
@@ -44,14 +43,15 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Reports that a command cannot begin, as a failed try of its task.
+    /// Reports a command that cannot be started as a failed try of its task.
     fn abandon(&mut self, task: usize, why: String, out: &mut Outgoing<'_>) -> Result<()> {
         self.untallied.push(Duration::ZERO);
         self.unreported += REPORT_AFTER;
         self.worker.on_failed(task, (Reason::Error, why), Duration::ZERO, out)
     }
 
-    /// Handles the end of a command on this rank. If files are sent, rank 0 has to fetch the output files before the task counts as done.
+    /// Handles the end of a command on this rank. If files are sent between ranks, the task counts as done only when rank 0 has fetched the output
+    /// files.
     pub(super) fn on_ended(&mut self, mut ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return self.settle_command(ended, out) };
         let task = ended.task;
@@ -80,8 +80,8 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Ends the try of a command, after `after_command` if the program has set that function: completes the task if its command ran on this rank,
-    /// and otherwise sends [`Content::Kept`] to the rank of the command.
+    /// Concludes the try of a command that has ended, after the call of `after_command`, if there is one. If the command ran on this rank, completes
+    /// its task; otherwise (on rank 0) informs the rank of the command by [`Content::Kept`].
     pub(super) fn conclude(
         &mut self,
         ended: &Try,
@@ -96,7 +96,7 @@ impl Running<'_, '_> {
         }
         let failure = ended.failure().or(failure);
         if failure.is_none() {
-            // Rank 0 has the output files, so the task counts as done even if the rank of the command dies before it reports the task.
+            // Rank 0 has the output files, so the task will not be repeated even if the rank of the command dies before it reports the task.
             root.master.has_journalled(ended.task);
         }
         out.send(ended.rank, Content::Kept(ended.task, failure))
@@ -112,7 +112,7 @@ impl Running<'_, '_> {
         content: Content,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        // Messages of a lost rank are ignored.
+        // Messages of a rank that is considered dead are ignored.
         if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) {
             return Ok(());
         }
@@ -167,7 +167,8 @@ impl Running<'_, '_> {
             (Some(name), _) => files.folder.write(name, head, bytes.bytes()),
             (None, Some(directory)) => {
                 let written = files.folder.write_output(directory, from, head, bytes.bytes());
-                // An error in the transfer of standard output ends the job: it is transferred after all tasks are done, so no task can fail instead.
+                // Standard output is transferred after all tasks are done, so an error in its transfer ends the job and is not counted as the
+                // failure of a task.
                 Ok(written.map_err(|why| Error::new(ErrorKind::Io, why))?)
             }
             (None, None) => Err("no task requested it".to_string()),
@@ -179,7 +180,7 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Handles transfers of files that have ended, and requests the next pieces of files.
+    /// Handles the transfers that have ended since the last call, and requests the next pieces of files from other ranks.
     pub(super) fn move_files(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         for settled in files.transfers.take_settled() {
@@ -220,7 +221,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// Fetches the standard output of other ranks' commands to rank 0, when all tasks have ended. Returns true if rank 0 has all of it.
+    /// On rank 0, when all tasks have ended: fetches the standard output of other ranks' commands. Returns true if rank 0 has all of it.
     pub(super) fn has_all_output(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let (Some(files), Some(root)) = (&mut self.files, &self.root) else { return Ok(true) };
         if !std::mem::replace(&mut files.has_requested_output, true) && self.commands.collected().is_some() {
@@ -233,7 +234,7 @@ impl Running<'_, '_> {
 }
 
 impl Files {
-    /// Returns the requested piece of a file on this rank.
+    /// Returns the piece of a file on this rank that another rank has requested.
     fn piece(&self, request: PieceRequest) -> Piece {
         match self.table.name_of(request.file) {
             Some(name) => self.folder.read(name, request),

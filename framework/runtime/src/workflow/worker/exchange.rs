@@ -1,4 +1,4 @@
-//! Messages of a rank about values: its requests, and its answers to the requests of other ranks.
+//! Messages of a rank about values of tasks: its requests for values, and its replies to the requests of other ranks.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,22 +8,22 @@ use crate::rank::protocol::Outgoing;
 use crate::workflow::messages::{Content, Sizes};
 use crate::workflow::value::Value;
 
-/// Requests of a rank for values, and requests of other ranks that are not answered.
+/// Requests of a rank for values, and requests of other ranks to which it has not replied.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// Request that has not been sent, because further values may be added to it: the rank, and for each value the maximum size for sending it at
-    /// once.
+    /// Request that is held back because further values may be added to it: its receiver, and for each value the maximum size up to which the value
+    /// may be sent without a further request.
     request: Option<(usize, Sizes)>,
-    /// By task whose value this rank does not have yet: the ranks that wait for the value, each with the maximum size for sending it at once.
+    /// By task whose value this rank does not have yet: ranks that have requested the value, each with the maximum size up to which it may be sent.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
-    /// Values that have to be read from disk and sent: task, receiving rank.
+    /// Values that must be read from disk and sent: task, and receiver.
     pub(super) serving: VecDeque<(usize, usize)>,
     /// Total size in bytes of the values that this rank has sent.
     pub(super) sent: u64,
 }
 
 impl Exchange {
-    /// Requests a value from the rank `source`, which sends the value at once if it has at most `room` bytes, and otherwise only its size.
+    /// Requests a value from the rank `source`, which sends the value if it has at most `room` bytes, and otherwise only its size.
     pub(super) fn request(
         &mut self,
         task: usize,
@@ -41,7 +41,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends the request for values that was kept back so that further values could be added, if there is one.
+    /// Sends the request that was held back so that further values could be added, if there is one.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         match self.request.take() {
             Some((to, values)) if !out.endpoint().is_lost(to) => out.send(to, Content::Want(values)),
@@ -49,15 +49,15 @@ impl Exchange {
         }
     }
 
-    /// Sends a message after all pending requests for values. A message to a lost rank is dropped.
+    /// Sends a message after the request that was held back. A message to a dead rank is dropped.
     pub(super) fn send(&mut self, to: usize, content: Content, out: &mut Outgoing<'_>) -> Result<()> {
         self.send_request(out)?;
         if out.endpoint().is_lost(to) { Ok(()) } else { out.send(to, content) }
     }
 
-    /// Answers the request of another rank for a value: sends the value, or its size if it is larger than `room` bytes. A request for a value that
-    /// is not on this rank waits until the value is computed here, which may never happen. If the value was on this rank and has been dropped, the
-    /// requesting rank is informed, because it may have reserved memory for the value.
+    /// Replies to the request of rank `to` for a value: sends the value, or its size if it is larger than `room` bytes. If the value is not on this
+    /// rank, the reply is sent when the value has been computed here. If the value was dropped before, the requesting rank is informed, because it
+    /// may have reserved memory for it.
     pub(super) fn answer(
         &mut self,
         (to, task, room): (usize, usize, u64),
@@ -79,7 +79,7 @@ impl Exchange {
         }
     }
 
-    /// Sends a value to the ranks that wait for it.
+    /// Replies to all ranks that have requested the value of a task.
     pub(super) fn answer_all(
         &mut self,
         task: usize,
@@ -90,14 +90,14 @@ impl Exchange {
         waiting.into_iter().try_for_each(|(to, room)| self.answer((to, task, room), values, out))
     }
 
-    /// Forgets that `rank` waits for the value of a task.
+    /// Discards the request of `rank` for the value of a task.
     pub(super) fn stop_waiting(&mut self, task: usize, rank: usize) {
         if let Some(waiting) = self.waiting.get_mut(&task) {
             waiting.retain(|&(other, _)| other != rank);
         }
     }
 
-    /// Sends a value to another rank. The memory of the value counts until the transport has sent it.
+    /// Sends a value to another rank. Its memory counts as occupied until the transport has sent it.
     pub(super) fn send_value(
         &mut self,
         to: usize,

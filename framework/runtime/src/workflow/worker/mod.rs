@@ -1,5 +1,5 @@
-//! Part of each rank in a workflow: its orders, the values that it holds, and its messages about them. It has no clock, no thread and no
-//! file. `README.md` in the workflow's module describes the protocol.
+//! Part of a workflow's run on each rank: the tasks dispatched to it, the values that it holds, and its messages about values. It has no clock, no
+//! thread and no file. `README.md` in the workflow's module describes the protocol.
 
 mod exchange;
 mod queue;
@@ -35,7 +35,7 @@ pub(super) struct Settings {
     pub(super) journals: bool,
 }
 
-/// Attempt and memory of a task that has begun and not ended.
+/// Number of earlier failed tries, and memory, of a task that has begun and not ended.
 #[derive(Clone, Copy, Debug)]
 struct Started {
     attempt: u32,
@@ -43,7 +43,7 @@ struct Started {
     memory: u64,
 }
 
-/// State of one rank in a workflow: its orders, its values, and its exchange of values with other ranks.
+/// State of one rank in a workflow: tasks dispatched to it, values, and exchange of values with other ranks.
 pub(super) struct WorkflowWorker {
     rank: usize,
     graph: Arc<Graph>,
@@ -87,7 +87,7 @@ impl WorkflowWorker {
         for order in orders.orders {
             self.enqueue(&order, out)?;
         }
-        // Changed sources of values are handled last, because they may concern inputs of the new orders.
+        // Changed sources are handled after the new orders, because inputs of the new tasks may have changed sources.
         for (task, rank) in orders.changed_sources {
             self.on_source_changed(task, rank, out)?;
         }
@@ -103,8 +103,8 @@ impl WorkflowWorker {
         let was_announced = self.queue.remove(task).is_some();
         let graph = self.graph.clone();
         for (input, &source) in graph.parents(task).zip(&order.sources) {
-            // If the input is in transit from another rank for an order that was withdrawn, its reserved memory is released: it is now read from
-            // `source`.
+            // An earlier transfer of the input, for an order that was withdrawn, is not waited for: its reserved memory is released, and the input
+            // is requested from `source`.
             self.values.expect_no_more(input, |from| from != source);
             self.values[input].uses += u32::from(!was_announced);
             match self.values[input].location {
@@ -121,28 +121,28 @@ impl WorkflowWorker {
         Ok(())
     }
 
-    /// Removes and returns the order of a task that has not begun; the inputs then have one reader less.
+    /// Removes and returns the order for a task that has not begun. Its inputs then have one reader less.
     fn unqueue(&mut self, task: usize) -> Option<Queued> {
         let queued = self.queue.remove(task)?;
         self.graph.parents(task).for_each(|input| self.values.unuse(input));
         Some(queued)
     }
 
-    /// Changes the location of the value of `task`, and updates the orders that read the value.
+    /// Changes the location of the value of `task`, and updates the queued tasks that read the value.
     fn set(&mut self, task: usize, location: Location) {
         if let Some(change) = self.values.set(task, location) {
             self.queue.input_changed(task, self.graph.children(task), change, &mut self.trace);
         }
     }
 
-    /// Requests the value of `task` from the rank that computes it or has computed it.
+    /// Requests the value of `task` from the rank `source`, which has computed it or will compute it.
     fn want(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.set(task, Location::Wanted(source));
         let room = self.values.grant(task);
         self.exchange.request(task, source, room, out)
     }
 
-    /// Handles the master's message that the value of `task` has to be read from rank `rank`.
+    /// Handles the master's message that the value of `task` must be requested from rank `rank` instead of another.
     fn on_source_changed(&mut self, task: usize, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         use Location::{Arriving, Offered, Wanted};
         let held = &self.values[task];
@@ -160,7 +160,8 @@ impl WorkflowWorker {
         requests.try_for_each(|request| self.exchange.answer(request, &mut self.values, out))
     }
 
-    /// Handles the answer of a rank that requested values exist and are too large to be sent before memory is reserved for them.
+    /// Handles the reply of a rank that has requested values but sends only their sizes, because they are large: this rank must first reserve memory
+    /// for them.
     pub(super) fn on_offer(&mut self, from: usize, offered: Sizes, out: &mut Outgoing<'_>) -> Result<()> {
         for (task, bytes) in offered {
             if matches!(self.values[task].location, Location::Wanted(source) if source == from) {
@@ -185,21 +186,21 @@ impl WorkflowWorker {
         let has_room = matches!(held.location, Location::Arriving(_))
             || bytes <= held.granted
             || self.values.fits(bytes);
-        // The reserved memory is released before the size of the value is set, because the stored size says how much memory is reserved.
+        // The reserved memory is released before the stored size changes, because the stored size is that of the reserved memory.
         self.set(task, Location::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
-        // A value that does not fit into memory is dropped, and this rank can request it again. The value may have come without a request, for the
+        // A value that does not fit into memory is dropped; this rank can request it again. Such a value may arrive without a request, for the
         // program or the journal.
         self.set(task, if has_room { Location::Memory(value) } else { Location::Offered(from) });
     }
 
-    /// Handles the answer that a requested value has been dropped by its owner. An order that still needs the value waits until it is
-    /// computed again.
+    /// Handles the reply that the requested value was dropped by the rank that had it. A task that still needs the value waits until it is computed
+    /// again.
     pub(super) fn on_dropped(&mut self, from: usize, task: usize) {
         self.values.expect_no_more(task, |source| source == from);
     }
 
-    /// Handles the death of a rank from or to which values may be in transit.
+    /// Handles the death of a rank: values in transit from or to it are given up.
     pub(super) fn on_lost(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if self.values.on_lost(rank) { self.fetch_ahead(out) } else { Ok(()) }
     }
@@ -209,12 +210,12 @@ impl WorkflowWorker {
         if self.values.have_left(|number| out.has_left(number)) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
-    /// Sends the request for values that was kept back so that further values could be added.
+    /// Sends the request that was held back so that further values could be added.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         self.exchange.send_request(out)
     }
 
-    /// Returns the next job of this rank's executor. Has to be called when the executor is free.
+    /// Returns the next work for this rank's executor, which must be idle.
     pub(super) fn next(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if !self.values.fits(0)
             && let Break(job) = self.evict(None, out)?
@@ -230,12 +231,12 @@ impl WorkflowWorker {
         }
     }
 
-    /// Returns the next command to run. Commands run at the same time as user code.
+    /// Returns the next command to start. Commands run at the same time as closures.
     pub(super) fn next_command(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         self.begin(true, out)
     }
 
-    /// Begins the first order whose inputs and memory allow it: of a command if `command` is true, and otherwise of a closure.
+    /// Begins the first queued task whose inputs are in memory and whose memory is free: a command if `command` is true, and otherwise a closure.
     fn begin(&mut self, command: bool, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         let graph = self.graph.clone();
         let is_bounded = self.settings.budget < u64::MAX;
@@ -256,7 +257,7 @@ impl WorkflowWorker {
         };
         self.queue.remove(task);
         if is_suspect {
-            // The rank reports the beginning of the suspected task before the task runs, because the task may end the process.
+            // The beginning of a suspect task is reported before it runs, because the task may kill the process.
             self.exchange.send(0, Content::Started(task), out)?;
         }
         self.values.occupy(memory);
@@ -267,14 +268,13 @@ impl WorkflowWorker {
         Ok(Some(Job::Run { task, attempt, exceeded, inputs }))
     }
 
-    /// Returns the total size of the inputs of an ordered task in bytes, and the memory in bytes that the task needs in addition.
+    /// Returns the total size in bytes of the inputs of a queued task, and the memory in bytes that the task needs besides them.
     fn needs(&self, order: &Queued) -> (u64, u64) {
         let inputs = self.graph.parents(order.task).map(|input| self.values[input].bytes).sum();
         (inputs, self.graph.memory(order.task, inputs, order.exceeded))
     }
 
-    /// Sends values that are on disk to the ranks that have reserved memory for them. Returns a job to read or write a value if that is needed
-    /// first.
+    /// Sends values that are on disk to ranks that have reserved memory for them. Returns a read or write of the disk if that is needed first.
     fn serve(&mut self, out: &mut Outgoing<'_>) -> Result<ControlFlow<Option<Job>>> {
         while let Some(&(task, rank)) = self.exchange.serving.front() {
             let bytes = self.values[task].bytes;
@@ -290,7 +290,7 @@ impl WorkflowWorker {
         Ok(Continue(()))
     }
 
-    /// Brings the inputs of the first order into memory whose inputs all exist on some rank.
+    /// Brings the inputs of a queued task into memory: of the first one whose inputs all exist on some rank.
     fn gather(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         let Some(&order) = self.queue.first_available() else { return Ok(None) };
         let (inputs, memory) = self.needs(&order);
@@ -319,22 +319,22 @@ impl WorkflowWorker {
         Ok(None)
     }
 
-    /// Requests a value that another rank has offered, and reserves memory for it.
+    /// Reserves memory for a value whose size another rank has sent, and requests the value from that rank.
     fn fetch(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.set(task, Location::Arriving(source));
         self.exchange.request(task, source, self.values[task].bytes, out)
     }
 
-    /// Requests the inputs of the first orders and announced tasks while other tasks run, even before all inputs of an order exist. An input must
-    /// fit into memory in addition to everything held and to the largest memory that its order, or an order before it, needs to begin.
+    /// Requests inputs of the first queued and announced tasks while other tasks run, even if not all inputs of a task exist. An input is requested
+    /// only if it fits into memory together with everything held and with the largest memory that its task, or a task before it in the queue, needs.
     fn fetch_ahead(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         if self.settings.budget == u64::MAX {
             return Ok(());
         }
         let graph = self.graph.clone();
         let first: Vec<Queued> = self.queue.iter().take(ANNOUNCED).copied().collect();
-        // Memory for the largest value computed on this rank is left free. A value on disk that another rank has requested can then be read;
-        // otherwise two ranks could wait for each other.
+        // Memory for the largest value computed on this rank stays free, so that a value on disk can be read for another rank that has requested it.
+        // Otherwise two ranks could wait for each other.
         let mut working = self.values.largest;
         for order in first {
             working = working.max(self.needs(&order).1);
@@ -349,7 +349,7 @@ impl WorkflowWorker {
         Ok(())
     }
 
-    /// Refuses an order that does not fit into the rank's memory even if the rank holds nothing else.
+    /// Refuses a task that does not fit into the rank's memory even if the rank holds nothing else.
     fn refuse(&mut self, order: Queued, needed: u64, inputs: u64) {
         let Queued { task, attempt, .. } = order;
         let budget = self.settings.budget;
@@ -365,8 +365,8 @@ impl WorkflowWorker {
         Job::Load(task)
     }
 
-    /// Returns a job that writes to disk the value that is needed last and that the task `reader` does not read, if there is one. If the value
-    /// already has a copy on disk, it is only dropped from memory, and the next job of the executor is returned.
+    /// Evicts the value that is needed last, among those that the task `reader` does not read. Returns a write of the value to disk or, if the disk
+    /// already has a copy, drops the value from memory and returns the next work for the executor.
     fn evict(&mut self, reader: Option<usize>, out: &mut Outgoing<'_>) -> Result<ControlFlow<Option<Job>>> {
         let spared =
             |task: usize| reader.is_some_and(|reader| self.graph.parents(reader).any(|input| input == task));
@@ -383,13 +383,11 @@ impl WorkflowWorker {
         Ok(Break(Some(Job::Spill(task, value))))
     }
 
-    /// Records that a value has been written to disk.
     pub(super) fn on_spilled(&mut self, task: usize) {
         self.values[task].is_on_disk = true;
         self.disk_operation_ended(task, Location::Disk, Event::ValueSpilled);
     }
 
-    /// Records that a value has been read from disk.
     pub(super) fn on_loaded(&mut self, task: usize, value: Value) {
         self.disk_operation_ended(task, Location::Memory(value), Event::ValueLoaded);
     }
@@ -417,7 +415,7 @@ impl WorkflowWorker {
         self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
         let is_kept = self.settings.journals || self.settings.collects && self.graph.is_final(task);
         if is_kept {
-            // An earlier request of rank 0 for the value is forgotten, because rank 0 gets the value anyway, for the program or the journal.
+            // Rank 0 gets this value without a request, for the program or the journal, so an earlier request of rank 0 is discarded.
             self.exchange.stop_waiting(task, 0);
         }
         if !self.graph.is_final(task) {
@@ -444,7 +442,7 @@ impl WorkflowWorker {
         self.fetch_ahead(out)
     }
 
-    /// Ends a running task: releases its memory and its inputs. Returns the number of earlier failed tries of the task.
+    /// Ends a running task: releases its memory, and its inputs have one reader less. Returns the number of earlier failed tries of the task.
     fn end(&mut self, task: usize, ended: TaskEnded) -> Option<u32> {
         let Started { attempt, memory } = self.running.remove(&task)?;
         self.values.release(memory);
@@ -458,13 +456,13 @@ impl WorkflowWorker {
         Some(attempt)
     }
 
-    /// Stores a value for all ranks that need it, also those that have already requested it. This rank becomes the owner of the value, which comes
-    /// from a task that was done on this rank, or before this run, or by a rank that has died.
+    /// Stores a value for the ranks that need it, also those that have already requested it. This rank must keep the value until the master reports
+    /// that it is not needed. The value is from a task that was done on this rank, by an earlier run, or by a rank that has died.
     pub(super) fn on_owned(&mut self, task: usize, value: Value, out: &mut Outgoing<'_>) -> Result<()> {
         self.own(task, value.bytes(), Location::Memory(value), out)
     }
 
-    /// Records that a value of `bytes` bytes was read from the journal and is on disk. The value counts as if it had been computed on this rank.
+    /// Records that a value of `bytes` bytes was read from the journal and is on disk. This rank must keep it as if it had computed the value.
     pub(super) fn on_restored(&mut self, task: usize, bytes: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.own(task, bytes, Location::Disk, out)
     }
@@ -481,7 +479,7 @@ impl WorkflowWorker {
         self.exchange.answer_all(task, &mut self.values, out)
     }
 
-    /// Returns the tasks whose values on disk can be removed.
+    /// Returns the tasks whose values can be deleted from the disk.
     pub(super) fn take_forgotten(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.values.forgotten)
     }
@@ -502,7 +500,7 @@ impl WorkflowWorker {
         RankReport { sent: self.exchange.sent, most_held: self.values.most_held, ..self.totals }
     }
 
-    /// Returns the rank that has the output files of a task, as far as this rank knows: the rank that sent the value of the task.
+    /// Returns the rank that has the output files of a task, as far as this rank knows: the rank from which the task's (empty) value was received.
     pub(super) fn maker(&self, task: usize) -> usize {
         self.values[task].from.unwrap_or(self.rank)
     }
@@ -511,7 +509,7 @@ impl WorkflowWorker {
         !self.running.is_empty()
     }
 
-    /// Returns the events of this rank since the last call, for the event log.
+    /// Returns the events of this rank since the last call, each with its time, for the event log.
     pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
         self.trace.holds(self.values.taken(), self.settings.budget);
         self.trace.take()
@@ -522,7 +520,7 @@ impl WorkflowWorker {
         self.values.in_memory()
     }
 
-    /// Returns a text that names the running tasks and the inputs for which the first order waits.
+    /// Describes for messages the running tasks and, if no task can begin, the inputs for which the first queued task waits.
     pub(super) fn state(&self) -> String {
         let name = |task: usize| self.graph.dag.name(task).to_string();
         let running: Vec<String> = self.running.keys().copied().map(name).collect();
@@ -544,7 +542,7 @@ impl WorkflowWorker {
         state
     }
 
-    /// Returns a text that says where the value of `task` is; `None` if it is in memory on this rank.
+    /// Describes for messages where the value of `task` is; `None` if it is in memory on this rank.
     fn whereabouts(&self, task: usize) -> Option<String> {
         let name = self.graph.dag.name(task);
         Some(match self.values[task].location {
@@ -558,7 +556,7 @@ impl WorkflowWorker {
     }
 }
 
-/// Returns the log event of a task that has ended after the time `took`. The caller adds the size of the value or the failure.
+/// Returns the log event for a task that has ended after the time `took`. The caller sets the size of the value or the failure.
 fn ended(took: Duration) -> TaskEnded {
     let (task, seconds) = (String::new(), took.as_secs_f64());
     TaskEnded { task, seconds, bytes: 0, peak_memory: None, failure: None }

@@ -1,4 +1,4 @@
-//! Orders and announcements of tasks that have not begun on a rank.
+//! Queue of the tasks that the master has dispatched or announced to a rank and that have not begun.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,15 +7,15 @@ use super::trace::Trace;
 use super::values::Availability;
 use crate::workflow::messages::{Exceeded, Order};
 
-/// Position of an order in a rank's queue. Orders without a place in the plan come first, sorted by priority and then by arrival; the others
-/// follow, sorted by their place.
+/// Position of a task in a rank's queue. Tasks without a position in the plan come first, sorted by priority and then by arrival; tasks with a
+/// position in the plan follow, sorted by it.
 pub(super) type Key = (Option<usize>, Reverse<i64>, u64);
 
-/// Order or announcement of a task that has not begun.
+/// A task that was dispatched to this rank, or announced (it will be dispatched later), and that has not begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     pub(super) task: usize,
-    /// True for an announced task, which must not begin yet.
+    /// True if the task was only announced, so that it must not begin yet.
     pub(super) is_announced: bool,
     pub(super) is_suspect: bool,
     pub(super) attempt: u32,
@@ -26,15 +26,15 @@ pub(super) struct Queued {
     absent: usize,
 }
 
-/// Orders and announcements of a rank, sorted by their positions.
+/// Queue of the tasks that the master has dispatched or announced to this rank and that have not begun.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
-    /// By task: position of its order in the queue.
+    /// By task: its position in the queue, if it is queued.
     keys: Vec<Option<Key>>,
-    /// Positions of the orders whose inputs are all in memory.
+    /// Positions of the dispatched tasks whose inputs are all in memory.
     ready: BTreeSet<Key>,
-    /// Positions of the orders whose inputs all exist on some rank.
+    /// Positions of the dispatched tasks whose inputs all exist on some rank.
     available: BTreeSet<Key>,
     next_number: u64,
 }
@@ -44,7 +44,8 @@ impl Queue {
         Queue { keys: vec![None; tasks], ..Queue::default() }
     }
 
-    /// Adds an order. `inputs` says for each input whether it exists on some rank and whether it is in memory on this rank.
+    /// Adds a task that was dispatched or announced to this rank. `inputs` are, for each input, whether it exists on some rank and whether it is in
+    /// memory on this rank.
     pub(super) fn insert(
         &mut self,
         order: &Order,
@@ -81,12 +82,13 @@ impl Queue {
         self.orders.get(&self.keys[task]?)
     }
 
-    /// Returns all orders, in the order of the queue.
+    /// Returns all queued tasks in the order of the queue.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Queued> + Clone {
         self.orders.values()
     }
 
-    /// Updates the orders of the tasks `readers` after their input has begun or ceased to exist on some rank, or to be in memory on this rank.
+    /// Updates the queued tasks among `readers` after one of their inputs has changed its availability: whether it exists on some rank, and whether
+    /// it is in memory on this rank.
     pub(super) fn input_changed(
         &mut self,
         input: usize,
@@ -119,8 +121,8 @@ impl Queue {
         }
     }
 
-    /// Returns the orders whose inputs are all in memory and which may begin now, in the order of the queue. Of the orders with a place in the
-    /// plan, only the first may begin.
+    /// Returns the queued tasks that may begin now, because their inputs are all in memory, in the order of the queue. Of the tasks with a position
+    /// in the plan, only the first may begin.
     pub(super) fn ready(&self) -> impl Iterator<Item = &Queued> {
         let next = self.next_by_plan().filter(|key| self.ready.contains(key));
         let ready = self.ready.iter().take_while(|key| key.0.is_none()).copied().chain(next);
@@ -131,21 +133,21 @@ impl Queue {
         self.ready.len()
     }
 
-    /// Returns the first order that may begin as soon as its inputs are in memory, if these all exist on some rank.
+    /// Returns the first queued task that may begin as soon as its inputs are in memory, if its inputs all exist on some rank.
     pub(super) fn first_available(&self) -> Option<&Queued> {
         let key = self.available.first().copied().filter(|key| key.0.is_none());
         let key = key.or_else(|| self.next_by_plan().filter(|key| self.available.contains(key)))?;
         self.orders.get(&key)
     }
 
-    /// Returns the position of the first order with a place in the plan, announcements excluded.
+    /// Returns the position of the first dispatched task with a position in the plan.
     fn next_by_plan(&self) -> Option<Key> {
         let first = (Some(0), Reverse(i64::MAX), 0);
         let mut planned = self.orders.range(first..);
         planned.find(|(_, order)| !order.is_announced).map(|(key, _)| *key)
     }
 
-    /// Returns the lowest position of an order among those of `tasks`.
+    /// Returns the first of the queue positions of `tasks`.
     pub(super) fn first_of(&self, tasks: impl Iterator<Item = usize>) -> Option<Key> {
         tasks.filter_map(|task| self.keys[task]).min()
     }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use crate::observe::{Event, Held, TaskBegan, TaskWait, WaitedFor, shortest_part};
 
-/// Times at which an ordered task passed the stages before its beginning.
+/// Times of a task between its arrival on the rank and its beginning, from which the log shows what it has waited for.
 #[derive(Clone, Copy, Debug)]
 struct Stations {
     ordered: Duration,
-    /// Time at which the last input of the task was computed, and the task that computed that input.
+    /// Time at which the last missing input of the task was computed, and the task that computed it.
     inputs_computed: (Duration, Option<usize>),
     /// Time at which all inputs of the task were in memory.
     gathered: Duration,
-    /// Time at which the task was first found not to fit into memory although its inputs were there.
+    /// Time at which the task was first found not to fit into memory, although its inputs were there.
     short: Option<Duration>,
 }
 
@@ -24,7 +24,7 @@ pub(in crate::workflow) struct Trace {
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,
-    /// Tasks that were passed to user code or to the command starter and have not begun, with the time of the passing.
+    /// Tasks that were passed to user code or to the command starter and have not begun, each with the time at which it was passed.
     dispatched: HashMap<usize, (Duration, TaskBegan)>,
     /// Closures that were passed to user code, in order. The first closure is running.
     closures: VecDeque<usize>,
@@ -44,15 +44,14 @@ impl Trace {
         self.now = Some(now);
     }
 
-    /// Records an event, if there is an event log.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         if let Some(now) = self.now {
             self.events.push((now, event()));
         }
     }
 
-    /// Records the bytes that values and tasks occupy on the rank. An event is written if the bytes have changed and the last event is old enough;
-    /// `budget` is the memory limit in the event.
+    /// Records the bytes that values and tasks occupy on the rank. An event is written if the number has changed and the last event is old enough;
+    /// `budget` is the memory limit that the event states.
     pub(super) fn holds(&mut self, bytes: u64, budget: u64) {
         let Some(now) = self.now else { return };
         self.most = self.most.max(bytes);
@@ -73,7 +72,7 @@ impl Trace {
         std::mem::take(&mut self.events)
     }
 
-    /// Records that a task was ordered.
+    /// Records that the master's order for a task has arrived.
     pub(super) fn ordered(&mut self, task: usize) {
         if let Some(now) = self.now {
             let stations =
@@ -82,7 +81,7 @@ impl Trace {
         }
     }
 
-    /// Records that the last missing input of a task was computed, which is the value of the task `last`.
+    /// Records that the last missing input of a task was computed: the value of the task `last`.
     pub(super) fn inputs_computed(&mut self, task: usize, last: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             (stations.inputs_computed, stations.gathered) = ((now, Some(last)), now);
@@ -96,7 +95,7 @@ impl Trace {
         }
     }
 
-    /// Records that the inputs of a task are in memory but the task does not fit into memory.
+    /// Records that a task does not fit into memory, although its inputs are there.
     pub(super) fn short(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             stations.short.get_or_insert(now);
@@ -138,7 +137,6 @@ impl Trace {
         }
     }
 
-    /// Records that a task has begun.
     pub(in crate::workflow) fn begins(&mut self, task: usize) {
         let Some((now, (since, mut began))) = self.now.zip(self.dispatched.remove(&task)) else { return };
         let waited = now.saturating_sub(since);
@@ -177,7 +175,7 @@ impl Trace {
 mod tests {
     use super::*;
 
-    /// Tests that a task which is passed to user code in advance begins, in the log, when the task before it has ended.
+    /// Tests that a closure which is passed to user code while another one runs begins, according to the log, when the other one has ended.
     #[test]
     fn tasks_in_one_slot_do_not_overlap() {
         let (mut trace, mut last_report) = (Trace::default(), Vec::new());
@@ -206,8 +204,8 @@ mod tests {
             trace.stops(2);
             trace.begins(3);
         });
-        // Command 2 has stopped at 11 ms but counts as ended at 20 ms, when its outputs are on rank 0. Task 1 ends at 21 ms, and no task follows
-        // it.
+        // The process of command 2 ends at 11 ms, but the command counts as ended at 20 ms, when rank 0 has its output files. Closure 1 ends at 21
+        // ms.
         at(20, &mut trace, &mut |trace| trace.ended(2, || end(2)));
         at(21, &mut trace, &mut |trace| trace.ended(1, || end(3)));
         let expected = [

@@ -1,19 +1,19 @@
-//! Values on a rank: their locations, the memory that they occupy, and the values that are being sent to other ranks.
+//! Values of tasks on a rank: where each value is, the memory that values occupy, and the values that are being sent to other ranks.
 //!
-//! A value that is being sent stays in memory until the transport has sent it, even if it is dropped or spilled meanwhile, because MPI
-//! reads a large message only when its receiver is ready.
+//! A value that is being sent occupies memory until the transport has sent it, even if it is dropped or spilled meanwhile, because MPI reads a large
+//! message only when its receiver is ready.
 
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
 use crate::workflow::value::Value;
 
-/// Maximum size in bytes of a value that is sent without reserved memory if memory is limited. Such values may exceed the limit until another value
-/// is written to disk. With a smaller maximum, small values would cost a round trip each; a larger maximum would be a noticeable part of the
-/// smallest sensible memory limit.
+/// Maximum size in bytes of a value that a rank may receive without having reserved memory for it. Such values may exceed the memory limit until
+/// another value is written to disk. With a smaller maximum, small values would cost a round trip each; a larger maximum would be a noticeable part
+/// of the smallest sensible memory limit.
 const SENT_UNASKED: u64 = 64 << 10;
-/// Divisor of the memory limit: values that may arrive without reserved memory at the same time have at most this part of the limit as their total
-/// size. The part is smaller than the accuracy with which users choose a limit.
+/// Divisor of the memory limit: at most this part of the limit is granted to requested values that may arrive without reserved memory. It is smaller
+/// than the accuracy with which users choose a limit.
 const UNASKED_PART: u64 = 16;
 
 /// Location of a value, as far as this rank knows.
@@ -22,11 +22,11 @@ pub(super) enum Location {
     /// The value is not on this rank and has not been requested.
     #[default]
     Absent,
-    /// The value is not on this rank; the given rank was asked to send it when it is computed.
+    /// The value is not on this rank. It was requested from the given rank, which sends it when it is computed.
     Wanted(usize),
-    /// The given rank has the value, and sends it on a second request, once memory for it is free on this rank.
+    /// The given rank has the value and has sent its size. It sends the value after a second request, for which this rank must reserve memory.
     Offered(usize),
-    /// The value is in transit from the given rank; memory is reserved for it.
+    /// The value is in transit from the given rank, and memory is reserved for it.
     Arriving(usize),
     Memory(Value),
     /// The value is being written to disk, and is still in memory.
@@ -36,7 +36,7 @@ pub(super) enum Location {
     Loading,
 }
 
-/// Two properties of a value: whether it exists on some rank so that it can be fetched, and whether it is in memory on this rank.
+/// Availability of a value: true if it exists on some rank so that it can be requested, and true if it is in memory on this rank.
 pub(super) type Availability = (bool, bool);
 
 impl Location {
@@ -50,7 +50,7 @@ impl Location {
         matches!(self, Absent | Wanted(_) | Offered(_) | Arriving(_))
     }
 
-    /// Returns true if the value occupies memory on this rank, or memory is reserved for it.
+    /// Returns true if the value occupies memory on this rank, or if memory is reserved for it.
     pub(super) fn takes_room(&self) -> bool {
         use Location::{Arriving, Loading, Memory, Spilling};
         matches!(self, Memory(_) | Spilling | Loading | Arriving(_))
@@ -62,32 +62,32 @@ impl Location {
 pub(super) struct Held {
     pub(super) location: Location,
     pub(super) bytes: u64,
-    /// Size in bytes up to which the requested value may arrive without reserved memory.
+    /// Maximum size in bytes up to which the requested value may arrive without reserved memory.
     pub(super) granted: u64,
-    /// Number of orders on this rank, queued or begun, that read the value.
+    /// Number of tasks on this rank, queued or running, that read the value.
     pub(super) uses: u32,
-    /// Number of tasks that have begun on this rank and read the value.
+    /// Number of running tasks on this rank that read the value.
     pub(super) pins: u32,
-    /// Rank that sent the value; `None` if it was computed on this rank.
+    /// Rank from which the value was received; `None` if it was computed on this rank.
     pub(super) from: Option<usize>,
     /// True if the value was computed on this rank, which keeps it until the master reports that no task needs it any more.
     pub(super) is_origin: bool,
     /// True if a copy of the value is on disk.
     pub(super) is_on_disk: bool,
-    /// True if the value is dropped as soon as it has been written to disk or read from disk.
+    /// True if the value is to be dropped when the write or read of the disk in progress has ended.
     is_doomed: bool,
     /// True if the value was computed on this rank and the master has reported that no task needs it any more.
     pub(super) is_unneeded: bool,
-    /// Number of times that the value was removed from memory on this rank while it was being sent.
+    /// Number of copies of the value that left memory while they were still being sent.
     copies: u32,
 }
 
-/// Value that is being sent to a rank.
+/// Value that is being sent to another rank.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     task: usize,
     to: usize,
-    /// Number of the copy of the value that is being sent: how often the value had been removed from memory during earlier sendings.
+    /// Number of the copy that is being sent: the value of `copies` when the sending began.
     copy: u32,
     bytes: u64,
     /// Number of the message that contains the value.
@@ -104,19 +104,19 @@ pub(super) struct Values {
     in_memory: BTreeSet<usize>,
     /// Bytes of all values in memory, plus the bytes that are reserved for arriving values.
     held: u64,
-    /// Bytes that running tasks may occupy in addition to their inputs.
+    /// Bytes that running tasks may occupy besides their inputs.
     working: u64,
-    /// Bytes of requested values that may arrive without reserved memory.
+    /// Total size in bytes up to which requested values may arrive without reserved memory.
     granted: u64,
     /// Values that are being sent to other ranks, if memory is limited.
     leaving: Vec<Leaving>,
-    /// Bytes of values that are in memory only because they are being sent.
+    /// Bytes of values that occupy memory only because they are still being sent.
     leaving_bytes: u64,
-    /// Peak of the bytes that were occupied or reserved on this rank.
+    /// Peak of the bytes that were occupied or reserved.
     pub(super) most_held: u64,
     /// Size in bytes of the largest value that was computed on this rank.
     pub(super) largest: u64,
-    /// Tasks whose values on disk can be removed.
+    /// Tasks whose values can be deleted from the disk.
     pub(super) forgotten: Vec<usize>,
 }
 
@@ -140,7 +140,7 @@ impl Values {
         Values { budget, all, ..Values::default() }
     }
 
-    /// Changes the location of a value, and counts the bytes that it occupies. If orders on this rank read the value and its availability has
+    /// Changes the location of a value, and updates the count of occupied bytes. If a task on this rank reads the value and its availability has
     /// changed, returns the availability before and after.
     pub(super) fn set(&mut self, task: usize, location: Location) -> Option<(Availability, Availability)> {
         let held = &mut self.all[task];
@@ -168,25 +168,25 @@ impl Values {
         (was != is && is_read).then_some((was, is))
     }
 
-    /// Makes this rank the owner of a value of `bytes` bytes.
+    /// Records that this rank must keep a value of `bytes` bytes for other ranks.
     pub(super) fn own(&mut self, task: usize, bytes: u64) {
         self.largest = self.largest.max(bytes);
         (self.all[task].is_origin, self.all[task].is_unneeded) = (true, false);
     }
 
-    /// Handles the master's report that no task needs the value of `task` any more: this rank no longer has to keep the value.
+    /// Handles the master's report that no task needs the value of `task` any more, so that this rank need not keep it.
     pub(super) fn disown(&mut self, task: usize) {
         (self.all[task].is_origin, self.all[task].is_unneeded) = (false, true);
         self.drop_if_unused(task);
     }
 
-    /// Counts one reader less for a value, after an order on this rank has ended or was withdrawn.
+    /// Decrements the number of tasks on this rank that read a value, after one of them has ended or was withdrawn.
     pub(super) fn unuse(&mut self, task: usize) {
         self.all[task].uses -= 1;
         self.drop_if_unused(task);
     }
 
-    /// Drops a value that no order on this rank reads, unless the value was computed on this rank and is needed elsewhere.
+    /// Drops a value that no task on this rank reads, unless this rank must keep it for others.
     fn drop_if_unused(&mut self, task: usize) {
         let held = &mut self.all[task];
         if held.uses > 0 || held.is_origin {
@@ -197,7 +197,7 @@ impl Values {
                 held.is_doomed = true;
                 return;
             }
-            // A value in transit is not dropped: it arrives although no order reads it, and its memory stays reserved until then.
+            // A value in transit arrives even if no task reads it any more. Its memory stays reserved until then.
             Location::Arriving(_) => return,
             _ => {}
         }
@@ -207,14 +207,14 @@ impl Values {
         self.set(task, Location::Absent);
     }
 
-    /// Handles the end of writing a value to disk or reading it, after which a value that is not needed any more is dropped.
+    /// Handles the end of a write or read of the disk. A value that has become unneeded meanwhile is dropped.
     pub(super) fn disk_operation_ended(&mut self, task: usize) {
         if std::mem::take(&mut self.all[task].is_doomed) {
             self.drop_if_unused(task);
         }
     }
 
-    /// Releases the memory reserved for a value in transit that no order on this rank reads, if `is_stale` returns true for the rank that sends the
+    /// Releases the memory reserved for a value in transit that no task on this rank reads, if `is_stale` returns true for the rank that sends the
     /// value.
     pub(super) fn expect_no_more(&mut self, task: usize, is_stale: impl Fn(usize) -> bool) {
         let held = &self.all[task];
@@ -223,8 +223,8 @@ impl Values {
         }
     }
 
-    /// Returns the size in bytes up to which a requested value may arrive without reserved memory: [`SENT_UNASKED`], or less if the values
-    /// requested so far already use up their part of the memory limit.
+    /// Returns the maximum size in bytes up to which a value that is requested now may arrive without reserved memory: [`SENT_UNASKED`], or less if
+    /// earlier requests have used up the permitted part of the memory limit.
     pub(super) fn grant(&mut self, task: usize) -> u64 {
         if self.budget == u64::MAX {
             return u64::MAX;
@@ -237,7 +237,7 @@ impl Values {
         room
     }
 
-    /// Returns the value for a task that begins. The value stays in memory until the task has ended.
+    /// Returns the value for a task that begins. It stays in memory until the task has ended.
     pub(super) fn pin(&mut self, task: usize) -> Option<Value> {
         self.all[task].pins += 1;
         match &self.all[task].location {
@@ -251,7 +251,7 @@ impl Values {
         self.update_peak();
     }
 
-    /// Releases the memory that a task occupied in addition to its inputs.
+    /// Releases the memory that a task occupied besides its inputs.
     pub(super) fn release(&mut self, memory: u64) {
         self.working -= memory;
     }
@@ -261,7 +261,7 @@ impl Values {
         self.held.saturating_add(self.working).saturating_add(self.leaving_bytes)
     }
 
-    /// Updates the peak of occupied memory. Has to be called whenever the occupied memory has grown.
+    /// Updates the peak of occupied memory. Must be called whenever the occupied memory has grown.
     fn update_peak(&mut self) {
         self.most_held = self.most_held.max(self.taken());
     }
@@ -271,15 +271,14 @@ impl Values {
         self.taken().saturating_add(bytes) <= self.budget
     }
 
-    /// Returns true if `bytes` bytes will fit into memory once all values that are being sent have been sent. In this case the rank waits, and
-    /// writes no value to disk.
+    /// Returns true if `bytes` bytes will fit into memory when all values that are being sent have left it. The rank then waits and evicts no value.
     pub(super) fn will_fit(&self, bytes: u64) -> bool {
         (self.taken() - self.leaving_bytes).saturating_add(bytes) <= self.budget
     }
 
-    /// Returns the task whose value should be removed from memory: the value that is needed last. `next_use` returns the position of the first
-    /// order that reads a value, or `None` if no order on this rank reads it. Empty values, inputs of running tasks and values for which `spared`
-    /// returns true are excluded, and so are values that are being sent, because they would stay in memory.
+    /// Returns the task whose value should be evicted: the one that is needed last. `next_use` returns the queue position of the first task that
+    /// reads a value, or `None` if no task on this rank reads it. Empty values, inputs of running tasks and values for which `spared` returns true
+    /// are not evicted, and neither are values that are being sent, because they would stay in memory.
     pub(super) fn victim<K: Ord>(
         &self,
         spared: impl Fn(usize) -> bool,
@@ -289,14 +288,14 @@ impl Values {
             let held = &self.all[task];
             held.bytes > 0 && held.pins == 0 && !spared(task) && !self.is_leaving(task)
         });
-        // Values that no order on this rank reads are removed first: they are kept only for other ranks, which request values one by one. Among
-        // equals the largest value is removed.
+        // Values that no task on this rank reads are evicted first. They are kept for other ranks, which request them one at a time. Of several such
+        // values, the largest is evicted.
         candidates.max_by_key(|&task| {
             (next_use(task).map_or((true, None), |key| (false, Some(key))), self.all[task].bytes)
         })
     }
 
-    /// Records that a value is being sent to the rank `to` in the message `number`.
+    /// Records that the value of `task` is being sent to the rank `to`, in the message with the number `number`.
     pub(super) fn leaves(&mut self, task: usize, to: usize, bytes: u64, number: u64) {
         if self.budget == u64::MAX {
             return;
@@ -309,7 +308,7 @@ impl Values {
         }
     }
 
-    /// Counts the memory of a value that was removed from memory on this rank while it is still being sent.
+    /// Counts the memory of a value that has been dropped from memory while it is still being sent.
     fn count_leaving(&mut self, task: usize) {
         let held = &mut self.all[task];
         let is_it = |leaving: &&Leaving| leaving.task == task && leaving.copy == held.copies;
@@ -324,13 +323,13 @@ impl Values {
         self.leaving.iter().any(|leaving| leaving.task == task && leaving.copy == self.all[task].copies)
     }
 
-    /// Forgets the values that have been sent: `has_left` returns true for the numbers of their messages. Returns true if there were any.
+    /// Removes the records of values that have been sent: `has_left` returns true for the numbers of their messages. Returns true if there were any.
     pub(super) fn have_left(&mut self, mut has_left: impl FnMut(u64) -> bool) -> bool {
         self.forget_leaving(|leaving| has_left(leaving.number))
     }
 
-    /// Handles the death of a rank. The memory of values that were being sent to it is no longer counted, because they may never be sent and no
-    /// task may wait for their memory. Returns true if there were any.
+    /// Handles the death of a rank. The memory of values that were being sent to it is no longer counted: they may never be sent, and no task may
+    /// wait for their memory. Returns true if there were any.
     pub(super) fn on_lost(&mut self, rank: usize) -> bool {
         (0..self.all.len()).for_each(|task| self.expect_no_more(task, |from| from == rank));
         self.forget_leaving(|leaving| leaving.to == rank)

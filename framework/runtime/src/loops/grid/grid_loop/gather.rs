@@ -56,7 +56,7 @@ impl<T: Pod + Send> GridLoop<T> {
         let position = self.state.position(rank, size);
         if rank > 0 {
             if let Some(local) = &self.local {
-                // The last rank of the chain also sends the lower edge of the grid.
+                // The last rank with rows also sends the fixed row at the lower edge of the grid.
                 let has_edge = position.below().is_none() && edges == Edges::Fixed;
                 let values = local.all(has_edge).to_vec();
                 endpoint.send_ready(0, Rows::new(local.rows().start, values).encode_gathered(run)?)?;
@@ -91,7 +91,7 @@ fn gather<T: Pod + Send>(
     all: &mut [T],
 ) -> Result<()> {
     let width = local.width();
-    // Copies rank 0's rows with the upper edge of the grid, if there is one, and with the lower edge, if no other rank has it.
+    // Besides rank 0's rows, this copies the fixed row at the upper edge, and that at the lower edge if rank 0 holds all rows.
     let is_fixed = edges == Edges::Fixed;
     let own = if is_fixed { local.some(0..local.len() + 2) } else { local.all(false) };
     all[..own.len()].copy_from_slice(own);
@@ -112,7 +112,7 @@ fn gather<T: Pod + Send>(
                 };
                 missing.swap_remove(at);
                 awaited.borrow_mut().clone_from(&missing);
-                // The last rank of the chain has also sent the lower edge of the grid.
+                // The last rank with rows has also sent the fixed row at the lower edge of the grid.
                 let edge = u64::from(is_fixed && from + 1 == held.len());
                 let rows: Range<u64> = starts[from]..starts[from + 1] + edge;
                 let values: Vec<T> = sent.into_values(&rows, width, from)?;

@@ -1,4 +1,4 @@
-//! Initial state of a rank in a loop with checkpoints.
+//! Initial state of a rank in a grid loop with checkpoints.
 
 use super::state::{LoopState, Passes};
 use crate::comm::endpoint::Endpoint;
@@ -10,7 +10,7 @@ use crate::persist::snapshot::{Route, SnapshotCoordinator, StartingPoint, load, 
 use crate::session::Config;
 
 impl LoopState {
-    /// Looks for a checkpoint and reads this rank's part of it.
+    /// Looks for a checkpoint and reads this rank's part of it: rows and, in a table, results of user code.
     pub(super) fn resume(
         &mut self,
         endpoint: &mut Endpoint,
@@ -51,7 +51,7 @@ impl LoopState {
                 earlier = findings.load(checkpoint, &manifest, position)?;
             }
             let start = first[..position.rank].iter().sum::<u64>();
-            // Reads one more row on each side of this rank's rows, for its halo rows.
+            // Besides this rank's rows, the rows above and below them are read, for its halo rows.
             let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
             let mut found = load(&checkpoint.dir, &manifest, &wanted)?;
             if self.settings.is_periodic && position.across().is_some() {

@@ -28,7 +28,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Config, Driver as Choice};
 
-/// State of a loop over a grid that is kept from run to run.
+/// State of a loop over a grid on one rank, which is kept from run to run.
 #[derive(Debug)]
 pub(in crate::loops::grid) struct LoopState {
     pub(in crate::loops::grid) name: String,
@@ -39,15 +39,15 @@ pub(in crate::loops::grid) struct LoopState {
     pub(super) value: (&'static str, usize),
     /// Number of runs of the loop so far.
     runs: u64,
-    /// Kind of edges and number of columns with which the rows have been created.
+    /// Kind of edges and number of stored columns with which this rank's rows have been created.
     pub(super) initialised: Option<(Edges, usize)>,
-    /// Rows read from a checkpoint, until this rank's rows are created from them.
+    /// Rows read from a checkpoint, kept until this rank's rows are created from them.
     pub(super) found: Vec<LoadedPiece>,
     /// On rank 0, the number of rows of each rank that has any.
     pub(super) held: Vec<u64>,
     /// On rank 0, the distribution of rows and the speeds of the ranks that the previous run has learned.
     learned: Option<Learned>,
-    /// Duration of a piece of a sweep in the previous run.
+    /// Duration of a piece of a sweep, as measured in the previous run.
     piece_time: Option<Duration>,
 }
 
@@ -60,7 +60,7 @@ pub(in crate::loops::grid) struct Passes<'d> {
     pub(in crate::loops::grid) findings: Option<Findings>,
 }
 
-/// Run of a loop over a grid that all ranks have joined.
+/// Run of a loop over a grid, after all ranks have announced that they begin it.
 pub(super) struct Run<'d> {
     pub(super) position: Position,
     /// Number of sweeps that this run has to do, without those that an earlier job has done.
@@ -71,7 +71,7 @@ pub(super) struct Run<'d> {
     passes: Passes<'d>,
 }
 
-/// Coordinator, checkpoint writer and convergence checks of a rank, and the number of sweeps that an earlier job has done.
+/// Arguments of a run on one rank: coordinator, checkpoint writer, convergence checks, and number of sweeps that an earlier job has done.
 type Watched<'d> = (Option<GridCoordinator>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
 
 impl LoopState {
@@ -117,7 +117,7 @@ impl LoopState {
         Ok(Run { position, sweeps, is_empty, resumed, passes })
     }
 
-    /// Runs all sweeps. A rank with rows has a worker, whose pieces of a sweep `work` computes.
+    /// Runs all sweeps. If the rank has rows, `worker` is its worker and `work` calls user code for a piece of a sweep.
     pub(super) fn finish<'w>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -181,7 +181,8 @@ impl LoopState {
             let is_stopped = last.is_some_and(|last| last.is_converged);
             let (summary, learned) = coordinator.finish(self.units(), block_size, size);
             self.held.clone_from(&learned.held);
-            // Discards the learned distribution of rows after a stop, because it may include a movement that was not made.
+            // A loop that converged may have ended before a movement of rows that was ordered, so the distribution of rows that the coordinator has
+            // recorded is not used.
             self.learned = (!is_stopped).then_some(learned);
             summary
         });
@@ -281,13 +282,13 @@ impl LoopState {
         what.with("values of type", self.value.0)
     }
 
-    /// Returns the position of a rank in the chain of ranks with rows.
+    /// Returns the position of a rank among the ranks that hold rows.
     pub(super) fn position(&self, rank: usize, size: usize) -> Position {
         let chain = usize::try_from(self.units()).unwrap_or(usize::MAX).min(size);
         Position { rank, chain }
     }
 
-    /// Returns the initial number of rows of each rank that has any: one row each if there are fewer rows than ranks.
+    /// Returns the initial number of rows of each rank that has any. If there are fewer rows than ranks, the first ranks have one row each.
     pub(super) fn first(&self, size: usize) -> Result<Vec<u64>> {
         Shape { columns: self.width(), ..self.shape }.check(self.value.1)?;
         let first = self.settings.first(self.units(), size)?;

@@ -12,8 +12,8 @@ impl Participant<'_, '_> {
         self.send_residual(sweep, out)
     }
 
-    /// Sends the rank's residual if a convergence check is due. After the last sweep, this is called when the rank has received everything that it
-    /// needs from other ranks.
+    /// Sends the rank's residual to rank 0 if a convergence check is due before sweep `sweep`. Called after the last sweep as well, when the rank
+    /// has received its halo rows.
     pub(super) fn send_residual(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         match &self.checks {
             Some(checks) if checks.is_due(sweep) => {
@@ -25,12 +25,12 @@ impl Participant<'_, '_> {
         }
     }
 
-    /// Returns the phase of the rank when it is certain that sweep `sweep` takes place.
+    /// Returns the phase in which a rank begins sweep `sweep`: on rank 0, decisions come first.
     fn before_sweep(&self, sweep: u64) -> Phase {
         if self.coordinator.is_some() { Phase::Deciding(sweep) } else { Phase::Sweeping }
     }
 
-    /// Adds a residual on rank 0. The last missing residual leads to a verdict, which is sent to all ranks with rows.
+    /// On rank 0, adds the residual of rank `from`. When it was the last one missing, sends the verdict about convergence to all ranks with rows.
     pub(super) fn collect(
         &mut self,
         from: usize,

@@ -7,8 +7,8 @@ use crate::comm::HEARTBEAT_PERIOD;
 use crate::error::Result;
 
 impl Participant<'_, '_> {
-    /// Reports the progress to rank 0 from time to time. Rank 0 may finish long before the other ranks, and without these reports it would take its
-    /// own progress for that of all ranks.
+    /// Reports the progress of this rank to rank 0 once per heartbeat period. Rank 0 may be ahead of other ranks and shows the progress of the
+    /// slowest one.
     pub(super) fn report_progress(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         if now < self.next_progress
             || self.coordinator.is_some()
@@ -21,7 +21,7 @@ impl Participant<'_, '_> {
         self.report(ToCoordinator::Done(self.worker.sweep() as f64 + self.worker.part_done()), out)
     }
 
-    /// Describes what the rank does, or for which rank it waits.
+    /// Describes for the user what the rank computes, or for which rank it waits.
     pub(super) fn state(&self) -> String {
         let sweep = self.worker.sweep();
         match (&self.phase, &self.push_out, self.times.waits()) {

@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use super::{Phase, Wavefront};
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Returns the fraction of the present sweep that this rank has done, measured in columns.
+    /// Returns the fraction of the present sweep that this rank has done: the computed fraction of the columns.
     pub(super) fn part(&self) -> f64 {
         match &self.phase {
             Phase::Sweeping(()) => (self.column - self.inner.start) as f64 / self.inner.len() as f64,
