@@ -40,7 +40,7 @@ pub(super) struct Search<'a> {
     after: Vec<f64>,
     /// Total speed of all processors, in work units per second.
     speed: f64,
-    /// Number of placements that may still be tried.
+    /// Number of placements of tasks that the search may still try.
     pub(super) left: usize,
     pub(super) shortest: f64,
     best: Option<Timeline<'a>>,

@@ -58,11 +58,11 @@ const SAMPLES: u64 = 16;
 /// Maximum seconds of a probe (a chunk that measures the time of a task) once the time of a task is known, if messages are fast. The value is short
 /// enough for a user who waits for the first result.
 const PROBE: f64 = 10e-3;
-/// Maximum time of a probe with slow messages, as a multiple of the time of the messages of a round of probes. Messages then take a small fraction of
-/// the time of the probes.
+/// Maximum time of a probe (a chunk that measures the time of a task) if messages are slow, as a multiple of the time in which the master sends one
+/// probe to each worker. Messages then take a small fraction of the time of the probes.
 const PROBE_ROUNDS: f64 = 10.0;
-/// Maximum seconds of the messages of a round of probes with which the first probes are single tasks. With ten times this value, simulated farms that
-/// run for some milliseconds lose two per cent on average.
+/// Maximum seconds in which the master sends one probe to each worker, if the first probes are to be single tasks. With ten times this value,
+/// simulated farms that run for some milliseconds lose two per cent on average.
 const CHEAP_ROUND: f64 = 1e-4;
 
 /// State of the automatic selection of a chunk policy, [`Chunking::Auto`](super::Chunking::Auto).
@@ -79,8 +79,8 @@ pub(super) struct Auto {
     /// Value of the field `port` (time from which the port is free) before the latest chunk was dispatched,
     /// for the case that the caller returns this chunk.
     port_before: Option<f64>,
-    /// The next selection is due when this number of tasks has been measured, in units of probes. The field `choose_at_left` is the number of
-    /// remaining tasks at which a selection is due.
+    /// Number of measured tasks at which the next selection of a policy is due, as a multiple of the tasks of a probe. The field `choose_at_left` is
+    /// the number of remaining tasks at which a selection is due.
     choose_at_probes: u64,
     choose_at_left: u64,
     simulated: u64,
@@ -199,7 +199,7 @@ impl Auto {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
-        // The worker could not begin its next chunk before it had completed the chunk of `done`.
+        // The worker could not begin its next chunk before it had completed the chunk that `done` reports.
         let back = out.dispatched_at + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
@@ -234,7 +234,7 @@ impl Auto {
         if all.mean() <= 0.0 {
             return;
         }
-        // The budget of simulated chunks is proportional to the total run time, past and remaining.
+        // The maximum number of simulated chunks is proportional to the total run time, past and remaining.
         let time = (all.count() as f64 + view.left as f64) * all.mean() / view.n() as f64;
         let budget = OVERHEAD * time / CHUNK_COST - self.simulated as f64;
         let once = ONCE * view.n() as f64;
@@ -242,7 +242,7 @@ impl Auto {
             return;
         }
         let budget = budget.clamp(once.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
-        // The current policy is simulated from its present state; all other policies begin with the remaining tasks.
+        // The current policy is simulated from its present state. All other policies are simulated as if they began with the remaining tasks.
         let mut trials = vec![Trial::new(self.active_policy, self.policy.copy())];
         for chunking in POLICIES.into_iter().filter(|&chunking| chunking != self.active_policy) {
             let mut policy = published(chunking);
@@ -281,8 +281,8 @@ impl Auto {
         self.informed = true;
     }
 
-    /// Simulates all policies on the same samples of task times, with about `budget` chunks in total. Returns the number of samples and the number of
-    /// simulated chunks.
+    /// Simulates all policies on the same samples of task times, until about `budget` chunks have been simulated in total. Returns the number of
+    /// samples and the number of simulated chunks.
     fn compare(
         &self,
         trials: &mut [Trial],

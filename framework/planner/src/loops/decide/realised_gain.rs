@@ -55,7 +55,7 @@ impl Trial {
         self.gain * self.horizon.unwrap_or(self.age)
     }
 
-    /// Returns the saving in seconds that was predicted for the age of the trial.
+    /// Returns the seconds that the movement of the trial was predicted to save since the trial began.
     fn promised_so_far(&self) -> f64 {
         self.gain * self.horizon.map_or(self.age, |horizon| horizon.min(self.age))
     }

@@ -41,7 +41,7 @@ pub(in crate::pipeline) struct Capacity {
     dispatch: Dispatch,
     /// Seconds per item for which each processor is busy: with all its blocks under round robin, or with its unreplicated blocks on demand.
     load: Vec<f64>,
-    /// Total weight of all replicated blocks on each processor, among which the rest of its time is divided.
+    /// Total weight of all replicated blocks on each processor. They divide the time that the other blocks of the processor leave.
     weight_on: Vec<f64>,
     /// Number of the last replicated block on each processor.
     last_on: Vec<usize>,
@@ -86,7 +86,7 @@ impl Capacity {
         }
     }
 
-    /// Raises the time of each block that has a host for which `slow` is true to at least `least`.
+    /// Raises the time of each block to at least `least` if `slow` is true for one of its hosts.
     pub(in crate::pipeline) fn no_faster_than(
         &mut self,
         least: f64,

@@ -113,7 +113,7 @@ pub(in crate::workflow) fn place_relaxed(
 ) -> Result<()> {
     let mut ready = Ready::new(graph, order);
     let mut place = |ready: &mut Ready<'_>, task| place(timeline, cluster, ready, homes.as_mut(), task);
-    // True if a task was placed since the tasks that did not fit were last tried.
+    // True if a task was placed after the last attempt to place the tasks that fitted on no processor.
     let mut has_moved = true;
     while let Some(next) = ready.next() {
         if place(&mut ready, next) {

@@ -20,7 +20,7 @@ pub(super) struct Processor {
     pub(super) leaving: BTreeMap<(Moment, usize), u64>,
     /// Contents of the buffer: evicted files, and files that arrived before the memory for their reader was reserved.
     pub(super) buffer: Buffer,
-    /// Largest number of bytes of memory that are occupied while a task runs.
+    /// Peak memory of the processor so far, in bytes: the largest number of bytes that were occupied while a task ran.
     pub(super) peak: u64,
     /// True if the processor is lost, so that no task can be placed on it.
     pub(super) lost: bool,

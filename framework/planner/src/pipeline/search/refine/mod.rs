@@ -110,7 +110,8 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
 
 /// Returns the slowest blocks, and the blocks that share a processor with them.
 fn focus_of(state: &State) -> Vec<usize> {
-    // Blocks whose time equals the production time except for rounding errors count as slowest, because all of them must become faster.
+    // A block counts as slowest if its time equals the production time except for rounding errors. All such blocks must become faster to reduce the
+    // production time.
     let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();
