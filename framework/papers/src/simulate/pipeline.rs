@@ -108,7 +108,8 @@ struct Run<'a> {
     in_order: Vec<bool>,
     /// Items that wait before each block of stages.
     waiting: Vec<BTreeSet<u64>>,
-    /// For each host of each block, the next item that the host may start, if the block is in order or the dispatch is round robin.
+    /// For each host of each block, the number of the only item that the host may start. Used if the block has a serial stage or dispatch is round
+    /// robin.
     next: Vec<Vec<u64>>,
     /// For each processor, the block and the item that it processes at present.
     current: Vec<Option<(usize, u64)>>,
@@ -117,7 +118,7 @@ struct Run<'a> {
     total: u64,
     window: u64,
     admitted: u64,
-    /// Items that the last block has completed before an earlier item.
+    /// Items that the last block of stages has completed and that wait for an earlier item, because items leave in order.
     early: BTreeSet<u64>,
     /// Times at which the items left the pipeline, in order.
     released: Vec<f64>,

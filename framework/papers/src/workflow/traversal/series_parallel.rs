@@ -66,9 +66,9 @@ struct Growing<'a> {
     block: &'a Block,
     tree: ForkTree,
     composer: Composer,
-    /// Traversal of the graph between the parent of each fork and the fork.
+    /// For each fork, the traversal of the graph between its parent and itself.
     link: Vec<Option<Cuts>>,
-    /// Traversal of the composed part of the graph below each fork.
+    /// For each fork, the traversal of the graph below it, as far as the graph is composed.
     below: Vec<Option<Cuts>>,
     /// Open edges of each fork: those to tasks that have not been visited.
     open: Vec<Open>,

@@ -72,9 +72,9 @@ struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
     most_blocks: usize,
-    /// Number of blocks, without those that have been divided.
+    /// Number of blocks. A divided block no longer counts, only its halves.
     count: usize,
-    /// All blocks by number; the entry of a block that has left the queue is empty.
+    /// All blocks by number; a block that was removed from the queue is replaced by an empty one.
     blocks: Vec<Traversal>,
     queue: Queue,
     left: Vec<Traversal>,
