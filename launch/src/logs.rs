@@ -17,9 +17,9 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
 
-/// Time between two polls of a growing log.
+/// Interval at which `--follow` reads new output of the log.
 const EVERY: Duration = Duration::from_millis(300);
-/// Number of polls of the log between two checks if the run has ended. A check may have to ask the batch system.
+/// Number of reads of the log after which `--follow` checks if the run has ended. The check may have to ask the batch system.
 const POLLS_PER_CHECK: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
@@ -84,7 +84,7 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     }
     let mut polls = 0;
     while args.follow && to.is_none() {
-        // The state is read before the output, so that no output is missed between the last read and the end of the run.
+        // The state of the run is read before its output: if the run has ended by then, all of its output is in the log.
         let has_ended =
             polls % POLLS_PER_CHECK == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
         let mut text = Vec::new();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// Log of the run, which gets a copy of each message.
+/// Log of the run, to which each message of this process is copied.
 static LOG: Mutex<Option<File>> = Mutex::new(None);
 
 /// Copies the messages of this process to a log from now on.

@@ -43,7 +43,7 @@ pub(crate) fn command(
     arguments: Vec<OsString>,
 ) -> Result<Vec<OsString>, LaunchError> {
     let file = arguments.first().map(Path::new).unwrap_or(Path::new(""));
-    // With --array or --each-line the program writes the file.
+    // With --array or --each-line, the program armature-workflow writes the workflow file itself.
     let writes_file = |word: &OsString| {
         let word = word.to_string_lossy();
         ["--array", "--each-line"].contains(&word.split('=').next().unwrap_or_default())
@@ -79,7 +79,7 @@ pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
 fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
     let mut text = String::new();
     for (key, stream) in log.keys() {
-        // The name of a task of the run is unknown if the workflow file has been shortened since.
+        // A task of the run may be missing in the workflow file, if the file has been shortened since the run.
         let name = usize::try_from(key.id).ok().and_then(|task| names.get(task)).unwrap_or(&"?");
         let to = match stream {
             Stream::Stdout => "standard output",

@@ -88,7 +88,7 @@ fn operations_per_second() -> f64 {
 }
 
 impl Platform {
-    /// Returns the median bandwidth, which the file gives for all connections that are not listed.
+    /// Returns the median bandwidth. The platform file gives it for all connections that have no entry.
     fn common_bandwidth(&self) -> Option<f64> {
         let mut all: Vec<f64> = self.links.iter().map(|(.., link)| link.bandwidth).collect();
         all.sort_by(f64::total_cmp);

@@ -105,7 +105,7 @@ pub struct CommandLine {
     pub all_here: bool,
     /// True if the launcher marks each line of output with its rank.
     pub is_labelled: bool,
-    /// True if the launcher can fail when its empty standard input ends at the same time as the job.
+    /// True if the launcher may fail when its standard input, which is empty, ends at the moment at which the job ends.
     pub minds_end_of_input: bool,
     /// Warning for the user about the command.
     pub warning: Option<String>,
@@ -179,8 +179,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // The invalid number of slots is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses a number of
-        // ranks that is too large.
+        // The number of slots of the batch job is invalid, which is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses
+        // a number of ranks that is too large.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
@@ -233,7 +233,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     })
 }
 
-/// Requirements of a job that become launcher options.
+/// Properties of a job from which the options of the launcher follow.
 struct Needs<'a> {
     ranks: usize,
     /// True if there are more ranks than slots.

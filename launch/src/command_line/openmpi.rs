@@ -4,7 +4,7 @@ use super::{Bind, Needs, Word, words};
 use crate::environment::Environment;
 use crate::hostfile::Hostfile;
 
-/// Environment variable that is set for the launcher only, see [`Job::job_status`](super::Job::job_status).
+/// Environment variable with the path of the job status, which Open MPI must forward to the ranks.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
 /// Variables that make Open MPI keep full host names. By default it cuts host names at the first dot, and takes `node.1.site` and

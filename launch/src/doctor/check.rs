@@ -1,11 +1,11 @@
-//! A check of the doctor and what it found.
+//! Check of `armature doctor`: its input and its result.
 
 use std::path::Path;
 
 use super::probe::Probe;
 use super::site::Site;
 
-/// Machine, job and reports of ranks that a check examines.
+/// Input of a check: the machine, the job, and the reports of the ranks that were started.
 pub(super) struct Facts<'a> {
     /// Machine on which the check runs.
     pub(super) site: &'a dyn Site,
@@ -15,7 +15,7 @@ pub(super) struct Facts<'a> {
     pub(super) program: Option<&'a Path>,
     /// Hosts of the job: those of the hostfile or of the batch job; empty for this machine alone.
     pub(super) hosts: &'a [String],
-    /// Results of the ranks that were started for the active checks; `None` if none were started.
+    /// Reports of the ranks that were started for the active checks; `None` if none were started.
     pub(super) probes: Option<&'a [Probe]>,
 }
 
@@ -35,17 +35,17 @@ impl Facts<'_> {
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// There is no problem. The text describes the findings.
+    /// The check has found no problem. The text states what it has found.
     Ok(String),
     /// The check does not apply here, for the given reason.
     Skipped(String),
-    /// The problem costs speed, or makes some jobs fail.
+    /// The check has found a problem that makes jobs slow, or lets some jobs fail.
     Warn(Problem),
-    /// Jobs fail because of the problem.
+    /// The check has found a problem with which jobs fail.
     Fail(Problem),
 }
 
-/// Problem with its remedy.
+/// Problem that a check has found, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     /// Sentence about the problem.
@@ -71,7 +71,7 @@ impl Finding {
         Finding::Fail(Problem { found: found.into(), remedy: remedy.into() })
     }
 
-    /// Returns the word of the result in the table.
+    /// Returns the word for the result in the printed table, such as `warn`.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Finding::Ok(_) => "ok",
@@ -81,7 +81,7 @@ impl Finding {
         }
     }
 
-    /// Returns the sentence of the result, without the remedy.
+    /// Returns the sentence about the result of the check, without the remedy.
     pub(super) fn found(&self) -> &str {
         match self {
             Finding::Ok(text) | Finding::Skipped(text) => text,

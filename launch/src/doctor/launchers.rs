@@ -1,4 +1,4 @@
-//! Checks of launchers: mpirun of the MPI libraries, srun, and what lies between them.
+//! Checks of launchers: mpirun of the MPI libraries, srun, and the protocol by which started ranks find each other.
 
 use super::check::{Check, Facts, Finding, Version};
 use super::site::Site;

@@ -105,7 +105,7 @@ fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// Returns the smallest CPU quota of this process's cgroups, in cores.
+/// Returns the smallest CPU quota of this process's cgroups, in cores; `None` without a quota.
 fn quota(site: &dyn Site) -> Option<f64> {
     let of_group = |group: &String| {
         let text = site.read(&format!("{group}/cpu.max"))?;

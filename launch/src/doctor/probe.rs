@@ -11,13 +11,13 @@ use super::check::{Check, Facts, Finding};
 use super::site::output_within;
 use crate::command_line::Launcher;
 
-/// First word of the line of reports, which is followed by a JSON array. Rank 0 of each `MPI_COMM_WORLD` prints one line.
+/// First word of the output line with the reports, which is followed by a JSON array. Rank 0 of each `MPI_COMM_WORLD` prints one such line.
 const LINE: &str = "armature-probe ";
 
 /// Time limit of a run of the probe, in seconds. A run that takes longer counts as hung.
 const LIMIT: u64 = 30;
 
-/// Clock difference in seconds above which a warning is printed. It is longer than a message between hosts takes.
+/// Difference in seconds between the clocks of two hosts above which a warning is printed. It is longer than a message between hosts takes.
 const CLOCK_LIMIT: f64 = 1e-3;
 
 /// Report of one rank.
@@ -100,7 +100,7 @@ pub(super) fn start(
         command.arg("--hostfile").arg(hostfile);
     }
     command.arg("--").arg(probe).stdin(Stdio::null());
-    // The limit is longer than that of the run, because `armature run` enforces its own limit and needs some seconds to end the ranks.
+    // This time limit is longer than that of `armature run`, which needs some seconds after its own limit to end the ranks.
     let output = output_within(command, Duration::from_secs(LIMIT + 10));
     let probes = output.as_deref().map(|output| parse(launcher.name(), output)).unwrap_or_default();
     if probes.is_empty() {
@@ -158,7 +158,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Calls `examine` with the reports, or skips the check if no ranks were started.
+/// Applies `examine` to the reports of the ranks. The check is skipped if no ranks were started.
 fn with_ranks(facts: &Facts<'_>, examine: impl Fn(&[Probe]) -> Finding) -> Finding {
     match facts.probes {
         Some(probes) if !probes.is_empty() => examine(probes),

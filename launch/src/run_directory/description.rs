@@ -120,7 +120,7 @@ impl Description {
     }
 }
 
-/// Writes a value as JSON to a file, which is replaced as a whole.
+/// Writes a value as JSON to a file. A reader sees the old or the new content, and never a part of it.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), LaunchError> {
     let write = || {
         let mut text = serde_json::to_vec_pretty(value)?;

@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(RunDirectory::at(runs.join(LAST)).name(), "a-2");
         assert_eq!(newest(&runs, "b-2").unwrap().0, 1);
         assert_eq!(newest(&runs, "b"), None);
-        // A file with the next name is not overwritten.
+        // A file of the user that has the next name of a run must not be overwritten.
         fs::write(runs.join("a-3"), "mine").unwrap();
         assert_eq!(RunDirectory::create(&runs, "a").unwrap().name(), "a-4");
         assert_eq!(fs::read_to_string(runs.join("a-3")).unwrap(), "mine");

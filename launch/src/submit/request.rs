@@ -8,7 +8,7 @@ use super::{Submit, job_of, own_name, values};
 use crate::error::LaunchError;
 use crate::run_directory::end_reason::WARNING;
 
-/// Default time between the warning and the time limit in seconds.
+/// Default time in seconds between the warning signal and the time limit of a job.
 const WARN: u64 = 120;
 
 /// Batch job to submit.
@@ -32,7 +32,7 @@ pub(super) struct Request {
     /// Number of the job after which this one starts.
     pub(super) after: Option<String>,
     pub(super) requeue: u32,
-    /// Seconds between the warning and the time limit.
+    /// Seconds between the warning signal and the time limit of the job.
     pub(super) warn: Option<u64>,
     /// MPI library that the user has given with `--mpi`.
     pub(super) mpi: Option<String>,
@@ -78,7 +78,7 @@ impl Request {
             };
             word.to_str().map(str::to_string).ok_or_else(wrong)
         };
-        // A module may add the program to `PATH`, so that it is not searched for here.
+        // The program is not searched for on this host, because a module that the script loads may add its directory to `PATH`.
         if args.modules.is_empty() && !args.dry_run {
             let program =
                 crate::detect::program(&text(&args.command[0])?, &crate::environment::search_path())?;

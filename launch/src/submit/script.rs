@@ -9,7 +9,7 @@ use crate::command_line::quoted;
 /// Directive for the batch system in a job script, with an optional comment above the directive.
 pub(super) type Directive = (Option<String>, String);
 
-/// Returns the text of the job script for a batch system.
+/// Returns the text of the job script for a request, in the form of a batch system.
 pub(super) fn text(request: &Request, system: System) -> String {
     let (prefix, directives, element) = match system {
         System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID-1"),
@@ -120,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Runs a script in which shell functions replace `exec`, `cd` and `module`. Returns the value of `A` and the arguments of `exec`.
+    /// Runs a job script in which shell functions replace `exec`, `cd` and `module`. Returns the value of the variable `A`, and the arguments of
+    /// `exec`.
     fn run(script: &str) -> Vec<String> {
         let functions = "module() { :; }\nexec() { printf '%s\\0' \"$A\" \"$@\"; }\ncd() { :; }\n";
         let mut shell = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -137,7 +138,7 @@ mod tests {
         shell.wait().unwrap().success()
     }
 
-    /// Texts with characters that a shell treats specially.
+    /// Texts of a user with characters that a shell treats specially.
     fn hostile() -> impl Strategy<Value = String> {
         proptest::string::string_regex("[a-z '\"\\\\$()`;&|<>#!*?~\n\t=%{}\\[\\]é-]{0,12}").unwrap()
     }

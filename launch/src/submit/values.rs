@@ -122,7 +122,7 @@ pub(super) fn time_limit(text: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| expected(text, "a time limit such as 30m, 2h, 02:00:00 or 1-12:00:00"))
 }
 
-/// Returns the time of the warning before the time limit in seconds.
+/// Returns the seconds between the warning signal and the time limit that an option gives.
 pub(super) fn warning(text: &str) -> Result<u64, String> {
     let seconds = time_limit(text).ok().filter(|&seconds| seconds <= WARNING);
     seconds.ok_or_else(|| expected(text, "a time up to 10m, such as 120s"))

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Resources that all processes of the job on this host have used. What is not measured is `None`.
+/// Resources that all processes of the Slurm job on this host have used. A field is `None` if the resource is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct JobUsage {
     /// Peak memory in bytes, the page cache of the job's files included.
@@ -42,7 +42,7 @@ impl JobUsage {
     }
 }
 
-/// Returns the groups of the Slurm job in the hierarchy of version 2, and in that of `controller` in version 1.
+/// Returns the cgroups of the Slurm job in the hierarchy of version 2, and in the hierarchy of `controller` of version 1.
 fn job_groups(text: &str, root: &Path, controller: &str) -> Vec<PathBuf> {
     let group = |line: &str| {
         let mut fields = line.splitn(3, ':');

@@ -46,16 +46,16 @@ pub(super) fn reap(launcher: u32) {
     }
 }
 
-/// Environment variables with the rank number of a process before MPI is started: of Open MPI's mpirun, of MPICH's mpirun and `srun
-/// --mpi=pmi2`, and of `srun --mpi=pmix`.
+/// Names of the environment variables with the rank number of a process, set before MPI is started by Open MPI's mpirun, by MPICH's mpirun and `srun
+/// --mpi=pmi2`, and by `srun --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// Returns the ranks with a living process on this machine that belong to the job with this job status. All processes of the machine are
-/// searched, because ranks that srun starts are not descendants of this process. Ranks whose environment this process may not read are not
-/// found.
+/// Returns the ranks with a living process on this machine whose environment names this job status. All processes of the machine are searched,
+/// because ranks that srun starts are not descendants of this process. Ranks whose environment this process may not read are not found.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process runs inside a rank, all processes that it starts inherit the rank number of that rank. These variables are ignored.
+    // If this process runs inside a rank of another job, all processes that it starts inherit the rank number of that rank, so these variables are
+    // ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
@@ -64,8 +64,7 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank number in the environment of a process that belongs to the job with this job status. The variables in `but` are
-/// ignored.
+/// Returns the rank number in the environment of a process, if the environment names this job status. The variables in `but` are ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =
