@@ -1,4 +1,4 @@
-//! Mappings in the text form in which events contain them.
+//! Mappings (assignments of stages to ranks) in the text form in which events contain them.
 
 /// Assignment of stages to ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
