@@ -38,7 +38,7 @@ struct Facts<'r> {
     is_whole: bool,
     /// Ranks that were not parked for nearly the whole time, each with the account of its time.
     ranks: Vec<(usize, Shares)>,
-    /// Mean of the accounts of these ranks.
+    /// Mean account of the ranks in the field `ranks`.
     mean: Shares,
     /// Rank with the longest computing time, and the account of its time.
     busiest: (usize, Shares),

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn quantile_lies_within_its_histogram_step() {
         let mut kind = Kind { done: 100, ..Kind::default() };
-        // Of 100 calls, 90 take about a microsecond and 10 about a millisecond.
+        // 90 of the 100 calls take about a microsecond, and 10 about a millisecond.
         kind.steps.insert(20, 90);
         kind.steps.insert(40, 10);
         let at = |part| quantile(&kind, part).unwrap();

@@ -104,7 +104,7 @@ impl Live {
             },
             _ => return,
         };
-        // Of several consecutive decisions against a change, only the last one is displayed.
+        // Only the last of several consecutive decisions against a change is displayed.
         if !acted && self.latest_events.back().is_some_and(|last| !last.2) {
             self.latest_events.pop_back();
         }

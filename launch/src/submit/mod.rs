@@ -187,7 +187,7 @@ fn write_and_submit(
     let description = Description { batch: None, options, ..Description::new(&args.command) };
     let elements: Vec<RunDirectory> = elements.into_iter().map(RunDirectory::at).collect();
     for element in &elements {
-        // The log of an element of a job array is in the directory of its own run, which must exist before the job starts.
+        // The log of an element of a job array is in the run directory of the element, which must exist before the job starts.
         fs::create_dir(element.path()).map_err(failed(element.path()))?;
         description.write(element)?;
     }
