@@ -107,12 +107,12 @@ fn is_change(event: &Event) -> bool {
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // `TakeOver` is left out, because the rank that sent the stage logs `HandOver` with the same content.
+        // The event `TakeOver` is not shown, because the rank that sent the stage logs `HandOver` with the same content.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // `Plan` is left out, because the planner logs `Planned` with the same content, before the plan takes effect.
+        // The event `Plan` is not shown, because the planner logs `Planned` with the same content, before the plan takes effect.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
@@ -134,7 +134,7 @@ fn broken(text: &mut String, head: &str, sentence: &str) {
     for chunk in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
-        // Words are joined so that a number and its unit stay on one line.
+        // A number and its unit are joined by a space at which the line is not broken.
         let chunk = chunk.join(" ");
         if line.chars().count() + 1 + chunk.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");

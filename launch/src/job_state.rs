@@ -66,7 +66,7 @@ impl JobState {
             JobState::Finished => Some(0),
             JobState::Failed { code, .. } => Some(*code),
             JobState::Stopped { .. } => Some(STOPPED),
-            // The real exit code is unknown, because no process was left to record it.
+            // A killed job has no recorded exit code, because no process was left to record it.
             JobState::Killed => Some(1),
         }
     }

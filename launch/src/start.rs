@@ -149,8 +149,8 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         requeue_after(&call, run.requeue);
         return Ok(code);
     }
-    // The directory for temporary files is local to a host. In a job of several hosts, the file is in the current directory, which they may
-    // share.
+    // The directory for temporary files is local to a host. In a job of several hosts, the file of the job status is therefore in the current
+    // directory, which the hosts may share.
     let alone = job.hosts.is_none() && environment.batch.is_none();
     let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
     let doing = format!(

@@ -50,7 +50,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
         let shows_all = args.all || args.since.is_some();
         let runs = match (shows_all, args.runs.as_slice()) {
-            // A job array is left out of the list of all runs, because each of its elements is a run of its own in the list.
+            // In the list of all runs, a job array is left out, because its elements are in the list as separate runs.
             (true, _) => all(Path::new(RUNS)).into_iter().filter(|run| run.array().is_none()).collect(),
             (false, []) => vec![Reference::recorded(None)?.run],
             (false, names) => names
@@ -58,7 +58,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
                 .map(|name| Ok(Reference::recorded(Some(name))?.run))
                 .collect::<Result<_, LaunchError>>()?,
         };
-        // A run in the list that is a job array is shown as its elements.
+        // If the user names a run that is a job array, its elements are shown.
         let is_one = !shows_all && runs.len() == 1;
         let runs: Vec<RunDirectory> = runs.into_iter().flat_map(RunDirectory::elements).collect();
         let queue = slurm::queue();

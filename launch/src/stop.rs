@@ -12,7 +12,7 @@ use crate::run_directory::recorder::write_stop_file;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, Stage, stage};
 
-/// Exit code of both commands for a run that has already ended.
+/// Exit code of `armature stop` and `armature cancel` for a run that has already ended.
 const ENDED: u8 = 3;
 
 /// Ask a run to stop at a checkpoint, from which the same command continues.

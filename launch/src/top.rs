@@ -96,13 +96,13 @@ impl Watched {
 
     /// Reads new data of the watched job. Returns true if there is any.
     fn poll(&mut self) -> Result<bool, LaunchError> {
-        // The status is read before the events, so that all events before a final status are included.
+        // The job status is read before the events, so that all events before a final status are shown.
         let mut status = self.read_status();
         let starter = status.as_ref().filter(|status| status.starter != 0);
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
-            // The status is read again, because the process that started the job may have written a final status before it ended.
+            // The job status is read again, because the process that started the job may have written a final status before it ended.
             status = self.read_status();
         }
         let new_records = self.follower.poll().map_err(LaunchError::Events)?;

@@ -27,7 +27,7 @@ pub fn figure(run: &Run, figure: Figure) -> Option<String> {
     let svg = match figure {
         Figure::Rates => charts::rates(run)?.svg(),
         Figure::Mapping => charts::arrangement(run)?.svg(),
-        // The Gantt figure of a workflow is its task chart, which is more detailed than the activity chart.
+        // For a workflow, the figure is the chart of its tasks, which shows more than the chart of activities.
         Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks), 1) {
             Some(gantt) => gantt.svg,
             None => charts::gantt(run)?.svg(),

@@ -170,7 +170,7 @@ pub struct Decision {
     pub text: String,
 }
 
-/// Event of the run as text.
+/// Event of the run as text, for the table of events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Time of the event.
@@ -181,7 +181,7 @@ pub struct Line {
     pub text: String,
 }
 
-/// Rank of a run.
+/// Measurements and state of one rank in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Rank {
     /// Name of the rank's host.

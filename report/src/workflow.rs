@@ -88,7 +88,7 @@ fn path_text(run: &Run, path: &[usize]) -> String {
     for &number in path {
         let task = &run.tasks[number];
         run_time += task.end.map_or(0.0, |end| (end - task.begin).max(0.0));
-        // A task's waiting time lengthens the path only as far as it lies after the end of the previous task.
+        // The waiting time of a task lengthens the critical path only as far as it lies after the end of the previous task of the path.
         let mut gap = before.map_or(0.0, |end| (task.begin - end).max(0.0));
         for (sum, cause) in waited.iter_mut().zip(&CAUSES).filter(|(_, cause)| cause.0 != WaitedFor::Input) {
             let part = task.waited(cause.0).min(gap);

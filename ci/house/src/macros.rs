@@ -16,7 +16,7 @@ impl Parse for Arguments {
         while !input.is_empty() {
             // An argument `name = value` of a format string is parsed as an assignment. The first argument that is no expression ends the list.
             found.push(input.parse()?);
-            // Arguments may also be separated by `;`, as in `vec![0; 8]`.
+            // The arguments of a macro call may also be separated by `;`, as in `vec![0; 8]`.
             if !input.is_empty() && input.parse::<Token![,]>().is_err() {
                 input.parse::<Token![;]>()?;
             }

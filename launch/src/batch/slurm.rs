@@ -139,7 +139,7 @@ mod tests {
         assert!(state_in(line, Some(4), 2).has_lost_nodes);
         assert!(state_in(&line.replace("PreemptTime=None", "PreemptTime=2026-11-28"), None, 2).is_preempted);
         assert!(!state_in("", Some(4), 0).has_lost_nodes);
-        // Slurm has requeued the job while the attempt was ending.
+        // The fields are those of a job that Slurm has requeued while its attempt was ending.
         let requeued = line.replace("RUNNING", "COMPLETING") + " RunTime=00:00:00 TimeLimit=00:01:00";
         assert_eq!(
             state_in(&requeued, Some(4), 1),

@@ -117,13 +117,13 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
             None => Ok(1),
         };
         let tasks = count(get, "SLURM_NTASKS").unwrap_or_else(per_node);
-        // A number of cores that the user has set for srun takes precedence.
+        // A number of cores per task that the user has set for srun takes precedence over that of the allocation.
         let is_set = get("SRUN_CPUS_PER_TASK").is_some();
         let cores = count(get, "SLURM_CPUS_PER_TASK").and_then(Result::ok);
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_set) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        // If the caller has hosts, the hosts of the batch job are ignored.
+        // If the caller of this function has named hosts, the hosts of the batch job are ignored.
         let read = || Hostfile::read(Path::new(&file));
         let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
         return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));

@@ -80,7 +80,7 @@ impl RunDirectory {
 
     /// Returns the name of the run with its number.
     pub(crate) fn name(&self) -> String {
-        // The link `last` is shown as the run that it points to.
+        // The name of the link `last` is that of the run to which it points.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))

@@ -298,7 +298,7 @@ mod tests {
         expect(Facts { end: Some(end(Reason::Finished, 0)), ..facts() }, Stage::Finished, "finished");
         expect(Facts { end: Some(end(Reason::Stopped, STOPPED)), ..facts() }, Stage::Stopped, "stopped");
         expect(Facts { end: Some(end(Reason::OwnError, 3)), ..facts() }, Stage::Failed, "own error");
-        // `squeue` shows a job for some time after its end.
+        // `squeue` shows a job for some time after its end, which must not hide the recorded end.
         expect(
             Facts { end: Some(end(Reason::OwnError, 3)), queued: queued("FAILED"), ..facts() },
             Stage::Failed,

@@ -82,7 +82,7 @@ impl Request {
         if args.modules.is_empty() && !args.dry_run {
             let program =
                 crate::detect::program(&text(&args.command[0])?, &crate::environment::search_path())?;
-            // The nodes may have other launchers than this host, so that a missing launcher is no error here. Only an ambiguous MPI is.
+            // A missing launcher is no error, because the nodes may have other launchers than this host. Only an ambiguous MPI library is an error.
             if args.mpi.is_none()
                 && let Err(error @ LaunchError::AmbiguousMpi(_)) =
                     crate::detect::mpi_of(&program, &crate::environment::Environment::survey(true))

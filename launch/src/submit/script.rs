@@ -160,8 +160,8 @@ mod tests {
             prop_assert_eq!(&seen[0], &value);
             prop_assert_eq!(&seen[1], "/opt/my tools/armature");
             prop_assert_eq!(&seen[seen.len() - words.len()..], &words[..]);
-            // The directives do not depend on the command and variables of the user, because no user text may reach them. They end before
-            // the first command.
+            // The directives do not depend on the command and the variables of the user, because no text of the user may reach them. They end before
+            // the first command of the script.
             let directives: Vec<&str> = script.lines().take_while(|line| line.starts_with('#')).collect();
             let plain = text(&self::request(vec!["x".into()], "x".into()), system);
             let plain: Vec<&str> = plain.lines().take_while(|line| line.starts_with('#')).collect();

@@ -87,12 +87,13 @@ pub(crate) fn supervise(
     let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
-        // The file is created before the start, because network file systems of other machines may cache that a file does not exist.
+        // The file of the job status is created before the job starts, because network file systems of other machines may cache that a file does not
+        // exist.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
-        // Reading the file back detects a device such as `/dev/null`, which accepts a status but does not store it.
+        // The status is read back after a write, which detects a device such as `/dev/null` that accepts a status but does not store it.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;

@@ -32,7 +32,7 @@ pub(super) fn living() -> Vec<Pid> {
 /// Sends a signal to each living descendant.
 pub(super) fn signal(signal: Signal) {
     for process in living() {
-        // An error is ignored, because the process may have ended in the meantime.
+        // An error of sending the signal is ignored, because the process may have ended in the meantime.
         let _ = kill_process(process, signal);
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn is_alive(id: u32) -> bool {
 /// Returns the time at which a process began, in ticks since the last boot.
 pub(crate) fn began(id: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The time is field 22 of `/proc/PID/stat`, counted from 1; the fields after the process name begin with field 3.
+    // The start time is field 22 of `/proc/PID/stat`, counted from 1. The text after the process name begins with field 3.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

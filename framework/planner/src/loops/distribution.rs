@@ -36,7 +36,7 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     let mut remainders: Vec<(f64, usize)> = Vec::with_capacity(above.len());
     for &rank in &above {
         let quota = left as f64 * rates[rank] / total;
-        // The limit prevents rounding errors from assigning more units than there are.
+        // A rank gets at most the units that are left, because rounding errors could otherwise assign more units than there are.
         shares[rank] = (quota.floor() as u64).min(left - assigned);
         assigned += shares[rank];
         remainders.push((quota - quota.floor(), rank));

@@ -178,7 +178,8 @@ fn realised_gain_limits_the_loss_with_few_ranks() {
 fn eager_movement_loses_under_fast_loads_and_expensive_moves() {
     let dear = Case::new(4, 20.0, DEAR);
     assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
-    // With very expensive movements, eager balancing lowers the efficiency below 30 %. Balancing that compares costs and savings still gains.
+    // With very expensive movements, balancing that moves units for any gain lowers the efficiency below 30 %. Balancing that compares costs and
+    // savings still gains.
     let very_dear = Case { moving: VERY_DEAR, ..dear };
     let weighed = very_dear.mean(&very_dear.whole());
     assert!(very_dear.mean(&very_dear.eager()) < 30.0);

@@ -122,7 +122,7 @@ fn probe(view: &View<'_>) -> u64 {
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
     let all = view.statistics.all();
     if all.count() > 0 {
-        // If tasks take no time, the quotient is infinite, and its conversion to an integer saturates.
+        // If tasks take no time, this number of tasks is infinite, and its conversion to an integer saturates.
         share.min((PROBE.max(PROBE_ROUNDS * round) / all.mean()) as u64).max(1)
     } else if round > CHEAP_ROUND {
         share
@@ -155,7 +155,7 @@ impl Auto {
         let probes = measured_probes(view);
         let view = &experienced(view);
         if !self.informed && probes > 0 {
-            // The policy begins now, because the mean task time is known from now on, and with it the minimum chunk size.
+            // The selected policy begins here, because it needs the mean task time, which is known from now on, for the minimum chunk size.
             self.informed = true;
             self.policy.begin(view);
         }

@@ -72,6 +72,6 @@ impl Prepared {
 /// Returns ⌈tasks / parts⌉, at least 1. The number of parts need not be an integer.
 pub(super) fn share(tasks: u64, parts: f64) -> u64 {
     let size = (tasks as f64 / parts).ceil();
-    // A size that is NaN becomes 1. The caller limits a size that is too large to the number of remaining tasks.
+    // A chunk size of NaN becomes 1. The caller limits a chunk size that is too large to the number of remaining tasks.
     if size >= 1.0 { size as u64 } else { 1 }
 }

@@ -95,7 +95,7 @@ impl fmt::Display for LoopDecision {
                         f.write_str("there are too few reports to trust a gain of this size; ")?
                     }
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
-                    // The other reasons of the tuner for keeping an arrangement do not occur in a loop balancer.
+                    // The tuner has more reasons for keeping an arrangement, but a loop balancer never decides for any of them.
                     other => write!(f, "{other:?}; ")?,
                 }
             }

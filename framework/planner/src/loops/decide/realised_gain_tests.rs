@@ -120,10 +120,10 @@ fn lasting_loads_are_followed_after_fast_ones() {
     let (decisions, _) = looks(true, fast.clone().chain([true; 60]));
     let after = &decisions[120..];
     let found = after.iter().position(|d| d.held == [667, 1333]);
-    // Most of the loss occurs before the units move: a third of the time while the units are shared equally. The time of the movement matters less.
+    // A third of each second is lost until the units move, because the load slows one rank. The time of the movement itself is much shorter.
     let lost: f64 = after.iter().map(|d| d.gain).sum();
     assert!(found.is_some() && lost < 3.5, "{lost} s lost until {found:?}");
-    // A load that changes every 40 s is always followed, with and without the measured savings.
+    // Units follow a load that changes every 40 s each time, with and without the option `realised_gain`.
     let slow = || (0..400).map(|i| i / 40 % 2 == 0);
     assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
 }

@@ -303,7 +303,8 @@ mod tests {
         // A replicated block takes 3 s per item on each of two processors, the first of which also runs a serial stage of 1 s per item. The
         // production time T follows from (T − 1)/3 + T/3 = 1, so T = 2.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.0);
-        // The serial stage takes 9 s, so that its processor has no time for the replicated block, which takes 1 s on the other processor.
+        // The serial stage takes 9 s per item, so its processor has no time for the replicated block, which takes 1 s per item on the other
+        // processor.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[9.0]), (&[0, 1], &[1.0, 1.0])]), 9.0);
     }
 
@@ -326,13 +327,13 @@ mod tests {
 
     #[test]
     fn replicated_blocks_divide_shared_processors() {
-        // Two processors run both a block of 1 s and a block of 3 s per item, in total 4 s of work on two processors.
+        // Two processors run both a block of 1 s and a block of 3 s per item. They do these 4 s of work in 2 s.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 2.0);
-        // A third processor helps with the longer block: 4 s of work per item is divided evenly among three processors.
+        // A third processor runs the block of 3 s as well, so that the 4 s of work per item are divided evenly among three processors.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1, 2], &[3.0, 3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 4.0 / 3.0);
-        // The second block has enough other processors, and leaves the common processor to the first block.
+        // The block of 1 s per item has three further processors, and leaves the processor that both blocks share to the block of 2 s.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[2.0, 2.0]), (&[1, 2, 3, 4], &[1.0, 1.0, 1.0, 1.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 1.0);
     }

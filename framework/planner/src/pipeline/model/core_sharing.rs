@@ -241,7 +241,7 @@ mod tests {
         assert_near(on_demand("s0@0,2"), 3.0);
         assert_near(on_demand("s0@0,1,2,3"), 3.0);
         assert_near(on_demand("s0@0,1,2"), 3.0);
-        // Under round robin, all three ranks wait for the core that two of them share.
+        // Under round robin each of the three ranks gets a third of the items, and all of them wait for the core that two of the ranks share.
         assert_near(time(&shared, &spec, "s0@0,1,2", Dispatch::RoundRobin), 4.0);
     }
 
@@ -255,7 +255,7 @@ mod tests {
             .stage(StageSpec::new("write", 0.02, 0.0).serial().pinned(0));
         let shared = platform(4, &[&[0, 1], &[2, 3]]);
         let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
-        // The stages need 3.04 s per item, which two cores do in 1.52 s.
+        // All stages together need 3.04 s of computing per item, which two cores do in 1.52 s.
         assert_near(on_demand("read@0 | match@0,1,2 | track@2 | paint@1 | write@0"), 1.52);
         // Rank 2, which shares its core with rank 3, computes whenever it has items of `match`. The stage `track` on rank 3, which needs 1.2 s per
         // item, therefore gets only half of the core.
