@@ -24,7 +24,7 @@ use crate::supervise::{adopt_orphans, clear};
 /// Exit code of a job that exceeded its time limit, as of coreutils' `timeout`.
 pub const TIMED_OUT: u8 = 124;
 
-/// Time after SIGTERM until the launcher is killed.
+/// Time after SIGTERM until a launcher that has not ended is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Time after SIGTERM for ranks that stop in order, until SIGTERM is forwarded to the launcher. Batch systems end a job earlier than that by default.
@@ -111,12 +111,12 @@ impl Call {
         Call { intermediate: Some(program), ..self }
     }
 
-    /// Records the run in its run directory.
+    /// From now on, records the run of the launcher in a run directory.
     pub(crate) fn recorded_by(self, recorder: Option<Recorder>) -> Self {
         Call { recorder, ..self }
     }
 
-    /// Returns the record of the run.
+    /// Returns the recorder of the run, if it has a run directory.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
     }

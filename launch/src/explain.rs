@@ -7,9 +7,9 @@ use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_text, diagnosis, moment};
 use armature_text::line;
 
-/// Maximum number of columns of a line.
+/// Maximum number of columns of a printed line.
 const WIDTH: usize = 110;
-/// Number of columns before a sentence: time and rank.
+/// Number of columns for the time and the rank of an event, before its sentence.
 const INDENT: usize = 23;
 
 /// Returns the log as text: the start of each run, its decisions, the changes of mapping with the stages that migrated, and their results.
@@ -62,7 +62,7 @@ pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Appends the sentences of one run.
+/// Appends the sentences about the events of one run.
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {

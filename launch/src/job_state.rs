@@ -12,7 +12,7 @@ use crate::supervise::is_alive;
 /// Environment variable with the directory of a program's event log.
 const EVENTS: &str = "ARMATURE_EVENTS";
 
-/// State of a job.
+/// State of a job as its job status shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
     /// The log has no job status.

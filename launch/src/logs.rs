@@ -47,7 +47,7 @@ pub(crate) struct Logs {
     tail: Option<usize>,
 }
 
-/// Prints the requested output. Returns the exit code.
+/// Prints the requested part of a run's output. Returns the exit code.
 pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     let found = Reference::recorded(args.run.as_deref())?;
     let attempt = match (found.attempt, args.attempt) {
@@ -128,7 +128,7 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
 /// rank is asked for, the lines of other ranks.
 struct Lines {
     rank: Option<usize>,
-    /// True if launchers have marked the lines of ranks.
+    /// True if the launcher has marked each line of the log with its rank.
     is_labelled: bool,
     farewells: Farewells,
     rest: Vec<u8>,

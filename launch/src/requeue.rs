@@ -1,4 +1,4 @@
-//! Requeue of the batch job after a stop for its time limit.
+//! Requeue of the Slurm job after its ranks have stopped for the time limit or a preemption.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ enum Next {
     Requeue(u32),
     /// Requeue the job after a stop for another job that needs the nodes.
     Preempted,
-    /// The job was already requeued as often as allowed.
+    /// The job is not requeued, because it was already requeued as often as the user has allowed.
     UsedUp,
     /// The attempt did not stop for the time limit, or the job is in the queue already.
     No,

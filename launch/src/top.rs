@@ -55,13 +55,13 @@ pub(crate) struct Top {
     once: bool,
 }
 
-/// State of a watched job.
+/// State of the job that `armature top` shows.
 struct Watched {
     directory: PathBuf,
     follower: Follower,
     live: Live,
     status: Option<JobStatus>,
-    /// Error message if the job status cannot be read.
+    /// Error message of the last attempt to read the job status, if it failed.
     complaint: Option<String>,
     state: JobState,
     /// Time at which new data was last found in the log.
@@ -164,7 +164,7 @@ impl Watched {
     }
 }
 
-/// Shows the run. Returns the exit code.
+/// Shows the job until its end, or once. Returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     let mut watched = Watched::new(events(&args.run)?);
     if !watched.directory.is_dir() {

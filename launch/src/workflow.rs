@@ -12,7 +12,7 @@ use crate::detect;
 use crate::error::LaunchError;
 use crate::plan::read_workflow;
 
-/// The program that runs the tasks of workflows.
+/// Name of the program that runs the tasks of workflows.
 const PROGRAM: &str = "armature-workflow";
 
 /// Show the output of a task in all of its attempts.
@@ -55,7 +55,7 @@ pub(crate) fn command(
     Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
 }
 
-/// Shows the requested output. Returns the exit code.
+/// Shows the output of the requested tasks. Returns the exit code.
 pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
     let (description, _) = read_workflow(&args.file)?;
     let directory = args.outputs.clone().unwrap_or_else(|| {
@@ -110,7 +110,7 @@ fn copy(log: &OutputLog, task: u64, attempt: Option<u32>) -> Result<u8, LaunchEr
     Ok(0)
 }
 
-/// Reads the output files of all ranks.
+/// Reads the files with the output of tasks, one of each rank.
 fn read(directory: &Path) -> Result<OutputLog, LaunchError> {
     let unreadable = |source| LaunchError::Unreadable { what: "outputs", file: directory.into(), source };
     let mut files = Vec::new();

@@ -12,7 +12,7 @@ fn explain(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("explain").args(args).arg(dir).output().unwrap()
 }
 
-/// Returns the output of a run that must succeed.
+/// Returns the output of an `armature` command that must succeed.
 #[track_caller]
 fn told(args: &[&str], dir: &Path) -> String {
     let output = explain(args, dir);

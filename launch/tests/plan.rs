@@ -14,7 +14,7 @@ fn plan(file: &Path, platform: &Path, more: &[&str]) -> Output {
     command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
 }
 
-/// Returns the output of a run that must succeed.
+/// Returns the output of an `armature` command that must succeed.
 #[track_caller]
 fn planned(more: &[&str]) -> String {
     let output = plan("tests/workflows/small.toml".as_ref(), "tests/workflows/two.toml".as_ref(), more);

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 /// Home directory of a user on a login node, with programs in `bin`.
 struct Home {
     dir: tempfile::TempDir,
-    /// Name of the working directory.
+    /// Name of the working directory in the home directory.
     name: String,
 }
 

@@ -12,7 +12,7 @@ const MIN_RANK_BINS: usize = 300;
 /// Maximum number of calls of user code whose descriptions a page contains, for all ranks and runs. The longest calls are described.
 const MAX_NAMED_CALLS: usize = 20_000;
 
-/// Activities of the ranks in bins of equal length.
+/// Seconds that each rank spent on each kind of activity, in bins of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bins {
     /// Number of bins of each rank.

@@ -119,7 +119,7 @@ pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     (!rows.is_empty()).then(|| Strip { title: title.into(), to: run.seconds, rows })
 }
 
-/// Maximum number of rows of a strip chart.
+/// Maximum number of rows (ranks or stages) of a strip chart.
 const RANKS: usize = 64;
 /// Maximum number of boxes in a row of a strip chart.
 const BOXES: usize = 400;

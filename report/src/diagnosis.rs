@@ -193,7 +193,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Tests whether the busiest rank is slower than the others.
+    /// Tests whether the rank with the longest computing time is slower than the others.
     fn slow_rank(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
         if shares.work < BOTTLENECK_SHARE * self.time || self.ranks.len() < 2 {
@@ -281,7 +281,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Tests whether messages took a large share of the ranks' time.
+    /// Tests whether the ranks spent a large part of their time on messages.
     fn handling_messages(&self) -> Option<String> {
         let share = self.mean.messages / self.time;
         (share >= MESSAGES_SHARE)

@@ -14,7 +14,7 @@ use crate::run::Run;
 pub struct Efficiencies {
     /// Name of the described part of the run: `run`, or the start and end of a phase between two changes of the distribution of work.
     pub name: String,
-    /// Part of the run that the efficiencies describe.
+    /// Kind of the described part of the run.
     #[serde(skip)]
     pub extent: Extent,
     /// Start of the described part of the run, in seconds.
@@ -23,7 +23,7 @@ pub struct Efficiencies {
     pub elapsed_time: f64,
     /// Number of ranks that were not parked for nearly the whole time.
     pub ranks: usize,
-    /// Total computing time of the ranks, in seconds.
+    /// Sum of the computing times of all ranks, in seconds.
     pub useful_time: f64,
     /// Mean computing time of the ranks divided by the elapsed time.
     pub parallel_efficiency: f64,
@@ -41,7 +41,7 @@ pub struct Efficiencies {
     pub coefficient_of_variation: f64,
 }
 
-/// Kind of the part of a run that efficiencies describe.
+/// Kind of a part of a run: the whole or a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// The whole run of a skeleton.

@@ -7,7 +7,7 @@ use crate::workflow;
 /// Pictures of a run that can be drawn separately from the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Measured and filtered rates of the ranks over time.
+    /// Measured and smoothed rates of the ranks over time.
     Rates,
     /// Distribution of work over time: ranks of each stage, units of each rank, or number of workers.
     Mapping,

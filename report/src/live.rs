@@ -17,9 +17,9 @@ use crate::tables::{bytes_text, short_count};
 const WINDOW: f64 = 10.0;
 /// At least one n-th of the run is displayed, where n is this number, because the intervals between reports of ranks grow with the run.
 const WINDOW_DIVISOR: f64 = 100.0;
-/// Maximum number of displayed events.
+/// Maximum number of events that the display shows.
 const MAX_EVENTS: usize = 6;
-/// Width of a task's name in columns.
+/// Maximum number of columns for the name of a task.
 const NAME: usize = 24;
 /// Time without a report of a rank, in seconds, from which on the display states it.
 const MIN_SILENCE: f64 = 5.0;

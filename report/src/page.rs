@@ -22,7 +22,7 @@ use crate::workflow;
 const TABLES: usize = 1_100_000;
 /// Maximum number of phases between changes of the distribution of work whose efficiencies are shown.
 const PHASES: usize = 12;
-/// Maximum number of ranks in tables, for all runs of a page.
+/// Maximum number of ranks that the tables list, for all runs of a page.
 pub(crate) const ROWS: usize = 1000;
 /// Maximum number of runs on a page. The longest ones are shown, because a program may run skeletons very many times.
 const RUNS: usize = 8;

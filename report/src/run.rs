@@ -136,7 +136,7 @@ pub struct TaskRun {
     pub reads: Vec<String>,
     /// Size of the task's value in bytes, once the attempt has ended.
     pub bytes: u64,
-    /// Error of the attempt, if it failed.
+    /// Error message of the attempt, if it failed.
     pub failure: Option<String>,
 }
 
@@ -153,7 +153,7 @@ impl TaskRun {
 pub struct HeldAt {
     /// Time at which the memory was measured.
     pub at: f64,
-    /// Memory that the rank held at this time, in bytes.
+    /// Memory in bytes that the rank held for tasks at this time.
     pub bytes: u64,
     /// Peak of the memory that the rank held since the previous measurement, in bytes.
     pub most: u64,
@@ -184,17 +184,17 @@ pub struct Line {
 /// Measurements and state of one rank in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Rank {
-    /// Name of the rank's host.
+    /// Name of the host on which the rank runs.
     pub host: String,
     /// Activity records of the rank, each about one part of its time, in order of time.
     pub parts: Vec<Part>,
-    /// Number of messages and bytes sent, by receiver.
+    /// Messages that the rank sent, by receiver: number of messages, and bytes.
     pub sent: BTreeMap<usize, (u64, u64)>,
-    /// Peak memory use of the process, in bytes.
+    /// Peak memory use of the rank's process, in bytes.
     pub memory_peak: Option<u64>,
     /// Time in which a CPU quota stopped the processes of the rank's control group, in seconds.
     pub throttled_s: f64,
-    /// Memory limit of the process, in bytes.
+    /// Memory limit of the rank's process, in bytes.
     pub memory_limit: Option<u64>,
     /// Memory that the rank held for a workflow's tasks, as reported by the rank.
     pub held: Vec<HeldAt>,
@@ -206,7 +206,7 @@ pub struct Rank {
     pub end: Option<f64>,
 }
 
-/// Part of a rank's time, described by one activity record.
+/// Part of a rank's time that one activity record of the log describes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// Time of the run at which this part of the rank's time ends.

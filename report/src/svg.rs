@@ -23,7 +23,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// Curve of a chart.
+/// Curve of a chart, with its label.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     /// Label of the curve.
@@ -184,12 +184,12 @@ pub(crate) struct Strip {
     pub title: String,
     /// Greatest time of the time axis, which begins at 0.
     pub to: f64,
-    /// Rows from top to bottom.
+    /// Rows of the chart from top to bottom.
     pub rows: Vec<Row>,
 }
 
 impl Strip {
-    /// Renders the strip as an SVG element.
+    /// Renders the strip chart as an SVG element.
     pub(crate) fn svg(&self) -> String {
         let (left, row) = (120.0, 22.0);
         let (w, to) = (WIDTH - left - 8.0, if self.to > 0.0 { self.to } else { 1.0 });

@@ -14,13 +14,13 @@ const MAX_LISTED_PAIRS: usize = 200;
 /// Whole time of a rank in tenths of a per cent, the unit in which shares of the time are shown.
 const THOUSANDTHS: u32 = 1000;
 
-/// Row with the efficiencies of a run or a phase.
+/// Row of the table of efficiencies, about the run or a phase of it.
 pub(crate) struct EfficiencyRow {
     pub(crate) name: String,
     pub(crate) cells: Vec<String>,
 }
 
-/// Row with the shares of a rank's time, its messages and its memory.
+/// Row of the table of ranks: the shares of a rank's time, its messages and its memory.
 pub(crate) struct RankRow {
     pub(crate) rank: usize,
     pub(crate) host: String,

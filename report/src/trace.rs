@@ -46,7 +46,7 @@ enum Flow {
 
 /// Elements of a trace in order of time, independent of the output format.
 struct Trace {
-    /// Host names by rank.
+    /// Name of each rank's host.
     hosts: BTreeMap<usize, String>,
     /// Number of lanes of each rank, in which its concurrent slices are drawn.
     lanes: BTreeMap<usize, usize>,

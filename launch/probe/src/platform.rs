@@ -22,14 +22,14 @@ const BLOCK: u64 = 50_000;
 /// Relative difference from the common bandwidth above which a connection has its own entry in the file.
 const DIFFERS: f64 = 0.1;
 
-/// Ranks of one host.
+/// Host of the job, with the ranks that run on it and what was measured on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) ranks: usize,
-    /// Operations per second of one rank while all ranks compute.
+    /// Operations per second that one rank reaches while all ranks of the job compute.
     pub(crate) speed: f64,
-    /// Available bytes of one rank.
+    /// Memory in bytes that is available to each rank of the host.
     pub(crate) memory: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Platform {
     pub(crate) links: Vec<(usize, usize, Link)>,
 }
 
-/// Measures the platform. Returns it on rank 0.
+/// Measures speeds, memory and connections of all ranks. Returns the platform file's content on rank 0.
 pub(crate) fn measure(session: &mut Session) -> Result<Option<Platform>, BoxError> {
     let topology = Topology::of_this_node();
     let mut speed = 0.0_f64;

@@ -1,4 +1,4 @@
-//! Report of a rank for `armature doctor`.
+//! Report that each rank of armature-probe makes for `armature doctor`.
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};

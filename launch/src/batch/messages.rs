@@ -18,7 +18,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Returns the state of a job that has ended for this reason.
+    /// Returns the state that Slurm's accounting shows for a job that has ended for this reason.
     pub(crate) fn state(self) -> Option<&'static str> {
         match self {
             Cause::Preemption => Some("PREEMPTED"),
@@ -94,7 +94,7 @@ const LINES: usize = 24;
 pub(crate) struct Farewells {
     /// Lines of a framed message that are held back until the exit code in the message is known.
     held: Vec<String>,
-    /// True if the previous line was a removed message of `srun`.
+    /// True if the previous line was a message of `srun` that the filter has removed.
     was_srun: bool,
 }
 

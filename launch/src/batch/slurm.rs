@@ -11,7 +11,7 @@ pub(crate) struct Queued {
     pub(crate) name: String,
     /// State of the job, such as `PENDING`.
     pub(crate) state: String,
-    /// Reason for which the job waits, or its nodes.
+    /// Reason for which the job waits; the names of its nodes if it runs.
     pub(crate) reason: String,
     /// Time at which the job ends at the latest, or `N/A`.
     pub(crate) end: String,

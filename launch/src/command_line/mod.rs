@@ -17,7 +17,7 @@ use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 pub(crate) use label::rank_of;
 
-/// Job to start.
+/// Job that is to be started.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The program and its arguments.
@@ -80,7 +80,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the word for this launcher on the command line.
+    /// Returns the word by which the command line of `armature` names this launcher.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Launcher::Auto => "auto",
@@ -93,7 +93,7 @@ impl Launcher {
 /// A command that starts a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// Program of the launcher.
+    /// Path of the launcher's program.
     pub program: PathBuf,
     /// Required content of the hostfile, in the launcher's format, if [`args`](CommandLine::args) contain a hostfile.
     pub hostfile: Option<String>,
@@ -107,7 +107,7 @@ pub struct CommandLine {
     pub is_labelled: bool,
     /// True if the launcher may fail when its standard input, which is empty, ends at the moment at which the job ends.
     pub minds_end_of_input: bool,
-    /// Warning for the user about the command.
+    /// Warning about the command, which is printed to the user before the start.
     pub warning: Option<String>,
     words: Vec<Word>,
 }
@@ -138,7 +138,7 @@ impl CommandLine {
     }
 }
 
-/// Returns a word as it is written in a shell.
+/// Returns a word as it is written in a shell, with quotes if necessary.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -9,7 +9,7 @@ use super::site::Site;
 pub(super) struct Facts<'a> {
     /// Machine on which the check runs.
     pub(super) site: &'a dyn Site,
-    /// Number of ranks that the user wants to start, if it is known.
+    /// Number of ranks that the user wants to start, if the user has given it.
     pub(super) ranks: Option<usize>,
     /// Program that the user wants to start.
     pub(super) program: Option<&'a Path>,
@@ -37,7 +37,7 @@ impl Facts<'_> {
 pub(super) enum Finding {
     /// The check has found no problem. The text states what it has found.
     Ok(String),
-    /// The check does not apply here, for the given reason.
+    /// The check does not apply on this machine, for the given reason.
     Skipped(String),
     /// The check has found a problem that makes jobs slow, or lets some jobs fail.
     Warn(Problem),
@@ -48,7 +48,7 @@ pub(super) enum Finding {
 /// Problem that a check has found, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// Sentence about the problem.
+    /// Sentence that states what the problem is.
     pub(super) found: String,
     /// Command, setting or line of a job script that solves the problem.
     pub(super) remedy: String,
@@ -89,7 +89,7 @@ impl Finding {
         }
     }
 
-    /// Returns the remedy, if there is a problem.
+    /// Returns the remedy for the problem, if the check has found one.
     pub(super) fn remedy(&self) -> Option<&str> {
         match self {
             Finding::Ok(_) | Finding::Skipped(_) => None,
@@ -101,16 +101,16 @@ impl Finding {
 /// Check of one cause for which jobs fail or are slow.
 #[derive(Debug)]
 pub(super) struct Check {
-    /// Name for `--only` and `--explain`.
+    /// Name of the check, by which `--only` and `--explain` select it.
     pub(super) id: &'static str,
-    /// Message or behaviour that a user sees if the check fails.
+    /// Error message or behaviour of jobs that a user sees if the check fails.
     pub(super) symptom: &'static str,
     /// Explanation for `--explain`: the examined setting, its effect on jobs, and the remedy.
     pub(super) about: &'static str,
     pub(super) examine: fn(&Facts<'_>) -> Finding,
 }
 
-/// Version of a program or library as far as it is known.
+/// Version of a program or library: its numbers as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(pub(super) u32, pub(super) u32, pub(super) u32);
 

@@ -1,4 +1,4 @@
-//! Checks of the network, of the batch system, and of files and variables that earlier jobs have left behind.
+//! Checks of `armature doctor` for the network, the batch system, and files and variables that earlier jobs have left behind.
 
 use super::check::{Check, Facts, Finding};
 use super::launchers::slurm_setting;

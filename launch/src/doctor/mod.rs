@@ -28,7 +28,7 @@ use check::{Check, Facts, Finding};
 use probe::Probe;
 use site::Here;
 
-/// Program whose ranks report about themselves.
+/// Name of the program that is started under MPI, and whose ranks report about themselves.
 pub(crate) const PROBE: &str = "armature-probe";
 
 /// Check this machine, or the current batch job, for known causes for which MPI jobs fail, hang or are slow.

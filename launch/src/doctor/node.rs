@@ -1,4 +1,4 @@
-//! Checks of this node: cores, memory, shared memory, limits.
+//! Checks of `armature doctor` for this node: cores, memory, shared memory, limits.
 
 use super::check::{Check, Facts, Finding};
 use super::launchers::{is_open_mpi, mpirun_version};

@@ -20,7 +20,7 @@ const LIMIT: u64 = 30;
 /// Difference in seconds between the clocks of two hosts above which a warning is printed. It is longer than a message between hosts takes.
 const CLOCK_LIMIT: f64 = 1e-3;
 
-/// Report of one rank.
+/// Report of one rank of the program armature-probe.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probe {
     pub(super) launcher: String,
@@ -30,15 +30,15 @@ pub(super) struct Probe {
     pub(super) boot: String,
     /// Hardware threads on which the rank may run.
     pub(super) cores: Vec<usize>,
-    /// Available memory in bytes.
+    /// Memory in bytes that is available to the rank.
     pub(super) memory: u64,
-    /// Name of the thread level of the MPI library.
+    /// Name of the thread level that the MPI library provides, such as `funneled`.
     pub(super) threads: String,
     /// Seconds from the start of the process until all ranks had found each other.
     pub(super) start: f64,
     /// Seconds by which the clock of the rank is ahead of that of rank 0.
     pub(super) clock: f64,
-    /// True if the rank could connect to a port of rank 0.
+    /// True if the rank could connect to a TCP port of rank 0.
     pub(super) connects: bool,
     /// True if the rank sees a file that rank 0 has made in the current directory.
     pub(super) shares_directory: bool,

@@ -42,7 +42,7 @@ pub(super) trait Site {
     fn is_locked(&self, path: &str) -> bool;
 }
 
-/// This machine and the environment of this process.
+/// The real machine and the environment of this process, in contrast to the simulated ones of tests.
 pub(super) struct Here;
 
 impl Site for Here {

@@ -100,12 +100,12 @@ impl Environment {
     }
 }
 
-/// Returns the directories of `PATH`.
+/// Returns the directories in the variable `PATH`, in which programs are searched for.
 pub fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Returns the batch job that the variables describe. An empty variable counts as not set.
+/// Returns the batch job that the environment variables describe. An empty variable counts as not set.
 fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch> {
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     if get("SLURM_JOB_ID").is_some() {
@@ -134,7 +134,7 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
     None
 }
 
-/// Returns the Slurm job step that the variables describe.
+/// Returns the Slurm job step that the environment variables describe.
 pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     /// Step ids of the shell of an interactive `salloc` and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
     const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
@@ -142,7 +142,7 @@ pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     (!id.trim().parse().is_ok_and(|number| SHELLS.contains(&number))).then_some(id)
 }
 
-/// Returns the number in a variable, if it is set.
+/// Returns the number in an environment variable, if the variable is set.
 fn count(get: impl Fn(&str) -> Option<String>, name: &'static str) -> Option<Result<usize, Variable>> {
     let value = get(name)?;
     let wrong =

@@ -20,7 +20,7 @@ pub(super) fn sum(list: &str) -> Option<usize> {
     per_node(list)?.into_iter().try_fold(0, add)
 }
 
-/// Current nodes of an allocation.
+/// Nodes that an allocation has at present, as `scontrol` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
     nodes: usize,
@@ -28,7 +28,7 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// Reads the line that `scontrol -o show job ID` prints.
+    /// Parses the line that `scontrol -o show job ID` prints.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let field = |name: &str| {
             let value = |word: &str| word.strip_prefix(name)?.strip_prefix('=').map(str::to_string);

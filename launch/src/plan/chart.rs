@@ -1,4 +1,4 @@
-//! A plan as a Gantt chart in SVG.
+//! Gantt chart of a workflow plan in SVG.
 
 use std::fmt::Write;
 

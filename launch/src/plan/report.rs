@@ -1,4 +1,4 @@
-//! A plan as a table.
+//! Workflow plan as a table.
 
 use std::fmt::Write;
 

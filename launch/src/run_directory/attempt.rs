@@ -18,7 +18,7 @@ const START: &str = "start.json";
 /// Name of the file that describes the end of an attempt.
 const WHY: &str = "why.json";
 
-/// Directory of one attempt.
+/// Attempt of a run: its directory, with the records of its start and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     number: u32,
@@ -46,22 +46,22 @@ pub(crate) struct Start {
     pub(crate) batch: Option<BatchJob>,
     /// Time at which the batch system ends the job, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
-    /// Number of earlier requeues of the batch job.
+    /// Number of times that the batch job was requeued before this attempt.
     pub(crate) requeues: u32,
-    /// Nodes of the batch job.
+    /// Nodes of the batch job, as in `n[1-3]`; empty if unknown.
     pub(crate) nodes: String,
     /// Number of ranks of the attempt.
     pub(crate) ranks: usize,
-    /// True if the launcher marks the lines of ranks.
+    /// True if the launcher marks each line of output with its rank.
     pub(crate) labelled: bool,
-    /// Length of the log before the attempt, in bytes.
+    /// Length of the log of the run in bytes, before the attempt has printed anything.
     pub(crate) log_offset: u64,
-    /// Command that starts the ranks.
+    /// Command of the launcher that starts the ranks.
     pub(crate) launcher: String,
 }
 
 impl Start {
-    /// Describes an attempt that this process starts now.
+    /// Creates the record of an attempt that this process starts now.
     pub(crate) fn now(ranks: usize, labelled: bool, launcher: String, log_offset: u64) -> Self {
         let get = |name: &str| std::env::var(name).ok();
         let batch = BatchJob::own();

@@ -141,7 +141,7 @@ pub(crate) struct Evidence {
     pub(crate) missing: Option<String>,
     /// Seconds since the request to stop, if the process that started the job has received the request.
     pub(crate) stop_seconds: Option<f64>,
-    /// State of the batch job.
+    /// State of the batch job at the end of the attempt.
     pub(crate) batch: BatchState,
     /// Reason for the end of the job that the daemons of the batch system have printed to the log.
     pub(crate) cause: Option<Cause>,

@@ -20,7 +20,7 @@ const TAIL: u64 = 1 << 18;
 /// Time after the end of the job for which the copying of its output is awaited. Processes that a job leaves behind may keep its output open.
 const END: Duration = Duration::from_secs(2);
 
-/// Log of a run.
+/// Log of a run, to which the output of its attempts is appended.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
@@ -42,7 +42,7 @@ impl Log {
         Ok(Log { file, is_output, ends, end, copies: 0 })
     }
 
-    /// Returns the present length of the log in bytes.
+    /// Returns the present length of the log file in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.len())
     }
@@ -102,7 +102,7 @@ impl Log {
         });
     }
 
-    /// Waits until the output of the launcher is copied.
+    /// Waits until the output of the launcher has been copied to the log, for a limited time.
     pub(crate) fn finish(&mut self) {
         let until = Instant::now() + END;
         while self.copies > 0

@@ -114,7 +114,7 @@ pub(crate) struct Submit {
     command: Vec<OsString>,
 }
 
-/// Batch systems for which there are scripts.
+/// Batch systems for which a job script can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum System {
     /// The batch system whose commands are found
@@ -127,7 +127,7 @@ enum System {
     Sge,
 }
 
-/// Submits the program. Returns the exit code.
+/// Submits the program of the options to the batch system. Returns the exit code.
 pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     let system = system(args)?;
     let name = args.name.clone().unwrap_or_else(|| name::of_program(Path::new(&args.command[0])));

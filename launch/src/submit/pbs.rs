@@ -1,4 +1,4 @@
-//! Directives for PBS, which have not been tested on a PBS system.
+//! Directives for PBS in a job script. They have not been tested on a PBS system.
 
 use super::request::Request;
 use super::script::Directive;

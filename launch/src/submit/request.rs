@@ -14,7 +14,7 @@ const WARN: u64 = 120;
 /// Batch job to submit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Request {
-    /// Name of the run directory.
+    /// Name of the run, which is also that of its directory.
     pub(super) run: String,
     pub(super) nodes: Option<u32>,
     pub(super) ranks: Option<u32>,
@@ -42,7 +42,7 @@ pub(super) struct Request {
     pub(super) modules: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) options: Vec<String>,
-    /// Name or path of the command `armature`.
+    /// Name or path by which the job script calls `armature`.
     pub(super) armature: String,
     /// Program and its arguments.
     pub(super) command: Vec<String>,

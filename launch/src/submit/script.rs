@@ -45,7 +45,7 @@ pub(super) fn text(request: &Request, system: System) -> String {
     text
 }
 
-/// Returns the line that starts the program.
+/// Returns the line of the job script that starts the program with `armature run`.
 fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];

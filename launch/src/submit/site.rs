@@ -10,7 +10,7 @@ use crate::run_directory::attempt::Attempt;
 /// Times of a Slurm site and of the partition of a job, on which a stop of the job depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Site {
-    /// Seconds between SIGTERM and SIGKILL at the end of a job.
+    /// Seconds between SIGTERM and SIGKILL at the end of a job, Slurm's `KillWait`.
     kill_wait: u64,
     partition: String,
     /// Seconds between the beginning of a preemption and the end of the job.

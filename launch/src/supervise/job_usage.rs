@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 pub(crate) struct JobUsage {
     /// Peak memory in bytes, the page cache of the job's files included.
     pub(crate) memory: Option<u64>,
-    /// Processor time in seconds.
+    /// Processor time of all processes of the job on this host, in seconds.
     pub(crate) cpu_seconds: Option<f64>,
 }
 
 impl JobUsage {
-    /// Reads the cgroups of the job of this process.
+    /// Reads the resources that the Slurm job of this process has used, from its cgroups.
     pub(crate) fn read() -> Self {
         let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         JobUsage::find(&text, Path::new("/sys/fs/cgroup"))

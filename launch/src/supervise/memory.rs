@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 /// Maximum depth of the cgroups below that of a batch job: step, user, task, and one more.
 const DEPTH: usize = 4;
 
-/// Memory cgroup of this process and its job.
+/// Memory cgroup in which this process and its job run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryGroup {
     directory: PathBuf,
 }
 
-/// Counters of a memory cgroup and the groups below it.
+/// Out-of-memory kills in a memory cgroup and the groups below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// Number of processes that the kernel has killed because the group was out of memory.

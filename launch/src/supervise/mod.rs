@@ -52,9 +52,9 @@ const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 /// Settings of a supervised job.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// File of the job status.
+    /// Path of the file with the job status.
     pub job_status: &'a Path,
-    /// Maximum number of restarts after the job dies.
+    /// Maximum number of restarts of the job after it has died.
     pub restarts: u32,
     /// Time limit of the job, including restarts.
     pub limit: Option<Duration>,
@@ -126,7 +126,7 @@ pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Starts the job once and waits for its end.
+/// Runs one attempt: starts the job, waits for its end, and returns the observations about it.
 fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended, LaunchError> {
     let mut watch = Watch::new(terms, started_by);
     let mut child = call.start(&[(JOB_STATUS, terms.job_status.as_os_str())])?;

@@ -16,7 +16,7 @@ const FRUITLESS: u32 = 2;
 /// Observations about the end of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
-    /// Exit code of the launcher.
+    /// Exit code of the launcher, as a shell reports it.
     pub(super) code: u8,
     /// Signal that ended the launcher itself.
     pub(super) launcher_signal: Option<i32>,
@@ -37,7 +37,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Returns the exit code of an attempt that has failed.
+    /// Returns the exit code of `armature run` for an attempt that has failed.
     pub(super) fn failure(&self) -> u8 {
         if self.by_us { 1 } else { self.code.max(1) }
     }
@@ -56,12 +56,12 @@ impl Ended {
     }
 }
 
-/// Decision of the policy after an attempt.
+/// Decision of the restart policy after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Exit with this code, and report the message if there is one.
+    /// `armature run` exits with this code, and prints the message if there is one.
     Exit(u8, Option<String>),
-    /// Restart the job, and report the message.
+    /// The job is started again, and the message is printed.
     Restart(String),
 }
 
@@ -80,7 +80,7 @@ impl RestartPolicy {
         RestartPolicy { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
     }
 
-    /// Returns the number of restarts so far.
+    /// Returns the number of restarts that the policy has decided on so far.
     pub(super) fn restarts(&self) -> u32 {
         self.restarts
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// is too small, a slow start on a very busy machine is taken for a lost rank.
 const SETTLED: u32 = 6;
 
-/// Ranks that have been observed.
+/// Ranks of a starting job that have been observed on this machine.
 #[derive(Debug)]
 pub(super) struct StartWatch {
     all_here: Option<usize>,

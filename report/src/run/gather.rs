@@ -33,7 +33,7 @@ impl Run {
         self.seconds = if self.has_ended && self.seconds > 0.0 { self.seconds } else { last };
     }
 
-    /// Adds an event to the run.
+    /// Adds an event of the log to the run.
     pub(crate) fn take(&mut self, record: &Record) {
         let Record { at, rank, event, .. } = record;
         let (at, rank) = (*at, *rank);
@@ -155,7 +155,7 @@ impl Run {
         (run.end, run.bytes, run.failure) = (Some(at), ended.bytes, ended.failure.clone());
     }
 
-    /// Ensures that the run has at least this number of ranks.
+    /// Adds ranks until the run has at least this number of ranks.
     fn ensure_ranks(&mut self, ranks: usize) {
         // The number of ranks is limited, because a damaged log may name a rank with any number.
         let last = ranks.clamp(1, MAX_RANKS) - 1;

@@ -17,7 +17,7 @@ use crate::tables::shown_of;
 const MAX_DRAWN: usize = 3000;
 /// Maximum number of tasks that are drawn in the panel of a plan. They are included in [`MAX_DRAWN`].
 const MAX_DRAWN_PER_PLAN: usize = 750;
-/// Height of a panel's heading.
+/// Height of the heading of a panel (planned or actual run).
 const HEADING_HEIGHT: f64 = 18.0;
 
 /// Gantt chart of a workflow with its captions.

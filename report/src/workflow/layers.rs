@@ -166,7 +166,7 @@ impl Points {
         self.rows = best;
     }
 
-    /// Returns the position of each point in its layer.
+    /// Returns for each point its position in its layer, counted from the top.
     fn positions(&self) -> Vec<usize> {
         let mut place = vec![0; self.layer.len()];
         for row in &self.rows {

@@ -12,7 +12,7 @@ const LANES: usize = 4;
 const LEFT: f64 = 70.0;
 /// Height of a lane (row for concurrent tasks of a rank).
 const LANE: f64 = 18.0;
-/// Height of the time axis.
+/// Height of the time axis below the ranks.
 const AXIS: f64 = 22.0;
 /// Maximum width of a letter of a task's name.
 const LETTER: f64 = 7.2;
@@ -44,7 +44,7 @@ pub(super) struct Panel {
     pub(super) height: f64,
 }
 
-/// Returns the panel of bars that are sorted by their begin.
+/// Draws the panel with these bars, which must be sorted by their begin.
 pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
     // For each rank, the times from which its lanes are free.
     let mut lanes: Vec<Vec<f64>> = vec![vec![f64::NEG_INFINITY]; scale.ranks];

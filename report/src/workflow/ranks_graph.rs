@@ -16,7 +16,7 @@ const RANKS: usize = 32;
 const ARROWS: usize = 200;
 /// Half of the width and half of the height of the space for the label of an arrow.
 const LABEL: (f64, f64) = (32.0, 9.0);
-/// Height of the picture.
+/// Height of the picture of the rank graph.
 const HEIGHT: f64 = 560.0;
 /// Radius of the large circle on which the circles of the ranks are placed.
 const RADIUS: f64 = 215.0;
@@ -33,7 +33,7 @@ struct Arrow {
     bytes: u64,
 }
 
-/// Returns the rank graph of a workflow with `tasks` tasks.
+/// Draws the rank graph of a workflow with `tasks` tasks.
 pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     let mut by_rank: BTreeMap<usize, u64> = BTreeMap::new();
     // The value of a task is on the rank of the task's last attempt.
@@ -174,7 +174,7 @@ fn circle_svg(
     svg + &labels + "</svg>"
 }
 
-/// Line and head of an arrow, and the position of its label.
+/// Picture of an arrow between two ranks: its line, its head, and the position of its label.
 struct Shape {
     path: String,
     head: String,
