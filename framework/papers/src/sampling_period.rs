@@ -42,9 +42,9 @@ impl Default for PeriodOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeriodState {
-    /// The search tries another length.
+    /// The search tries another length of the sampling period.
     Searching,
-    /// The search has found the longest usable length.
+    /// The search has found the longest usable sampling period.
     Settled,
     /// No length is both stable and free of blocking, so the rate cannot be monitored.
     Unusable,

@@ -4,16 +4,16 @@
 //! processors, is a finite number, and no product becomes 0. A number that was checked on input therefore needs no later check. Times in seconds,
 //! sizes in bytes, and speeds and works of real machines are far within the range, whatever their units.
 
-/// Smallest accepted number above 0.
+/// Smallest number above 0 that the models accept.
 pub const SMALLEST: f64 = 1e-60;
-/// Largest accepted number.
+/// Largest number that the models accept.
 pub const LARGEST: f64 = 1e60;
 /// Maximum number of ranks of a loop, and of worker counts that are compared: far beyond any machine. The state of one rank takes some hundred
 /// bytes, and a comparison of this number of worker counts takes some milliseconds.
 pub const MOST_RANKS: usize = 1 << 20;
-/// Expected range of a number that must be above 0, for error messages.
+/// Text in error messages about a number that must be above 0: the accepted range.
 pub const POSITIVE: &str = "from 1e-60 to 1e60";
-/// Expected range of a number that may be 0, for error messages.
+/// Text in error messages about a number that may be 0: the accepted range.
 pub const AMOUNT: &str = "0, or from 1e-60 to 1e60";
 
 /// Relative difference up to which two numbers computed in different ways from equal input count as equal; each of some thousand operations has a

@@ -16,7 +16,7 @@ use armature_planner::{Error, ErrorKind, Platform, Result};
 /// Result of a simulated stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Seconds until the last item left the pipeline.
+    /// Simulated seconds until the last item left the pipeline.
     pub makespan: f64,
     /// Seconds between two items that leave the pipeline, over the middle three fifths of the stream.
     pub production_time: f64,
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts the first permitted item on each idle processor.
+    /// Starts on each idle processor the first item that the order of items and the dispatch permit.
     fn start_idle(&mut self) {
         for p in 0..self.current.len() {
             if self.current[p].is_some() {

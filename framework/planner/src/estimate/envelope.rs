@@ -1,4 +1,4 @@
-//! Minimum of recent message delays.
+//! Smallest delay among the recent messages of a link.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ impl Envelope {
         self.spread
     }
 
-    /// Returns the number of messages so far.
+    /// Returns the number of messages that were added so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -46,7 +46,7 @@ fn ranks_without_results_have_the_mean_pace_and_without_any_result_nothing_is_co
     assert_eq!(second_copies(&chunks, &[2], |rank| (rank == 1).then_some(1.0), 0.0), [(1, 2)]);
 }
 
-/// Time in seconds after which a worker sends its results so far.
+/// Interval in seconds at which a worker sends the results of the tasks that it has completed.
 const PART: f64 = 0.1;
 /// Interval in seconds at which the master of the simulated farm looks for late chunks.
 const LOOK: f64 = 2e-3;

@@ -51,7 +51,7 @@ const SLOWER: f64 = 1.1;
 pub struct WorkerCount {
     tuner: Tuner<usize>,
     first_start: Option<f64>,
-    /// Numbers of workers before and after the last decided change.
+    /// Numbers of workers before and after the last change that was decided.
     change: (usize, usize),
     trades: bool,
     /// Minimum number of workers that is still tried, because an earlier change to fewer workers was slower than predicted. The field `most` is the
@@ -69,7 +69,7 @@ pub struct CountOutcome {
     pub after: usize,
     /// Median time of the last iterations before the change, or the predicted time if no iteration was measured.
     pub before_s: f64,
-    /// Time that was predicted for the new number of workers.
+    /// Time of an iteration or task that was predicted for the new number of workers.
     pub predicted_s: f64,
     /// Median time of the first iterations after the change.
     pub after_s: f64,

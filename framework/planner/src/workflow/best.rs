@@ -66,7 +66,7 @@ pub enum Planner {
 /// Result of one planner, with or without a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Planner that was tried.
+    /// Planner that was called.
     pub planner: Planner,
     /// Makespan of the planner's plan in seconds, or its error.
     pub makespan: Result<f64>,
@@ -174,7 +174,7 @@ fn improved(
     }
 }
 
-/// Plans or errors of the planners, in a fixed order.
+/// Plans, or errors, of all planners in a fixed order.
 type Found = Vec<(Planner, Result<Certified>)>;
 
 fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {

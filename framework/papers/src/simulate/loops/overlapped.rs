@@ -52,7 +52,7 @@ struct State<'a> {
     effort: Effort,
 }
 
-/// Movement of units that is in progress.
+/// Movement of units between ranks that is in progress.
 struct Movement {
     begin: f64,
     /// Messages that carry units, each with its arrival time.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Prepared chunks that have not been dispatched.
+/// Chunks that a policy has prepared and that have not been dispatched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prepared {
     sizes: VecDeque<u64>,

@@ -19,7 +19,7 @@ pub(in crate::loops) struct RealisedGain {
     /// For each finished trial (evaluation of a movement), the seconds saved and the seconds predicted.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
-    /// Trial that has been decided and begins at the next interaction.
+    /// Trial of a decided movement, which begins at the next interaction.
     next: Option<Trial>,
 }
 
@@ -28,7 +28,7 @@ pub(in crate::loops) struct Trial {
     before: Vec<u64>,
     after: Vec<u64>,
     gain: f64,
-    /// Seconds for which the gain is expected to last.
+    /// Seconds for which the gain of the movement is expected to last.
     horizon: Option<f64>,
     /// True if units move; false for a movement that is considered but not made.
     is_made: bool,

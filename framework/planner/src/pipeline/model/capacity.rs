@@ -43,7 +43,7 @@ pub(in crate::pipeline) struct Capacity {
     load: Vec<f64>,
     /// Total weight of all replicated blocks on each processor. They divide the time that the other blocks of the processor leave.
     weight_on: Vec<f64>,
-    /// Number of the last replicated block on each processor.
+    /// For each processor, the number of the last replicated block that it hosts.
     last_on: Vec<usize>,
     /// Weight of each block, to which its share of common processors is proportional.
     weight: Vec<f64>,
@@ -65,7 +65,7 @@ impl Capacity {
         }
     }
 
-    /// Returns the dispatch of items to replicas.
+    /// Returns the kind of dispatch of items to replicas.
     pub(in crate::pipeline) fn dispatch(&self) -> Dispatch {
         self.dispatch
     }
@@ -205,7 +205,7 @@ impl Capacity {
         }
     }
 
-    /// Adds up the weights of the replicated blocks on each processor.
+    /// Adds up on each processor the weights of its replicated blocks.
     fn weigh(&mut self, blocks: &[Hosted<'_>]) {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (_, block) in replicated() {

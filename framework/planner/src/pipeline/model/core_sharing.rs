@@ -28,7 +28,7 @@ pub(in crate::pipeline) struct CoreSharing {
     cores: Vec<f64>,
     /// Factor by which the processors of each group are slower in the last evaluated mapping.
     slower: Vec<f64>,
-    /// Core seconds that each group needs per item.
+    /// Core seconds per item that the processors of each group need together.
     need: Vec<f64>,
     /// Core seconds per item that each processor would use if it were sent all items that it can process.
     demands: Vec<Demand>,
@@ -39,9 +39,9 @@ pub(in crate::pipeline) struct CoreSharing {
 /// Core seconds that a processor could use per item, for two kinds of blocks of stages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// Time for blocks of stages that no other processor hosts.
+    /// Core seconds per item for blocks of stages that no other processor hosts.
     own: f64,
-    /// Time for replicated blocks of stages, if all items were sent to this processor.
+    /// Core seconds per item for replicated blocks of stages, if all items were sent to this processor.
     more: f64,
 }
 

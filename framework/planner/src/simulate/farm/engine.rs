@@ -41,7 +41,7 @@ pub struct InitialState<'a> {
 pub struct Run {
     /// Seconds from the beginning of the iteration until the last result arrived.
     pub time: f64,
-    /// Total seconds for which workers computed.
+    /// Sum of the seconds for which each worker computed.
     pub busy: f64,
     /// Number of chunks that the master sent.
     pub chunks: u64,

@@ -1,4 +1,4 @@
-//! Possible placement of a task on a processor.
+//! Possible placement of a task on a processor, which a list scheduler compares with others.
 
 use crate::workflow::plan::Transfer;
 

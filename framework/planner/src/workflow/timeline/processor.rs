@@ -14,7 +14,7 @@ pub(super) struct Processor {
     pub(super) waiting_bytes: u64,
     /// Files in memory whose reader has not been placed yet, by size. Empty files are left out, because evicting them frees no memory.
     pub(super) waiting: BTreeSet<(u64, usize)>,
-    /// Total bytes of the files in the field `leaving`.
+    /// Total bytes of the files in the field `leaving` (files that are being sent).
     pub(super) leaving_bytes: u64,
     /// Files in memory that are being sent to another processor, by the end of their transfer, which is after the end of the last task.
     pub(super) leaving: BTreeMap<(Moment, usize), u64>,

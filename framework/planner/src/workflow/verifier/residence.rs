@@ -23,7 +23,7 @@ struct Change {
 /// same time.
 struct Changes<'a> {
     plan: &'a Plan,
-    /// Position of each task in the order of its processor.
+    /// For each task, its position in the order of its processor.
     place: Vec<usize>,
     memory: Vec<Vec<Change>>,
     buffer: Vec<Vec<(f64, i128)>>,

@@ -12,7 +12,7 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, halves};
 
-/// Blocks that have a processor, and blocks that have none.
+/// Result of the assignment: blocks with a processor, and blocks for which none was found.
 pub(super) struct Assigned {
     pub(super) placed: Vec<Placed>,
     pub(super) left: Vec<Traversal>,

@@ -24,7 +24,7 @@ use state::State;
 pub(in crate::pipeline) struct Refined {
     pub(in crate::pipeline) blocks: Vec<Block>,
     pub(in crate::pipeline) evaluations: usize,
-    /// False if the stop flag ended the search before the budget did.
+    /// False if the stop flag ended the search before its budget was spent.
     pub(in crate::pipeline) complete: bool,
 }
 

@@ -42,7 +42,7 @@ pub(in crate::pipeline) struct Piece {
     pub(in crate::pipeline) times: Vec<f64>,
     /// Seconds per item of the block if its hosts had no other block.
     pub(in crate::pipeline) alone: f64,
-    /// Seconds per item of the block, given the other load of its hosts.
+    /// Seconds per item of the block, given the load that other blocks put on its hosts.
     pub(in crate::pipeline) time: f64,
 }
 
