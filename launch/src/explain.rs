@@ -92,7 +92,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for a change that is shown even if the log does not contain the decision.
+/// Returns true for an event that changes the distribution of work, and that is shown even if the log does not contain the decision.
 fn is_change(event: &Event) -> bool {
     match event {
         // The mapping of epoch 1 is the mapping at the start, which is not a change.
@@ -120,7 +120,7 @@ fn is_essential(event: &Event) -> bool {
     }
 }
 
-/// Appends a record with its time and rank, broken into lines between words.
+/// Appends the sentence about an event, with its time and rank, broken into lines between words.
 fn sentence(text: &mut String, record: &Record) {
     let head = format!("{:>9.3} s  rank {}", record.at, record.rank);
     broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());

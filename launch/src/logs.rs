@@ -114,7 +114,8 @@ fn wait_for_log(run: &RunDirectory) {
     }
 }
 
-/// Returns the positions in the log at which the output of an attempt begins and ends; that of the whole run without an attempt.
+/// Returns the positions in the log at which the output of an attempt begins and ends. If no attempt is given, the positions are those of the whole
+/// log.
 fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
     let Some(number) = attempt else { return Ok((0, None)) };
     let known = run.attempts();
@@ -139,7 +140,7 @@ impl Lines {
         Lines { rank, is_labelled, farewells: Farewells::default(), rest: Vec::new() }
     }
 
-    /// Returns the lines that the text completes; the last incomplete one as well if the text `is_last`.
+    /// Takes the next part of the log. Returns the lines that it completes, and the incomplete last line as well if `is_last`.
     fn select(&mut self, text: &[u8], is_last: bool) -> Vec<u8> {
         self.rest.extend_from_slice(text);
         let whole = self.rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
@@ -175,7 +176,7 @@ fn names(line: &[u8], rank: usize) -> bool {
     })
 }
 
-/// Returns the last `count` lines of a text; the whole text without a number.
+/// Returns the last `count` lines of a text, or the whole text if no number is given.
 fn last_lines(text: &[u8], count: Option<usize>) -> &[u8] {
     let Some(count) = count else { return text };
     let body = text.strip_suffix(b"\n").unwrap_or(text);

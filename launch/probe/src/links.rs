@@ -65,7 +65,8 @@ pub(crate) fn clock_offset(session: &mut Session) -> Result<f64, BoxError> {
     Ok(best.1)
 }
 
-/// Returns the seconds of the fastest round trip of `bytes` bytes to `other`; the rank with the lower number measures.
+/// Returns the seconds of the fastest round trip of a message of `bytes` bytes between this rank and rank `other`. The rank with the lower number
+/// measures the time.
 fn round_trip(
     world: &World,
     rank: usize,

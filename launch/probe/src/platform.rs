@@ -13,13 +13,13 @@ use crate::links::{self, Link};
 /// speed.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Number of speed measurements. The fastest one is used, because other programs can only slow a measurement down.
+/// Number of speed measurements of a rank. The fastest one is used, because other programs can only slow a measurement down.
 const ROUNDS: usize = 2;
 
-/// Number of operations between two reads of the clock: about a tenth of a millisecond.
+/// Number of integer operations between two reads of the clock in a speed measurement: about a tenth of a millisecond.
 const BLOCK: u64 = 50_000;
 
-/// Relative difference from the common bandwidth above which a connection has its own entry in the file.
+/// Relative difference from the median bandwidth above which a connection has its own entry in the platform file.
 const DIFFERS: f64 = 0.1;
 
 /// Host of the job, with the ranks that run on it and what was measured on it.

@@ -14,7 +14,7 @@ use crate::command_line::Launcher;
 /// First word of the output line with the reports, which is followed by a JSON array. Rank 0 of each `MPI_COMM_WORLD` prints one such line.
 const LINE: &str = "armature-probe ";
 
-/// Time limit of a run of the probe, in seconds. A run that takes longer counts as hung.
+/// Time limit of a run of the program armature-probe, in seconds. A run that takes longer counts as hung.
 const LIMIT: u64 = 30;
 
 /// Difference in seconds between the clocks of two hosts above which a warning is printed. It is longer than a message between hosts takes.
@@ -66,8 +66,8 @@ impl Probe {
     }
 }
 
-/// Returns the reports in the output of the probe. There are several lines of reports if the launcher does not match the MPI library,
-/// because each rank then has its own `MPI_COMM_WORLD`.
+/// Returns the reports in the output of armature-probe. There are several lines of reports if the launcher does not match the MPI library, because
+/// each rank then has its own `MPI_COMM_WORLD`.
 pub(super) fn parse(launcher: &str, output: &str) -> Vec<Probe> {
     let lines =
         output.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix(LINE)?).ok());
@@ -78,7 +78,7 @@ pub(super) fn parse(launcher: &str, output: &str) -> Vec<Probe> {
         .collect()
 }
 
-/// Starts `ranks` ranks of the probe. Returns their reports, or an error message if there are none.
+/// Starts `ranks` ranks of the program armature-probe. Returns their reports, or an error message if there are none.
 pub(super) fn start(
     launcher: Launcher,
     ranks: usize,

@@ -17,7 +17,7 @@ use slurm::{Allocation, Overrides};
 /// Variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
 pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 
-/// Facts on which the choice of a launcher line depends, in addition to the job.
+/// Facts on which the command line of the launcher depends, in addition to the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
     /// True if this process runs as root, which Open MPI refuses unless an option permits it.

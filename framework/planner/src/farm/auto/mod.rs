@@ -122,7 +122,7 @@ fn probe(view: &View<'_>) -> u64 {
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
     let all = view.statistics.all();
     if all.count() > 0 {
-        // If tasks take no time, this number of tasks is infinite, and its conversion to an integer saturates.
+        // If tasks take no time, infinitely many of them fit into the time of a probe; the conversion to an integer saturates.
         share.min((PROBE.max(PROBE_ROUNDS * round) / all.mean()) as u64).max(1)
     } else if round > CHEAP_ROUND {
         share
