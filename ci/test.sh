@@ -53,8 +53,8 @@ ARMATURE_CI_RUN=run-$$-$(seconds)
 export ARMATURE_CI_RUN
 child="" viewer="" table="" verdict=0
 
-# ours: prints the numbers of the processes that have this variable, without zombies and this process. The process that shows the log does not
-# have the variable.
+# ours: prints the numbers of the processes with the variable ARMATURE_CI_RUN of this run, without zombies and this process. The process that
+# shows the log does not have the variable.
 ours() {
   local files file pid
   mapfile -t files < <(grep -sl "ARMATURE_CI_RUN=$ARMATURE_CI_RUN" /proc/[0-9]*/environ)

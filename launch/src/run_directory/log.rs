@@ -153,7 +153,7 @@ fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
 mod tests {
     use super::*;
 
-    /// Writer that counts the calls of `write`.
+    /// Writer that stores the bytes of each call of `write` separately.
     #[derive(Default)]
     struct Calls(Vec<Vec<u8>>);
 
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Reader whose calls return the given parts.
+    /// Reader that returns one of the given byte strings at each call of `read`.
     struct Parts(Vec<&'static [u8]>);
 
     impl Read for Parts {

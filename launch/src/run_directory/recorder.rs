@@ -25,7 +25,7 @@ use crate::supervise::{JobUsage, MemoryGroup, Usage};
 /// Environment variables of the launcher with the directory of the attempt's events and the directory of the run.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
 
-/// Record of a run.
+/// Recorder of a run: writes its attempts, its log and the reasons for the ends of its attempts to the run directory.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: RunDirectory,

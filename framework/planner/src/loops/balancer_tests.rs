@@ -175,17 +175,17 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
     let mut rest = |left: u64, ahead: Ahead| {
         let reports = [left, 0].map(|held| Report { units: 100.0, seconds: 1.0, held });
         let decision = bench.decide_with(&reports, ahead);
-        // Every decision is abandoned, so that the units stay and the next decision is independent.
+        // The decided moves are abandoned each time, so that the units stay and decisions are independent of each other.
         bench.balancer.abandoned();
         decision
     };
-    // Half of the 60 units left in the pass would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
+    // A rank has 60 units left in the pass, of which half would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
     let short = rest(60, Ahead::RestOfPass);
     assert_eq!((short.action, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
     let long = rest(400, Ahead::RestOfPass);
     assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
-    // If the units stay on their new rank for 100 passes, the same movement pays.
+    // A movement of half of 60 units pays if the units stay on their new rank for 100 passes.
     assert!(rest(60, Ahead::Passes(100.0)).is_act());
 }
 

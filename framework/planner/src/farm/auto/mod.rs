@@ -46,8 +46,8 @@ const POLICIES: [Chunking; 11] = [
 const CHUNK_COST: f64 = 0.25e-6;
 /// Maximum fraction of the run time that selections of a policy may take. The loss due to a wrong policy is larger.
 const OVERHEAD: f64 = 0.01;
-/// Number of chunks per worker with which an iteration can be simulated once with every policy, measured by the experiment `farm-policies`. A
-/// selection that is due in any case may simulate this number of chunks.
+/// Number of simulated chunks per worker that suffices to simulate an iteration once with every policy, measured by the experiment `farm-policies`. A
+/// selection that is due may simulate this number of chunks, even if the limit of the run time is exceeded.
 const ONCE: f64 = 250.0;
 /// Maximum number of simulated chunks for a selection of a policy. The simulation takes some 25 ms, in which the master answers no messages.
 const MOST_CHUNKS: f64 = 100_000.0;
